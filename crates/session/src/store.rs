@@ -1,0 +1,132 @@
+//! Sessions, and the one way in which they change.
+
+use crate::{Fact, FactChange, Message, Pending, RunUpdate, Seq, SessionKey, Stored};
+use serde_json::Value;
+
+/// Whose state a key belongs to. Locks are always taken in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Shared by all users of the app; outlives every session.
+    App,
+    /// Shared by all sessions of the user; outlives them.
+    User,
+    Session,
+}
+
+/// A state key takes a new value. There is no deletion: `null` is a value, as in ADK.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateChange {
+    pub scope: Scope,
+    /// Without the scope's prefix.
+    pub key: String,
+    pub value: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnConflict {
+    /// A session that exists is [`Error::Exists`](crate::Error::Exists).
+    Fail,
+    /// A session that exists stays as it is and is the answer.
+    Keep,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub key: SessionKey,
+    pub state: Vec<StateChange>,
+    pub on_conflict: OnConflict,
+}
+
+/// A session without its messages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRow {
+    pub key: SessionKey,
+    pub title: Option<String>,
+    pub last_seq: Seq,
+    pub total_tokens: u64,
+    pub created_at: f64,
+    pub updated_at: f64,
+}
+
+/// How much of a session's end to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailBudget {
+    /// Rows are taken from the newest on while the sum of their tokens stays within this; the newest is always taken.
+    pub tokens: u64,
+    /// And no more than this many rows.
+    pub rows: usize,
+}
+
+impl TailBudget {
+    /// No messages at all: state and facts only.
+    pub const NONE: Self = Self { tokens: 0, rows: 0 };
+    pub const ALL: Self = Self { tokens: u64::MAX, rows: usize::MAX };
+}
+
+/// A session as a turn begins with it: one consistent read.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub row: SessionRow,
+    /// The end of the log, oldest first.
+    pub tail: Vec<Stored>,
+    /// Whether older rows exist that the budget left out.
+    pub truncated: bool,
+    /// The merged state, scope by scope, each sorted by when its key was first set.
+    pub state: Vec<StateChange>,
+    /// The facts that are carried.
+    pub facts: Vec<Fact>,
+}
+
+/// One step of a session. All of it is stored, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Append {
+    /// Absent for a step that changes state or facts only; such a step takes a sequence number all the same
+    /// if it changes state.
+    pub message: Option<Message>,
+    pub state: Vec<StateChange>,
+    pub facts: Vec<FactChange>,
+    pub run: Option<RunUpdate>,
+    /// The inbox ticket that this step consumes.
+    pub takes: Option<u64>,
+    /// Refuses the step unless the session still ends here.
+    pub expected_seq: Option<Seq>,
+    /// Refuses the step if the lease has a greater epoch by now.
+    pub epoch: Option<u64>,
+    /// Set when the session has no title yet.
+    pub title: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The place that the step took; the session's last place if it took none.
+    pub seq: Seq,
+    /// The message was there already: nothing was stored again.
+    pub repeated: bool,
+}
+
+/// A page of sessions, newest change first.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Of this app only.
+    pub app: Option<String>,
+    /// Of this user only.
+    pub user: Option<String>,
+    /// Behind this row of the page before.
+    pub after: Option<SessionRow>,
+    pub limit: usize,
+}
+
+pub trait SessionStore: Send + Sync {
+    fn create(&self, new: NewSession) -> Pending<'_, SessionRow>;
+
+    /// The end of a session with its state and facts, in one consistent read; `None` if there is no such session.
+    fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>>;
+
+    /// Acknowledged only when it is durable.
+    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended>;
+
+    fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>>;
+
+    /// Removes a session with all that is its own. `false` if there was none.
+    fn delete(&self, key: &SessionKey) -> Pending<'_, bool>;
+}
