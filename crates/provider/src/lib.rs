@@ -1,1 +1,30 @@
-//! stub
+//! The border to models: one neutral request, one stream of events back, and errors that say what to do.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`message`] | what a model is shown |
+//! | [`request`] | messages, tools and settings of one call |
+//! | [`stream`] | what a model answers, piece by piece |
+//! | [`error`] | what went wrong, and whether to try again |
+//!
+//! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
+//! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
+
+pub mod error;
+pub mod message;
+pub mod request;
+pub mod stream;
+
+pub use error::{Error, Retry};
+pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
+pub use request::{Options, Request, ToolSpec};
+pub use stream::{Done, EventStream, Finish, StreamEvent, Usage};
+
+/// A way to reach models. A provider keeps no conversation: each call carries all that the model may know.
+pub trait Provider: Send + Sync {
+    /// As people write it before the slash of a model's name.
+    fn name(&self) -> &str;
+
+    /// Asks a model. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels the call.
+    fn stream(&self, request: Request) -> EventStream;
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with a model call, as types, and whether to try again.
+
+use std::time::Duration;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("{provider} refuses the key: {message}")]
+    Auth { provider: String, message: String },
+    #[error("the quota at {provider} is used up: {message}")]
+    Quota { provider: String, message: String },
+    #[error("{provider} asks to slow down: {message}")]
+    RateLimited { provider: String, message: String, retry_after: Option<Duration> },
+    #[error("the conversation is too long for the model: {message}")]
+    ContextOverflow { provider: String, message: String },
+    #[error("{provider} does not accept the request: {message}")]
+    BadRequest { provider: String, message: String },
+    #[error("{provider} is not available right now: {message}")]
+    Transient { provider: String, message: String, source: Option<Cause> },
+    #[error("{provider} ended its answer before it was complete")]
+    Truncated { provider: String },
+    #[error("{provider} answered with something that cannot be read: {message}")]
+    Protocol { provider: String, message: String },
+    #[error("{provider} has been silent for {after:?}")]
+    Stalled { provider: String, after: Duration },
+    /// A failure with a code of its own; scripts use it to play any.
+    #[error("{message}")]
+    Failed { code: String, message: String },
+    #[error("the script {file} does not say what to answer: {message}")]
+    Script { file: String, message: String },
+}
+
+/// What a caller that has shown nothing yet may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    Never,
+    /// Again, after this wait if it is known.
+    After(Option<Duration>),
+    /// Again with less history.
+    Shorter,
+}
+
+impl Error {
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::RateLimited { retry_after, .. } => Retry::After(*retry_after),
+            Self::Transient { .. } | Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
+            Self::ContextOverflow { .. } => Retry::Shorter,
+            Self::Auth { .. }
+            | Self::Quota { .. }
+            | Self::BadRequest { .. }
+            | Self::Protocol { .. }
+            | Self::Failed { .. }
+            | Self::Script { .. } => Retry::Never,
+        }
+    }
+
+    /// A short word for logs and for ADK's `errorCode`.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Auth { .. } => "AUTH",
+            Self::Quota { .. } => "QUOTA",
+            Self::RateLimited { .. } => "RATE_LIMITED",
+            Self::ContextOverflow { .. } => "CONTEXT_OVERFLOW",
+            Self::BadRequest { .. } => "BAD_REQUEST",
+            Self::Transient { .. } => "TRANSIENT",
+            Self::Truncated { .. } => "TRUNCATED",
+            Self::Protocol { .. } => "PROTOCOL",
+            Self::Stalled { .. } => "STALLED",
+            Self::Script { .. } => "SCRIPT",
+            Self::Failed { code, .. } => code,
+        }
+    }
+}

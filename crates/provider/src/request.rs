@@ -1,0 +1,35 @@
+//! One call: messages, tools and settings.
+
+use crate::Message;
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The provider's own name of the model; empty for its default.
+    pub model: String,
+    /// A system message, if there is one, comes first.
+    pub messages: Vec<Message>,
+    pub tools: Vec<ToolSpec>,
+    pub options: Options,
+}
+
+/// A tool as a model is told about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// A JSON Schema of an object.
+    pub parameters: Value,
+}
+
+/// Settings; what is absent is left to the provider.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub max_output_tokens: Option<u32>,
+    pub stop: Vec<String>,
+    pub seed: Option<i64>,
+    /// The answer must be JSON of this schema.
+    pub response_schema: Option<Value>,
+}

@@ -1,0 +1,56 @@
+//! What a model answers, piece by piece.
+
+use crate::{Error, ToolCall};
+use futures::stream::BoxStream;
+
+pub type EventStream = BoxStream<'static, StreamEvent>;
+
+#[derive(Debug)]
+pub enum StreamEvent {
+    /// The next piece of the answer. A signature belongs to the text part that ends here.
+    TextDelta { text: String, signature: Option<String> },
+    /// The next piece of the model's reasoning. A signature ends the thought.
+    Thought { text: String, signature: Option<String> },
+    /// A call whose arguments are whole.
+    ToolCall(ToolCall),
+    Usage(Usage),
+    /// The answer is complete. Nothing follows.
+    Done(Done),
+    /// The answer failed. Nothing follows.
+    Error(Error),
+}
+
+impl StreamEvent {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::TextDelta { text: text.into(), signature: None }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    pub finish: Finish,
+    /// The model's name as the server gives it.
+    pub model_version: Option<String>,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    #[default]
+    Stop,
+    /// The limit of output tokens.
+    Length,
+    /// The provider declined to answer, with its own code and words.
+    Refused { code: String, message: String },
+}
+
+/// Tokens of one call, counted alike for all providers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All that went in, cached tokens included.
+    pub input: u64,
+    pub cached: u64,
+    /// All that came out, reasoning excluded.
+    pub output: u64,
+    pub reasoning: u64,
+}
