@@ -33,6 +33,7 @@ pub struct Artifact {
     pub created_at: f64,
 }
 
+/// The session need not exist. Deleting it removes its files; those of the user stay.
 pub trait ArtifactStore: Send + Sync {
     /// Stores a new version, counted from 0, and answers with its number.
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64>;

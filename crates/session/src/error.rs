@@ -18,9 +18,16 @@ pub enum Error {
     Conflict { key: SessionKey, expected: Seq, found: Seq },
     #[error("session {0} is being run by another process now")]
     Fenced(SessionKey),
+    /// Another process took the ticket or its sender withdrew it: the message must not enter the log twice.
+    #[error("ticket {number} of session {key} is no longer waiting")]
+    TicketGone { key: SessionKey, number: u64 },
+    #[error("session {key} has no run {id}")]
+    NoRun { key: SessionKey, id: String },
     #[error("the store is too busy: {waiting} writes are waiting")]
     QueueFull { waiting: usize },
-    #[error("{path} was written by a newer version (schema {found}, this one knows {known}); use that version, or another data directory")]
+    #[error(
+        "{path} was written by a newer version (schema {found}, this one knows {known}); use that version, or another data directory"
+    )]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     #[error("{path} is locked by another program")]
     Locked { path: PathBuf, source: Cause },
@@ -49,6 +56,8 @@ impl Error {
             | Self::Exists(_)
             | Self::Conflict { .. }
             | Self::Fenced(_)
+            | Self::TicketGone { .. }
+            | Self::NoRun { .. }
             | Self::NewerSchema { .. }
             | Self::ReadOnly { .. }
             | Self::DiskFull { .. }

@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Lease {
     pub key: SessionKey,
     pub owner: String,
-    /// Appends that carry this number are refused once another owner has a greater one.
+    /// Appends that carry this number are refused once there was another owner, or another session of the same name:
+    /// no two owners of one store ever have the same one.
     pub epoch: u64,
 }
 
@@ -30,7 +31,7 @@ pub enum Claimed {
 }
 
 pub trait Leases: Send + Sync {
-    /// Takes the lease if it is free, expired, already ours, or displaced. The session must exist.
+    /// Takes the lease if it is free, expired, already ours (its epoch stays), or displaced. The session must exist.
     fn claim(&self, key: &SessionKey, claim: Claim) -> Pending<'_, Claimed>;
 
     /// Moves the end of a lease that is still ours; [`Error::Fenced`](crate::Error::Fenced) if it is not.

@@ -16,12 +16,14 @@
 //! in the transaction that stores it. This crate knows nothing of agents, models or tools: it stores what it is given.
 
 pub mod artifact;
+mod clock;
 mod error;
 pub mod facts;
 pub mod inbox;
 mod key;
 pub mod lease;
 pub mod log;
+pub mod memory;
 pub mod message;
 pub mod run;
 pub mod store;
@@ -36,8 +38,8 @@ pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{Message, Stored, ToolCall};
 pub use run::{NewRun, Run, RunLog, RunStatus, RunUpdate};
 pub use store::{
-    Append, Appended, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot, StateChange,
-    TailBudget,
+    Append, Appended, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot,
+    StateChange, TailBudget,
 };
 
 use std::{future::Future, pin::Pin};

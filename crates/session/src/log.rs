@@ -19,12 +19,14 @@ pub struct StateEntry {
     pub value: Value,
 }
 
+/// Here a missing session is [`Error::NotFound`](crate::Error::NotFound) where an empty answer means "the end";
+/// elsewhere it answers like an empty one.
 pub trait SessionLog: Send + Sync {
-    /// The next rows of the log, oldest first; empty at its end. A missing session is
-    /// [`Error::NotFound`](crate::Error::NotFound).
+    /// The next rows of the log, oldest first; empty at its end.
     fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>>;
 
-    /// The next changes of the state that this session made, oldest first. A page ends only between two appends.
+    /// The next changes of the state that this session made, oldest first. A page ends only between two
+    /// appends, so it may be longer than its limit.
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>>;
 
     /// A fact by its name, carried or not.

@@ -16,8 +16,15 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    pub const ALL: [Self; 7] =
-        [Self::Queued, Self::Running, Self::Waiting, Self::Done, Self::Failed, Self::Cancelled, Self::Interrupted];
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Interrupted,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +69,7 @@ pub struct Run {
     pub owner: String,
     /// The log up to here existed before the run.
     pub started_after: Seq,
-    /// The last row that the run wrote.
+    /// The last place in the log that the run took; where it began if it took none.
     pub last_seq: Seq,
     pub error: Option<String>,
     pub created_at: f64,
@@ -78,7 +85,7 @@ pub struct RunUpdate {
 }
 
 pub trait RunLog: Send + Sync {
-    /// Records a run. With an idempotency key that the session has seen, answers with that earlier run.
+    /// Records a run. With an id or an idempotency key that the session has seen, answers with that earlier run.
     fn start(&self, run: NewRun) -> Pending<'_, Run>;
 
     fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>>;

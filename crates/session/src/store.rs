@@ -33,6 +33,7 @@ pub enum OnConflict {
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub key: SessionKey,
+    /// Like any step that changes state, it takes a sequence number if it is not empty: the state log is complete.
     pub state: Vec<StateChange>,
     pub on_conflict: OnConflict,
 }
@@ -73,11 +74,14 @@ pub struct Snapshot {
     pub truncated: bool,
     /// The merged state, scope by scope, each sorted by when its key was first set.
     pub state: Vec<StateChange>,
-    /// The facts that are carried.
+    /// The facts that are carried, by kind and id.
     pub facts: Vec<Fact>,
 }
 
 /// One step of a session. All of it is stored, or nothing.
+///
+/// A step whose message is in the log already is answered as [`repeated`](Appended::repeated) before anything else
+/// is checked: its first attempt made `expected_seq` and `takes` untrue.
 #[derive(Clone, Debug, Default)]
 pub struct Append {
     /// Absent for a step that changes state or facts only; such a step takes a sequence number all the same
@@ -85,12 +89,13 @@ pub struct Append {
     pub message: Option<Message>,
     pub state: Vec<StateChange>,
     pub facts: Vec<FactChange>,
+    /// [`Error::NoRun`](crate::Error::NoRun) if the session has no such run.
     pub run: Option<RunUpdate>,
-    /// The inbox ticket that this step consumes.
+    /// The inbox ticket that this step consumes. [`Error::TicketGone`](crate::Error::TicketGone) if it waits no more.
     pub takes: Option<u64>,
     /// Refuses the step unless the session still ends here.
     pub expected_seq: Option<Seq>,
-    /// Refuses the step if the lease has a greater epoch by now.
+    /// Refuses the step unless the lease still has this epoch.
     pub epoch: Option<u64>,
     /// Set when the session has no title yet.
     pub title: Option<String>,
@@ -105,6 +110,9 @@ pub struct Appended {
 }
 
 /// A page of sessions, newest change first.
+///
+/// A session that changes while its list is being paged moves to the front, behind the reader: no session comes twice,
+/// and every session that did not change meanwhile comes once.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
     /// Of this app only.
