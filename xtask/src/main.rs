@@ -1,2 +1,48 @@
-//! stub
-fn main() {}
+//! The workspace's chores: one `match` from a word to the module that does it.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this program talks to the person who runs it"
+)]
+
+mod bench;
+mod check;
+mod tidy;
+mod workspace;
+
+use std::{error::Error, process::ExitCode};
+use workspace::Workspace;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "\
+cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests
+cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
+cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    run(&args).unwrap_or_else(|error| {
+        eprintln!("xtask: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(args: &[&str]) -> Result<ExitCode> {
+    match args {
+        ["check", rest @ ..] => check::run(&Workspace::load()?, rest),
+        ["tidy"] => Ok(verdict(tidy::run(&Workspace::load()?)?)),
+        ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(format!("`{}` is not a chore; these are:\n{USAGE}", args.join(" ")).into()),
+    }
+}
+
+fn verdict(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
