@@ -28,7 +28,7 @@ pub enum Error {
     /// A failure with a code of its own; scripts use it to play any.
     #[error("{message}")]
     Failed { code: String, message: String },
-    #[error("the script {file} does not say what to answer: {message}")]
+    #[error("the script {file}: {message}")]
     Script { file: String, message: String },
 }
 

@@ -6,6 +6,7 @@
 //! | [`request`] | messages, tools and settings of one call |
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
+//! | [`scripted`] | a model that replays a YAML script |
 //!
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
@@ -13,6 +14,7 @@
 pub mod error;
 pub mod message;
 pub mod request;
+pub mod scripted;
 pub mod stream;
 
 pub use error::{Error, Retry};

@@ -50,9 +50,15 @@ impl Message {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    Text { text: String, signature: Option<String> },
+    Text {
+        text: String,
+        signature: Option<String>,
+    },
     /// Reasoning. A signature without text is reasoning that the provider keeps secret.
-    Thought { text: String, signature: Option<String> },
+    Thought {
+        text: String,
+        signature: Option<String>,
+    },
     Call(ToolCall),
     Result(ToolResult),
     Media(Media),

@@ -8,9 +8,15 @@ pub type EventStream = BoxStream<'static, StreamEvent>;
 #[derive(Debug)]
 pub enum StreamEvent {
     /// The next piece of the answer. A signature belongs to the text part that ends here.
-    TextDelta { text: String, signature: Option<String> },
+    TextDelta {
+        text: String,
+        signature: Option<String>,
+    },
     /// The next piece of the model's reasoning. A signature ends the thought.
-    Thought { text: String, signature: Option<String> },
+    Thought {
+        text: String,
+        signature: Option<String>,
+    },
     /// A call whose arguments are whole.
     ToolCall(ToolCall),
     Usage(Usage),
@@ -23,6 +29,14 @@ pub enum StreamEvent {
 impl StreamEvent {
     pub fn text(text: impl Into<String>) -> Self {
         Self::TextDelta { text: text.into(), signature: None }
+    }
+
+    pub(crate) fn text_piece(text: String, signature: Option<String>) -> Self {
+        Self::TextDelta { text, signature }
+    }
+
+    pub(crate) fn thought_piece(text: String, signature: Option<String>) -> Self {
+        Self::Thought { text, signature }
     }
 }
 

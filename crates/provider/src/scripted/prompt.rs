@@ -1,0 +1,76 @@
+//! What a rule looks at: the user's last words, the tool result that ends the request, and the turns between.
+
+use super::script::When;
+use crate::{Message, Part, Role, ToolResult};
+
+#[derive(Debug)]
+pub(super) struct Prompt<'a> {
+    /// All texts of the user's last message.
+    pub(super) user: String,
+    /// The last result of the last message.
+    pub(super) tool: Option<&'a ToolResult>,
+    turn: usize,
+}
+
+impl<'a> Prompt<'a> {
+    pub(super) fn of(messages: &'a [Message]) -> Self {
+        let asked = messages.iter().rposition(is_spoken);
+        let since = &messages[asked.map_or(0, |at| at + 1)..];
+        Self {
+            user: asked.map(|at| text(&messages[at])).unwrap_or_default(),
+            tool: messages.last().and_then(|message| message.results().last()),
+            turn: since.iter().filter(|message| message.role == Role::Assistant).count(),
+        }
+    }
+
+    pub(super) fn fits(&self, when: &When) -> bool {
+        let answers_a_tool = when.tool.is_some() || when.result_contains.is_some();
+        self.words_fit(when)
+            && when.turn.is_none_or(|turn| turn == self.turn)
+            && if answers_a_tool {
+                self.tool.is_some_and(|result| result_fits(result, when))
+            } else {
+                // What only looks at the user's words must not answer the results that they led to, again and again.
+                self.tool.is_none() || when.turn.is_some() || !when.looks_at_words()
+            }
+    }
+
+    fn words_fit(&self, when: &When) -> bool {
+        let first = self.user.split_whitespace().next().unwrap_or_default();
+        when.first_word.as_deref().is_none_or(|word| first.to_lowercase() == word.to_lowercase())
+            && when.exact.as_deref().is_none_or(|text| self.user == text)
+            && when.starts_with.as_deref().is_none_or(|text| self.user.starts_with(text))
+            && when.contains.as_deref().is_none_or(|text| self.user.contains(text))
+    }
+
+    /// The question in an error message.
+    pub(super) fn describe(&self) -> String {
+        match self.tool {
+            Some(result) => format!("the result of {}: {}", result.name, result.response),
+            None => format!("{:?}", self.user),
+        }
+    }
+}
+
+impl When {
+    fn looks_at_words(&self) -> bool {
+        [&self.first_word, &self.exact, &self.starts_with, &self.contains].into_iter().any(Option::is_some)
+    }
+}
+
+fn result_fits(result: &ToolResult, when: &When) -> bool {
+    when.tool.as_deref().is_none_or(|name| name == "any" || name == result.name)
+        && when.result_contains.as_deref().is_none_or(|text| result.response.to_string().contains(text))
+}
+
+fn is_spoken(message: &Message) -> bool {
+    message.role == Role::User && message.results().next().is_none()
+}
+
+fn text(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } => Some(text.as_str()),
+        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    });
+    texts.collect()
+}

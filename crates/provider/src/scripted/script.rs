@@ -1,0 +1,119 @@
+//! The script as it stands in the file; a key that is not here is an error with its line.
+
+use super::failure::Failure;
+use crate::Usage;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Script {
+    /// The model version that answers carry.
+    pub(super) model: Option<String>,
+    /// What each answer counts, unless it says otherwise.
+    pub(super) usage: Option<Counts>,
+    /// The pause after each word.
+    pub(super) word_delay_ms: Option<u64>,
+    pub(super) rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    #[serde(default)]
+    pub(super) when: When,
+    pub(super) reply: Vec<Step>,
+}
+
+/// All that is said must hold. Nothing said: always.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct When {
+    /// The user's first word, whatever its case.
+    pub(super) first_word: Option<String>,
+    pub(super) exact: Option<String>,
+    pub(super) starts_with: Option<String>,
+    pub(super) contains: Option<String>,
+    /// The last message is the result of this tool, or of `any`.
+    pub(super) tool: Option<String>,
+    /// The last message is a tool's result, and its JSON has this in it.
+    pub(super) result_contains: Option<String>,
+    /// How many answers the model has given since the user spoke.
+    pub(super) turn: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Step {
+    Text(Piece),
+    Thought(Piece),
+    Call(Call),
+    Usage(Counts),
+    Refuse(Refusal),
+    Fail(Failure),
+    /// The answer is cut off by the limit of output tokens.
+    Length,
+    DelayMs(u64),
+    Hang,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a text, or a mapping with `text` and `signature`"
+)]
+pub(super) enum Piece {
+    Plain(String),
+    Signed { text: String, signature: String },
+}
+
+impl Piece {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Plain(text) | Self::Signed { text, .. } => text,
+        }
+    }
+
+    pub(super) fn signature(&self) -> Option<String> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Signed { signature, .. } => Some(signature.clone()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Refusal {
+    pub(super) code: String,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) args: Map<String, Value>,
+    pub(super) id: Option<String>,
+    pub(super) signature: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Counts {
+    input: u64,
+    output: u64,
+    #[serde(default)]
+    cached: u64,
+    #[serde(default)]
+    reasoning: u64,
+}
+
+impl From<Counts> for Usage {
+    fn from(counts: Counts) -> Self {
+        let Counts { input, output, cached, reasoning } = counts;
+        Self { input, cached, output, reasoning }
+    }
+}

@@ -1,0 +1,73 @@
+//! `{user}`, `{tool.name}`, `{tool.response}` and `{tool.response.a.path}` inside texts and arguments.
+//!
+//! Other braces stay as they are, so that a script can say JSON.
+
+use super::prompt::Prompt;
+use serde_json::Value;
+
+pub(super) fn fill(text: &str, prompt: &Prompt<'_>) -> Result<String, String> {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        filled.push_str(&rest[..open]);
+        rest = &rest[open..];
+        let found = rest.find('}').map(|close| (&rest[1..close], &rest[close + 1..]));
+        if let Some((name, after)) = found.filter(|(name, _)| is_ours(name)) {
+            filled.push_str(&shown(&look_up(name, prompt)?));
+            rest = after;
+        } else {
+            filled.push('{');
+            rest = &rest[1..];
+        }
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// Fills the strings of an argument; one that is nothing but a name becomes the value itself, with its type.
+pub(super) fn fill_value(value: &Value, prompt: &Prompt<'_>) -> Result<Value, String> {
+    match value {
+        Value::String(text) => {
+            let name = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+            match name.filter(|name| is_ours(name)) {
+                Some(name) => look_up(name, prompt),
+                None => fill(text, prompt).map(Value::String),
+            }
+        }
+        Value::Array(items) => items.iter().map(|item| fill_value(item, prompt)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, item)| Ok((key.clone(), fill_value(item, prompt)?))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    matches!(name, "user" | "tool.name" | "tool.response") || name.starts_with("tool.response.")
+}
+
+fn look_up(name: &str, prompt: &Prompt<'_>) -> Result<Value, String> {
+    if name == "user" {
+        return Ok(Value::String(prompt.user.clone()));
+    }
+    let result = prompt.tool.ok_or_else(|| format!("{{{name}}} where no tool has answered"))?;
+    if name == "tool.name" {
+        return Ok(Value::String(result.name.clone()));
+    }
+    let path = name.split('.').skip(2);
+    let found = path.into_iter().try_fold(&result.response, |value, key| match value {
+        Value::Array(items) => key.parse::<usize>().ok().and_then(|at| items.get(at)),
+        Value::Object(fields) => fields.get(key),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    });
+    found.cloned().ok_or_else(|| format!("{{{name}}} is not in the response of {}", result.name))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    }
+}
