@@ -26,6 +26,7 @@ pub mod log;
 pub mod memory;
 pub mod message;
 pub mod run;
+pub mod sqlite;
 pub mod store;
 
 pub use artifact::{Artifact, ArtifactKey, ArtifactStore, NewArtifact};

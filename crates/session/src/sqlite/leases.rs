@@ -1,0 +1,52 @@
+//! Leases: three columns of the session's row. A claim is one read and one write inside a write transaction.
+
+use super::{fault::Outcome, inbox, sessions};
+use crate::{Claim, Claimed, Error, Lease, SessionKey, clock};
+use rusqlite::Connection;
+use std::time::Duration;
+
+/// A number that no epoch and no ticket of this database ever had.
+pub(super) fn next_number(conn: &Connection) -> rusqlite::Result<u64> {
+    conn.prepare_cached("UPDATE numbers SET last = last + 1 RETURNING last")?.query_row([], |row| row.get(0))
+}
+
+pub(super) fn claim(conn: &Connection, key: &SessionKey, claim: &Claim) -> Outcome<Claimed> {
+    let session_key = sessions::head(conn, key)?.session_key;
+    let (owner, epoch, until): (Option<String>, u64, f64) = conn
+        .prepare_cached("SELECT lease_owner, lease_epoch, lease_until FROM sessions WHERE session_key = ?1")?
+        .query_row((session_key,), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let now = clock::now();
+    let epoch = match owner {
+        Some(owner) if owner == claim.owner => epoch,
+        Some(owner) if until > now && claim.displaces != Some(epoch) => {
+            return Ok(Claimed::Held { owner, epoch });
+        }
+        Some(_) | None => next_number(conn)?,
+    };
+    conn.prepare_cached(
+        "UPDATE sessions SET lease_owner = ?2, lease_epoch = ?3, lease_until = ?4 WHERE session_key = ?1",
+    )?
+    .execute((session_key, &claim.owner, epoch, now + claim.ttl.as_secs_f64()))?;
+    let lease = Lease { key: key.clone(), owner: claim.owner.clone(), epoch };
+    Ok(Claimed::Granted { lease, waiting: inbox::count(conn, session_key)? })
+}
+
+pub(super) fn renew(conn: &Connection, lease: &Lease, ttl: Duration) -> Outcome<()> {
+    let session_key = sessions::head(conn, &lease.key)?.session_key;
+    let renewed = conn
+        .prepare_cached(
+            "UPDATE sessions SET lease_until = ?4
+             WHERE session_key = ?1 AND lease_owner = ?2 AND lease_epoch = ?3",
+        )?
+        .execute((session_key, &lease.owner, lease.epoch, clock::now() + ttl.as_secs_f64()))?;
+    if renewed == 0 { Err(Error::Fenced(lease.key.clone()).into()) } else { Ok(()) }
+}
+
+pub(super) fn release(conn: &Connection, Lease { key, owner, epoch }: &Lease) -> Outcome<()> {
+    conn.prepare_cached(
+        "UPDATE sessions SET lease_owner = NULL
+         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND lease_owner = ?4 AND lease_epoch = ?5",
+    )?
+    .execute((&key.app, &key.user, &key.session, owner, epoch))?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Reading the log. The newest rows are stepped through until the budget is spent: the cost is that of the rows taken,
+//! whatever the length of the session.
+
+use super::{fault::Outcome, sessions, state};
+use crate::{
+    Error, Fact, Message, PageRequest, Seq, SessionKey, Snapshot, StateEntry, Stored, TailBudget, ToolCall,
+};
+use rusqlite::{Connection, OptionalExtension, Row, types::Type};
+
+const COLUMNS: &str =
+    "seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls, meta, content";
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let message = Message {
+        tokens: row.get(1)?,
+        timestamp: row.get(2)?,
+        counted_by: row.get(3)?,
+        id: row.get(4)?,
+        role: row.get(5)?,
+        author: row.get(6)?,
+        tool_calls: tool_calls(row, 7)?,
+        meta: row.get(8)?,
+        content: row.get(9)?,
+    };
+    Ok(Stored { seq: Seq(row.get(0)?), message })
+}
+
+fn tool_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<ToolCall>> {
+    match row.get_ref(column)?.as_str_or_null()? {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())),
+        None => Ok(Vec::new()),
+    }
+}
+
+pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> Outcome<Option<Snapshot>> {
+    let Some((session_key, row)) = sessions::find(conn, key)? else { return Ok(None) };
+    let (tail, truncated) = tail(conn, session_key, budget)?;
+    let state = state::merged(conn, session_key, key)?;
+    let facts = carried(conn, session_key)?;
+    Ok(Some(Snapshot { row, tail, truncated, state, facts }))
+}
+
+/// The rows that fit, oldest first, and whether older ones were left out.
+fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> Outcome<(Vec<Stored>, bool)> {
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 ORDER BY seq DESC"
+    ))?;
+    let mut rows = statement.query((session_key,))?;
+    let (mut taken, mut tokens, mut truncated) = (Vec::new(), 0_u64, false);
+    while let Some(row) = rows.next()? {
+        tokens = tokens.saturating_add(row.get(1)?);
+        truncated = taken.len() == budget.rows || (tokens > budget.tokens && !taken.is_empty());
+        if truncated {
+            break;
+        }
+        taken.push(stored(row)?);
+    }
+    taken.reverse();
+    Ok((taken, truncated))
+}
+
+pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> Outcome<Vec<Stored>> {
+    let session_key = sessions::head(conn, key)?.session_key;
+    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    ))?;
+    let rows = statement.query_map((session_key, super::bounded(page.after), limit), stored)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn state_changes(
+    conn: &Connection,
+    key: &SessionKey,
+    page: PageRequest,
+) -> Outcome<Vec<StateEntry>> {
+    let session_key = sessions::head(conn, key)?.session_key;
+    state::changes(conn, session_key, page)
+}
+
+fn carried(conn: &Connection, session_key: i64) -> rusqlite::Result<Vec<Fact>> {
+    conn.prepare_cached(
+        "SELECT kind, id, value, carried FROM facts WHERE session_key = ?1 AND carried = 1 ORDER BY kind, id",
+    )?
+    .query_map((session_key,), fact_row)?
+    .collect()
+}
+
+pub(super) fn fact(conn: &Connection, key: &SessionKey, (kind, id): (&str, &str)) -> Outcome<Option<Fact>> {
+    let session_key = match sessions::head(conn, key) {
+        Ok(head) => head.session_key,
+        Err(super::fault::Failure::Refused(Error::NotFound(_))) => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    Ok(conn
+        .prepare_cached(
+            "SELECT kind, id, value, carried FROM facts WHERE session_key = ?1 AND kind = ?2 AND id = ?3",
+        )?
+        .query_row((session_key, kind, id), fact_row)
+        .optional()?)
+}
+
+fn fact_row(row: &Row<'_>) -> rusqlite::Result<Fact> {
+    Ok(Fact { kind: row.get(0)?, id: row.get(1)?, value: row.get(2)?, carried: row.get(3)? })
+}

@@ -1,0 +1,120 @@
+//! The session's own row: made, found, listed, removed.
+
+use super::{artifacts, fault::Outcome, state};
+use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+
+/// What a write needs to know of a session before it changes it.
+pub(super) struct Head {
+    pub(super) session_key: i64,
+    pub(super) last_seq: u64,
+    pub(super) lease_epoch: u64,
+}
+
+pub(super) fn head(conn: &Connection, key: &SessionKey) -> Outcome<Head> {
+    let found = conn
+        .prepare_cached(
+            "SELECT session_key, last_seq, lease_epoch FROM sessions
+             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
+        )?
+        .query_row((&key.app, &key.user, &key.session), |row| {
+            Ok(Head { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
+        })
+        .optional()?;
+    found.ok_or_else(|| Error::NotFound(key.clone()).into())
+}
+
+const ROW: &str =
+    "session_key, app_name, user_id, session_id, title, last_seq, total_tokens, created_at, updated_at";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        key: SessionKey { app: row.get(1)?, user: row.get(2)?, session: row.get(3)? },
+        title: row.get(4)?,
+        last_seq: Seq(row.get(5)?),
+        total_tokens: row.get(6)?,
+        created_at: row.get(7)?,
+        updated_at: row.get(8)?,
+    })
+}
+
+pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Option<(i64, SessionRow)>> {
+    conn.prepare_cached(&format!(
+        "SELECT {ROW} FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3"
+    ))?
+    .query_row((&key.app, &key.user, &key.session), |row| Ok((row.get(0)?, session_row(row)?)))
+    .optional()
+}
+
+pub(super) struct Creation {
+    pub(super) key: SessionKey,
+    pub(super) state: Vec<state::Text>,
+    pub(super) on_conflict: OnConflict,
+}
+
+pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
+    let Creation { key, state, on_conflict } = new;
+    let last_seq = u64::from(!state.is_empty());
+    let made = conn
+        .prepare_cached(
+            "INSERT INTO sessions (app_name, user_id, session_id, last_seq, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
+        )?
+        .execute((&key.app, &key.user, &key.session, last_seq, clock::now()))?;
+    if made == 1 {
+        state::change(
+            conn,
+            state::Place { key, session_key: conn.last_insert_rowid(), seq: last_seq },
+            state,
+        )?;
+    } else if *on_conflict == OnConflict::Fail {
+        return Err(Error::Exists(key.clone()).into());
+    }
+    let found = find(conn, key)?;
+    found.map(|(_, row)| row).ok_or_else(|| Error::NotFound(key.clone()).into())
+}
+
+/// What belongs to the session leaves with its row, by foreign key; files have none, because they may come before it.
+pub(super) fn delete(conn: &Connection, key: &SessionKey) -> Outcome<bool> {
+    let removed = conn
+        .prepare_cached("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")?
+        .execute((&key.app, &key.user, &key.session))?;
+    if removed > 0 {
+        artifacts::remove_all(conn, key)?;
+    }
+    Ok(removed > 0)
+}
+
+/// Ties in time are broken by the key, so that each row has one place.
+pub(super) fn list(conn: &Connection, query: &ListQuery) -> Outcome<Vec<SessionRow>> {
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let mut wanted = Vec::new();
+    let mut values: Vec<(&str, &dyn ToSql)> = vec![(":limit", &limit)];
+    if let Some(app) = &query.app {
+        wanted.push("app_name = :app");
+        values.push((":app", app));
+    }
+    if let Some(user) = &query.user {
+        wanted.push("user_id = :user");
+        values.push((":user", user));
+    }
+    if let Some(SessionRow { key, updated_at, .. }) = &query.after {
+        wanted
+            .push("(updated_at, app_name, user_id, session_id) < (:at, :after_app, :after_user, :after_id)");
+        let after: [(&str, &dyn ToSql); 4] = [
+            (":at", updated_at),
+            (":after_app", &key.app),
+            (":after_user", &key.user),
+            (":after_id", &key.session),
+        ];
+        values.extend(after);
+    }
+    let wanted = if wanted.is_empty() { "TRUE".to_owned() } else { wanted.join(" AND ") };
+    let sql = format!(
+        "SELECT {ROW} FROM sessions WHERE {wanted}
+         ORDER BY updated_at DESC, app_name DESC, user_id DESC, session_id DESC LIMIT :limit"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let rows = statement.query_map(values.as_slice(), session_row)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

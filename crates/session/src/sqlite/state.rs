@@ -1,0 +1,135 @@
+//! State: a row per key and scope, and a log of every change at its place in the session.
+
+use super::fault::Outcome;
+use crate::{Error, PageRequest, Result, Scope, Seq, SessionKey, StateChange, StateEntry};
+use rusqlite::{Connection, Row, types::Type};
+use serde_json::Value;
+
+/// A change whose value is JSON text already: it is written by the caller, not by the writer thread.
+#[derive(Debug)]
+pub(super) struct Text {
+    scope: Scope,
+    key: String,
+    value: String,
+}
+
+impl Text {
+    pub(super) fn all(changes: Vec<StateChange>) -> Result<Vec<Self>> {
+        changes.into_iter().map(Self::new).collect()
+    }
+
+    fn new(StateChange { scope, key, value }: StateChange) -> Result<Self> {
+        let value = serde_json::to_string(&value).map_err(|error| Error::Backend(error.into()))?;
+        Ok(Self { scope, key, value })
+    }
+
+    /// It is stored twice: as the value and in the log.
+    pub(super) fn size(&self) -> usize {
+        2 * (self.key.len() + self.value.len())
+    }
+}
+
+/// Where in which session a change happens.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) session_key: i64,
+    pub(super) seq: u64,
+}
+
+pub(super) fn change(conn: &Connection, place: Place<'_>, changes: &[Text]) -> rusqlite::Result<()> {
+    for text in changes {
+        set(conn, place, text)?;
+        conn.prepare_cached(
+            "INSERT INTO state_log (session_key, seq, scope, key, value) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute((place.session_key, place.seq, name(text.scope), &text.key, &text.value))?;
+    }
+    Ok(())
+}
+
+/// A key that is set again keeps its row, and with it its position.
+fn set(conn: &Connection, place: Place<'_>, Text { scope, key, value }: &Text) -> rusqlite::Result<usize> {
+    let SessionKey { app, user, .. } = place.key;
+    match scope {
+        Scope::App => conn
+            .prepare_cached(
+                "INSERT INTO app_state (app_name, key, value) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (app_name, key) DO UPDATE SET value = excluded.value",
+            )?
+            .execute((app, key, value)),
+        Scope::User => conn
+            .prepare_cached(
+                "INSERT INTO user_state (app_name, user_id, key, value) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (app_name, user_id, key) DO UPDATE SET value = excluded.value",
+            )?
+            .execute((app, user, key, value)),
+        Scope::Session => conn
+            .prepare_cached(
+                "INSERT INTO session_state (session_key, key, value) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (session_key, key) DO UPDATE SET value = excluded.value",
+            )?
+            .execute((place.session_key, key, value)),
+    }
+}
+
+pub(super) fn merged(
+    conn: &Connection,
+    session_key: i64,
+    key: &SessionKey,
+) -> rusqlite::Result<Vec<StateChange>> {
+    let mut state = Vec::new();
+    let mut add = |scope, row: &Row<'_>| {
+        state.push(StateChange { scope, key: row.get(0)?, value: json(row, 1)? });
+        Ok(())
+    };
+    conn.prepare_cached("SELECT key, value FROM app_state WHERE app_name = ?1 ORDER BY position")?
+        .query_map((&key.app,), |row| add(Scope::App, row))?
+        .collect::<rusqlite::Result<()>>()?;
+    conn.prepare_cached(
+        "SELECT key, value FROM user_state WHERE app_name = ?1 AND user_id = ?2 ORDER BY position",
+    )?
+    .query_map((&key.app, &key.user), |row| add(Scope::User, row))?
+    .collect::<rusqlite::Result<()>>()?;
+    conn.prepare_cached("SELECT key, value FROM session_state WHERE session_key = ?1 ORDER BY position")?
+        .query_map((session_key,), |row| add(Scope::Session, row))?
+        .collect::<rusqlite::Result<()>>()?;
+    Ok(state)
+}
+
+/// Stops at the first change behind the limit that another append made.
+pub(super) fn changes(conn: &Connection, session_key: i64, page: PageRequest) -> Outcome<Vec<StateEntry>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT seq, scope, key, value FROM state_log WHERE session_key = ?1 AND seq > ?2 ORDER BY seq, position",
+    )?;
+    let mut rows = statement.query((session_key, super::bounded(page.after)))?;
+    let mut entries: Vec<StateEntry> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq = Seq(row.get(0)?);
+        if entries.len() >= page.limit && entries.last().is_none_or(|last| last.seq != seq) {
+            break;
+        }
+        entries.push(StateEntry { seq, scope: scope(row, 1)?, key: row.get(2)?, value: json(row, 3)? });
+    }
+    Ok(entries)
+}
+
+fn name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::App => "app",
+        Scope::User => "user",
+        Scope::Session => "session",
+    }
+}
+
+fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
+    let text: String = row.get(column)?;
+    let known = [Scope::App, Scope::User, Scope::Session].into_iter().find(|scope| name(*scope) == text);
+    known.ok_or_else(|| super::unreadable(column, format!("there is no scope \"{text}\"")))
+}
+
+fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
