@@ -1,0 +1,175 @@
+//! Agents and the tree that they form.
+
+use crate::{
+    error::TreeError,
+    model::{GenerateContentConfig, Llm},
+    tool::Tool,
+};
+use std::{collections::HashMap, fmt, sync::Arc};
+
+/// Which part of the history an agent is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeContents {
+    #[default]
+    Default,
+    /// The present turn only.
+    None,
+}
+
+/// An agent that is led by a model.
+#[derive(Clone)]
+pub struct LlmAgent {
+    pub name: String,
+    pub description: String,
+    pub instruction: String,
+    pub model: Arc<dyn Llm>,
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub sub_agents: Vec<LlmAgent>,
+    pub config: GenerateContentConfig,
+    pub include_contents: IncludeContents,
+    /// The state key that takes the agent's final text.
+    pub output_key: Option<String>,
+    pub disallow_transfer_to_parent: bool,
+    pub disallow_transfer_to_peers: bool,
+}
+
+impl LlmAgent {
+    pub fn new(name: impl Into<String>, model: Arc<dyn Llm>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            instruction: String::new(),
+            model,
+            tools: Vec::new(),
+            sub_agents: Vec::new(),
+            config: GenerateContentConfig::default(),
+            include_contents: IncludeContents::default(),
+            output_key: None,
+            disallow_transfer_to_parent: false,
+            disallow_transfer_to_peers: false,
+        }
+    }
+}
+
+impl fmt::Debug for LlmAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmAgent")
+            .field("name", &self.name)
+            .field("sub_agents", &self.sub_agents)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool that an agent holds, with its schema made ready.
+pub(crate) struct Armed {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) schema: jsonschema::Validator,
+}
+
+/// An agent in its place.
+pub struct Node {
+    pub agent: LlmAgent,
+    /// From the root, as ADK's `nodeInfo.path` says it.
+    pub path: String,
+    parent: Option<usize>,
+    children: Vec<usize>,
+    pub(crate) tools: HashMap<String, Armed>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// All agents of an app, checked once: every name leads to exactly one agent.
+#[derive(Debug)]
+pub struct AgentTree {
+    nodes: Vec<Node>,
+    by_name: HashMap<String, usize>,
+}
+
+impl AgentTree {
+    pub fn new(root: LlmAgent) -> Result<Self, TreeError> {
+        let mut tree = Self { nodes: Vec::new(), by_name: HashMap::new() };
+        tree.add(root, None)?;
+        Ok(tree)
+    }
+
+    fn add(&mut self, mut agent: LlmAgent, parent: Option<usize>) -> Result<usize, TreeError> {
+        if !is_name(&agent.name) {
+            return Err(TreeError::BadName(agent.name));
+        }
+        let index = self.nodes.len();
+        if self.by_name.insert(agent.name.clone(), index).is_some() {
+            return Err(TreeError::DuplicateAgent(agent.name));
+        }
+        let above = parent.map_or(String::new(), |parent| format!("{}/", self.nodes[parent].path));
+        let path = format!("{above}{}@1", agent.name);
+        let children = std::mem::take(&mut agent.sub_agents);
+        let tools = arm(&agent)?;
+        self.nodes.push(Node { agent, path, parent, children: Vec::new(), tools });
+        for child in children {
+            let child = self.add(child, Some(index))?;
+            self.nodes[index].children.push(child);
+        }
+        Ok(index)
+    }
+
+    pub fn root(&self) -> &Node {
+        &self.nodes[0]
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Node> {
+        self.by_name.get(name).map(|&index| &self.nodes[index])
+    }
+
+    /// The agent of that name; the root for a name that is no longer there.
+    pub fn find_or_root(&self, name: Option<&str>) -> &Node {
+        name.and_then(|name| self.find(name)).unwrap_or_else(|| self.root())
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
+    /// The agents below a node.
+    pub fn children(&self, node: &Node) -> impl Iterator<Item = &Node> {
+        node.children.iter().map(|&index| &self.nodes[index])
+    }
+
+    /// Whom this agent may hand the conversation to: its children, its parent, its siblings.
+    pub fn targets(&self, node: &Node) -> Vec<&Node> {
+        let mut targets: Vec<&Node> = self.children(node).collect();
+        let Some(parent) = node.parent.map(|index| &self.nodes[index]) else { return targets };
+        if !node.agent.disallow_transfer_to_parent {
+            targets.push(parent);
+        }
+        if !node.agent.disallow_transfer_to_peers {
+            targets.extend(self.children(parent).filter(|peer| peer.agent.name != node.agent.name));
+        }
+        targets
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    name != "user"
+        && letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '-')
+}
+
+fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
+    let mut armed = HashMap::new();
+    for tool in &agent.tools {
+        let declaration = tool.declaration();
+        let name = declaration.name.clone();
+        let schema = jsonschema::validator_for(&declaration.parameters_json_schema).map_err(|error| {
+            TreeError::BadSchema { agent: agent.name.clone(), tool: name.clone(), message: error.to_string() }
+        })?;
+        if armed.insert(name.clone(), Armed { tool: Arc::clone(tool), schema }).is_some() {
+            return Err(TreeError::DuplicateTool { agent: agent.name.clone(), tool: name });
+        }
+    }
+    Ok(armed)
+}

@@ -1,0 +1,316 @@
+//! What is said: a content is a list of parts in order, and every part survives a round trip through JSON.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+/// One message. The role is `user` or `model` on ADK's wire; the log may show others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    #[serde(default)]
+    pub parts: Vec<Part>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Which model made it. Kept beside ADK's JSON, never in it: opaque data goes back to that model alone.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
+}
+
+/// The model that made a content.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Origin {
+    pub provider: String,
+    pub model: String,
+}
+
+impl Content {
+    pub fn new(role: impl Into<String>, parts: Vec<Part>) -> Self {
+        Self { parts, role: Some(role.into()), origin: None }
+    }
+
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::new("user", vec![Part::text(text)])
+    }
+
+    pub fn model(text: impl Into<String>) -> Self {
+        Self::new("model", vec![Part::text(text)])
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = &FunctionCall> {
+        self.parts.iter().filter_map(Part::call)
+    }
+
+    pub fn responses(&self) -> impl Iterator<Item = &FunctionResponse> {
+        self.parts.iter().filter_map(Part::response)
+    }
+
+    /// What the speaker said, without thoughts.
+    pub fn said(&self) -> String {
+        self.parts.iter().filter(|part| !part.is_thought()).filter_map(Part::as_text).collect()
+    }
+}
+
+/// A piece of a content: one kind of data, and what may accompany it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    pub data: Data,
+    pub thought: Option<bool>,
+    /// Base64 as it came; never decoded, so that it returns byte for byte.
+    pub thought_signature: Option<String>,
+    /// Fields that we do not know. A second kind of data in one part is kept here too.
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Data {
+    Text(String),
+    FunctionCall(FunctionCall),
+    FunctionResponse(FunctionResponse),
+    InlineData(Blob),
+    FileData(FileData),
+    /// Nothing that we know; see [`Part::extra`].
+    #[default]
+    Unknown,
+}
+
+impl Part {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::from(Data::Text(text.into()))
+    }
+
+    pub fn thought(text: impl Into<String>) -> Self {
+        Self { thought: Some(true), ..Self::text(text) }
+    }
+
+    pub fn as_text(&self) -> Option<&str> {
+        if let Data::Text(text) = &self.data { Some(text) } else { None }
+    }
+
+    pub fn call(&self) -> Option<&FunctionCall> {
+        if let Data::FunctionCall(call) = &self.data { Some(call) } else { None }
+    }
+
+    pub fn response(&self) -> Option<&FunctionResponse> {
+        if let Data::FunctionResponse(response) = &self.data { Some(response) } else { None }
+    }
+
+    pub fn is_thought(&self) -> bool {
+        self.thought == Some(true)
+    }
+
+    /// Whether it says nothing at all, to anybody.
+    pub fn is_empty(&self) -> bool {
+        let silent = match &self.data {
+            Data::Text(text) => text.is_empty(),
+            Data::Unknown => true,
+            Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::InlineData(_) | Data::FileData(_) => {
+                false
+            }
+        };
+        silent && self.thought_signature.is_none() && self.extra.is_empty()
+    }
+}
+
+impl From<Data> for Part {
+    fn from(data: Data) -> Self {
+        Self { data, ..Self::default() }
+    }
+}
+
+impl From<FunctionCall> for Part {
+    fn from(call: FunctionCall) -> Self {
+        Data::FunctionCall(call).into()
+    }
+}
+
+impl From<FunctionResponse> for Part {
+    fn from(response: FunctionResponse) -> Self {
+        Data::FunctionResponse(response).into()
+    }
+}
+
+/// The model asks for a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionCall {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub name: String,
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl FunctionCall {
+    /// The id, or the name that stands in for one (spec J2, P2).
+    pub fn id_or_name(&self) -> String {
+        id_or_name(self.id.as_deref(), &self.name)
+    }
+}
+
+/// What the tool answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionResponse {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(default)]
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Map<String, Value>>,
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl FunctionResponse {
+    pub fn id_or_name(&self) -> String {
+        id_or_name(self.id.as_deref(), &self.name)
+    }
+}
+
+/// One rule for calls and for responses: an answer must find its call by it.
+fn id_or_name(id: Option<&str>, name: &str) -> String {
+    match id {
+        Some(id) if !id.is_empty() => id.to_owned(),
+        Some(_) | None => format!("call_{name}"),
+    }
+}
+
+/// Bytes inside the message, as base64 text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blob {
+    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    #[serde(default)]
+    pub data: String,
+    #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// A reference to a file elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileData {
+    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    #[serde(default, alias = "file_uri")]
+    pub file_uri: String,
+    #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match &self.data {
+            Data::Text(text) => map.serialize_entry("text", text)?,
+            Data::FunctionCall(call) => map.serialize_entry("functionCall", call)?,
+            Data::FunctionResponse(response) => map.serialize_entry("functionResponse", response)?,
+            Data::InlineData(blob) => map.serialize_entry("inlineData", blob)?,
+            Data::FileData(file) => map.serialize_entry("fileData", file)?,
+            Data::Unknown => {}
+        }
+        if let Some(thought) = self.thought {
+            map.serialize_entry("thought", &thought)?;
+        }
+        if let Some(signature) = &self.thought_signature {
+            map.serialize_entry("thoughtSignature", signature)?;
+        }
+        for (name, value) in &self.extra {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut part = Self::default();
+        for (name, value) in Map::deserialize(deserializer)? {
+            part.take_field(name, value).map_err(D::Error::custom)?;
+        }
+        Ok(part)
+    }
+}
+
+impl Part {
+    fn take_field(&mut self, name: String, value: Value) -> Result<(), serde_json::Error> {
+        let vacant = self.data == Data::Unknown && !value.is_null();
+        match name.as_str() {
+            "thought" => self.thought = serde_json::from_value(value)?,
+            "thoughtSignature" | "thought_signature" => {
+                self.thought_signature = serde_json::from_value(value)?;
+            }
+            "text" if vacant => self.data = Data::Text(serde_json::from_value(value)?),
+            "functionCall" | "function_call" if vacant => {
+                self.data = Data::FunctionCall(serde_json::from_value(value)?);
+            }
+            "functionResponse" | "function_response" if vacant => {
+                self.data = Data::FunctionResponse(serde_json::from_value(value)?);
+            }
+            "inlineData" | "inline_data" if vacant => {
+                self.data = Data::InlineData(serde_json::from_value(value)?);
+            }
+            "fileData" | "file_data" if vacant => self.data = Data::FileData(serde_json::from_value(value)?),
+            _ => {
+                self.extra.insert(name, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn round_trip(value: &Value) {
+        let part: Part = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(&serde_json::to_value(&part).unwrap(), value);
+    }
+
+    #[test]
+    fn every_kind_of_part_prints_back_what_it_was_read_from() {
+        round_trip(&json!({"text": "hi", "thought": true, "thoughtSignature": "c2ln+/=="}));
+        round_trip(
+            &json!({"functionCall": {"id": "1", "args": {"b": 1.10, "a": null}, "name": "f", "willContinue": true}}),
+        );
+        round_trip(
+            &json!({"functionResponse": {"name": "f", "response": {"x": []}, "scheduling": "SILENT"}}),
+        );
+        round_trip(&json!({"inlineData": {"data": "AAAA", "mimeType": "image/png", "displayName": "a.png"}}));
+        round_trip(&json!({"fileData": {"fileUri": "gs://a", "mimeType": "text/plain"}}));
+        round_trip(&json!({"executableCode": {"code": "1+1"}, "videoMetadata": {"fps": 2}}));
+        round_trip(&json!({}));
+    }
+
+    #[test]
+    fn a_part_with_two_kinds_of_data_loses_neither() {
+        round_trip(&json!({"text": "a", "functionCall": {"name": "f"}}));
+    }
+
+    #[test]
+    fn snake_case_is_read_and_camel_case_is_written() {
+        let part: Part =
+            serde_json::from_value(json!({"function_call": {"name": "f"}, "thought_signature": "x"}))
+                .unwrap();
+        assert_eq!(
+            serde_json::to_value(part).unwrap(),
+            json!({"functionCall": {"name": "f"}, "thoughtSignature": "x"})
+        );
+    }
+
+    #[test]
+    fn a_call_and_its_response_without_ids_fall_back_to_the_same_name() {
+        let call = FunctionCall { name: "search".into(), ..Default::default() };
+        let response =
+            FunctionResponse { id: Some(String::new()), name: "search".into(), ..Default::default() };
+        assert_eq!(call.id_or_name(), "call_search");
+        assert_eq!(call.id_or_name(), response.id_or_name());
+    }
+}

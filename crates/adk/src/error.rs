@@ -1,0 +1,105 @@
+//! What can end a run, and what only a model is told.
+
+use crate::session::SessionKey;
+use std::time::Duration;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A run that did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The text is the seeds' contract (spec G1).
+    #[error("failed to find agent: {name}")]
+    AgentNotFound { name: String },
+    #[error("the agents hand the conversation around without doing anything: {}", path.join(" → "))]
+    TransferLoop { path: Vec<String> },
+    #[error("the run has used its {limit} model calls")]
+    TooManyModelCalls { limit: u32 },
+    #[error("there is no session {0}")]
+    SessionNotFound(SessionKey),
+    #[error("there is no call with the id {id} in this session that an answer could belong to")]
+    UnknownCall { id: String },
+    #[error(
+        "the instruction of {agent} names {{{key}}}, which is not in the session's state; set it, or write {{{key}?}}"
+    )]
+    MissingKey { agent: String, key: String },
+    #[error("the run was cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    Model(#[from] LlmError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A second attempt failed too; the first failure is the cause (spec G3).
+    #[error("{retry}")]
+    RetryFailed {
+        retry: Box<RunError>,
+        #[source]
+        first: Box<RunError>,
+    },
+}
+
+/// A model call that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct LlmError {
+    /// ADK's `errorCode`.
+    pub code: String,
+    pub message: String,
+    #[source]
+    pub source: Option<Cause>,
+}
+
+impl LlmError {
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), source: None }
+    }
+}
+
+/// A session or artifact service that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    #[error("there is no session {0}")]
+    NotFound(SessionKey),
+    #[error("session {0} exists already")]
+    Exists(SessionKey),
+    #[error("session {0} was changed by somebody else in the meantime")]
+    Stale(SessionKey),
+    #[error("an event of session {key} cannot be stored: {message}")]
+    Invalid { key: SessionKey, message: String },
+    #[error("the session's store failed")]
+    Store(#[source] Cause),
+}
+
+/// A tool call that failed. The model is told; the run goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    #[error("there is no tool named {name}; the tools are: {known}")]
+    Unknown { name: String, known: String },
+    #[error("the arguments do not fit the tool's schema: {0}")]
+    Arguments(String),
+    #[error("the tool stopped working in the middle of the call (it panicked)")]
+    Panicked,
+    #[error("the tool did not answer within {0:?}")]
+    TimedOut(Duration),
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Agents that cannot be put together.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TreeError {
+    #[error("two agents are named {0}; names must be unique in the whole tree")]
+    DuplicateAgent(String),
+    #[error(
+        "{0:?} cannot be an agent's name: use letters, digits and underscores, not beginning with a digit, and not \"user\""
+    )]
+    BadName(String),
+    #[error("the agent {agent} has two tools named {tool}")]
+    DuplicateTool { agent: String, tool: String },
+    #[error("the tool {tool} of the agent {agent} has a schema that cannot be used: {message}")]
+    BadSchema { agent: String, tool: String, message: String },
+}

@@ -1,0 +1,177 @@
+//! What the next step depends on, wherever in the history it happened: kept up to date event by event.
+
+use crate::{
+    content::{Content, FunctionCall, Part},
+    event::{Event, ToolConfirmation},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The name of the call by which a person is asked to confirm another call.
+pub const REQUEST_CONFIRMATION: &str = "adk_request_confirmation";
+
+/// A call with what must be known to run it, answer it, or show it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The part that holds the call, signature included. Its id is never empty.
+    pub part: Part,
+    pub author: String,
+    pub invocation_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    #[serde(default)]
+    pub long_running: bool,
+    /// What a person answered when asked about this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<ToolConfirmation>,
+}
+
+impl Call {
+    pub fn id(&self) -> String {
+        self.part.call().map(FunctionCall::id_or_name).unwrap_or_default()
+    }
+
+    pub fn name(&self) -> &str {
+        self.part.call().map_or("", |call| call.name.as_str())
+    }
+}
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The id of the [`REQUEST_CONFIRMATION`] call, which the answer repeats.
+    pub id: String,
+    pub call: Call,
+    pub confirmation: ToolConfirmation,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Who has the word: the agent that spoke last, or that was handed the conversation.
+    pub active_agent: Option<String>,
+    /// Calls without any answer, in order. A call that a person has just confirmed is open again.
+    pub open_calls: Vec<Call>,
+    pub questions: Vec<Question>,
+    /// Calls that were answered for now and that are known here: a late result belongs to one of them.
+    pub deferred: Vec<Call>,
+}
+
+/// One change of the facts. Changes are small and independent, so that a store can keep each fact in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FactChange {
+    Active(String),
+    Opened(Call),
+    /// Answered for good.
+    Closed {
+        id: String,
+    },
+    /// Answered for now: a long-running call whose result may come much later.
+    Deferred(Call),
+    Asked(Question),
+    Settled {
+        id: String,
+    },
+}
+
+impl Facts {
+    pub fn apply(&mut self, change: &FactChange) {
+        match change {
+            FactChange::Active(name) => self.active_agent = Some(name.clone()),
+            FactChange::Opened(call) => {
+                let id = call.id();
+                self.open_calls.retain(|open| open.id() != id);
+                self.open_calls.push(call.clone());
+            }
+            FactChange::Closed { id } => self.open_calls.retain(|open| &open.id() != id),
+            FactChange::Deferred(call) => {
+                let id = call.id();
+                self.open_calls.retain(|open| open.id() != id);
+                self.deferred.retain(|known| known.id() != id);
+                self.deferred.push(call.clone());
+            }
+            FactChange::Asked(question) => self.questions.push(question.clone()),
+            FactChange::Settled { id } => self.questions.retain(|question| &question.id != id),
+        }
+    }
+
+    /// How an event changes what is known.
+    pub fn changes(&self, event: &Event) -> Vec<FactChange> {
+        let mut changes = self.answers(event);
+        let calls = event.content.iter().flat_map(|content| self.new_calls(event, content));
+        changes.extend(calls);
+        let active = event.actions.transfer_to_agent.as_ref().unwrap_or(&event.author);
+        let speaks = event.content.is_some() && !event.is_from_user();
+        if speaks && self.active_agent.as_ref() != Some(active) {
+            changes.push(FactChange::Active(active.clone()));
+        }
+        changes
+    }
+
+    fn new_calls(&self, event: &Event, content: &Content) -> Vec<FactChange> {
+        let parts = content.parts.iter().filter(|part| part.call().is_some());
+        parts.filter_map(|part| self.new_call(event, part)).collect()
+    }
+
+    fn new_call(&self, event: &Event, part: &Part) -> Option<FactChange> {
+        let call = part.call()?;
+        if call.name == REQUEST_CONFIRMATION {
+            return self.question(call).map(FactChange::Asked);
+        }
+        let mut part = part.clone();
+        let id = call.id_or_name();
+        if let crate::content::Data::FunctionCall(call) = &mut part.data {
+            call.id = Some(id.clone());
+        }
+        Some(FactChange::Opened(Call {
+            part,
+            author: event.author.clone(),
+            invocation_id: event.invocation_id.clone(),
+            branch: event.branch.clone(),
+            long_running: event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(&id)),
+            confirmation: None,
+        }))
+    }
+
+    fn question(&self, request: &FunctionCall) -> Option<Question> {
+        let args = request.args.as_ref()?;
+        let original: FunctionCall =
+            serde_json::from_value(args.get("originalFunctionCall")?.clone()).ok()?;
+        let confirmation = serde_json::from_value(args.get("toolConfirmation")?.clone()).ok()?;
+        let id = original.id_or_name();
+        let call = self.open_calls.iter().find(|open| open.id() == id)?.clone();
+        Some(Question { id: request.id_or_name(), call, confirmation })
+    }
+
+    fn answers(&self, event: &Event) -> Vec<FactChange> {
+        event.responses().flat_map(|response| self.answered(event, response)).collect()
+    }
+
+    fn answered(&self, event: &Event, response: &crate::content::FunctionResponse) -> Vec<FactChange> {
+        let id = response.id_or_name();
+        if let Some(question) = self.questions.iter().find(|question| question.id == id) {
+            return settle(question, response.response.as_ref().map(|map| Value::Object(map.clone())));
+        }
+        if !event.is_from_user() {
+            let open = self.open_calls.iter().find(|call| call.id() == id && call.long_running);
+            return vec![open.map_or(FactChange::Closed { id }, |call| FactChange::Deferred(call.clone()))];
+        }
+        // A late result wakes the agent that asked for it.
+        let asker = self
+            .deferred
+            .iter()
+            .find(|call| call.id() == id)
+            .map(|call| FactChange::Active(call.author.clone()));
+        std::iter::once(FactChange::Closed { id }).chain(asker).collect()
+    }
+}
+
+/// An answer reopens the call with the answer attached, unless the question was overtaken by a new message.
+fn settle(question: &Question, answer: Option<Value>) -> Vec<FactChange> {
+    let mut changes = vec![FactChange::Settled { id: question.id.clone() }];
+    let superseded = answer.as_ref().is_some_and(|answer| answer.get("superseded").is_some());
+    if !superseded {
+        let answer = answer.and_then(|answer| serde_json::from_value(answer).ok()).unwrap_or_default();
+        changes.push(FactChange::Opened(Call { confirmation: Some(answer), ..question.call.clone() }));
+    }
+    changes
+}

@@ -1,0 +1,9 @@
+//! From the log to the next step: what to do is decided here, by pure functions; [`runner`](crate::runner) does it.
+
+pub(crate) mod call;
+pub mod contents;
+mod foreign;
+pub(crate) mod request;
+pub(crate) mod settle;
+pub mod step;
+pub(crate) mod transfer;

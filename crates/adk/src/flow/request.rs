@@ -1,0 +1,82 @@
+//! The request of a model call: instruction, contents, tools.
+
+use super::{contents, transfer};
+use crate::{
+    agent::{AgentTree, Node},
+    content::{Content, Part},
+    error::RunError,
+    instruction,
+    model::{FunctionDeclaration, LlmRequest},
+    session::Session,
+};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Builds the request for the agent of `node`. The texts of files that its instruction names have been loaded.
+pub(crate) fn build(
+    tree: &AgentTree,
+    node: &Node,
+    session: &impl Session,
+    files: &HashMap<String, String>,
+) -> Result<LlmRequest, RunError> {
+    let agent = &node.agent;
+    let contents = contents::contents(contents::View {
+        agent: &agent.name,
+        branch: None,
+        include: agent.include_contents,
+        events: session.events(),
+        deferred: &session.facts().deferred,
+    });
+    let mut config = agent.config.clone();
+    config.system_instruction = system_instruction(tree, node, session, files)?;
+    Ok(LlmRequest { contents, config, tools: tools(tree, node) })
+}
+
+fn tools(tree: &AgentTree, node: &Node) -> Vec<FunctionDeclaration> {
+    let own = node.agent.tools.iter().map(|tool| tool.declaration().clone());
+    own.chain(transfer::declaration(tree, node)).collect()
+}
+
+fn system_instruction(
+    tree: &AgentTree,
+    node: &Node,
+    session: &impl Session,
+    files: &HashMap<String, String>,
+) -> Result<Option<Content>, RunError> {
+    let lookup = |key: &str| match key.strip_prefix("artifact.") {
+        Some(name) => files.get(name).cloned(),
+        None => session.state().get(key).map(plain),
+    };
+    let agent = &node.agent;
+    let instruction = instruction::fill(&agent.instruction, lookup)
+        .map_err(|key| RunError::MissingKey { agent: agent.name.clone(), key })?;
+    let mut parts: Vec<Part> = Vec::new();
+    parts.extend((!instruction.trim().is_empty()).then(|| Part::text(instruction)));
+    parts.extend(introduction(tree, node).map(Part::text));
+    Ok((!parts.is_empty()).then(|| Content { parts, role: None, origin: None }))
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Who the agent is and whom it works with; an agent that works alone needs no introduction.
+fn introduction(tree: &AgentTree, node: &Node) -> Option<String> {
+    let targets = tree.targets(node);
+    if targets.is_empty() {
+        return None;
+    }
+    let mut text = format!("You are the agent {}.", node.agent.name);
+    if !node.agent.description.is_empty() {
+        text.push(' ');
+        text.push_str(&node.agent.description);
+    }
+    text.push_str("\nOther agents can take over the conversation:");
+    for target in targets {
+        let about = &target.agent.description;
+        let colon = if about.is_empty() { "" } else { ": " };
+        text.extend(["\n- ", &target.agent.name, colon, about]);
+    }
+    text.push_str("\nIf one of them is better suited, call transfer_to_agent with its name and say nothing else. Otherwise answer yourself.");
+    Some(text)
+}

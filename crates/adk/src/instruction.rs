@@ -1,0 +1,104 @@
+//! Instructions are templates: `{key}` is a value of the state, `{key?}` may be missing, `{artifact.name}` is a file.
+
+use crate::state::Scope;
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    Key { name: &'a str, optional: bool },
+}
+
+/// Fills a template. `lookup` answers with a key's text; a key that is missing and not optional is the error.
+pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut filled = String::with_capacity(template.len());
+    for piece in pieces(template) {
+        match piece {
+            Piece::Text(text) => filled.push_str(text),
+            Piece::Key { name, optional } => match lookup(name) {
+                Some(value) => filled.push_str(&value),
+                None if optional => {}
+                None => return Err(name.to_owned()),
+            },
+        }
+    }
+    Ok(filled)
+}
+
+/// The files that a template names.
+pub fn artifact_names(template: &str) -> Vec<&str> {
+    let keys = pieces(template).into_iter().filter_map(|piece| match piece {
+        Piece::Key { name, .. } => name.strip_prefix("artifact."),
+        Piece::Text(_) => None,
+    });
+    keys.collect()
+}
+
+fn pieces(template: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = template;
+    let mut searched = 0;
+    while let Some(open) = rest[searched..].find('{').map(|at| at + searched) {
+        let Some((key, length)) = key_at(&rest[open..]) else {
+            searched = open + 1;
+            continue;
+        };
+        pieces.push(Piece::Text(&rest[..open]));
+        pieces.push(key);
+        rest = &rest[open + length..];
+        searched = 0;
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+/// A key in braces at the start of the text, and its length. Braces around anything else are text: code and JSON are
+/// common in instructions.
+fn key_at(text: &str) -> Option<(Piece<'_>, usize)> {
+    let close = text.find('}')?;
+    let inside = text[1..close].trim();
+    let (name, optional) = inside.strip_suffix('?').map_or((inside, false), |name| (name, true));
+    is_key(name).then_some((Piece::Key { name, optional }, close + 1))
+}
+
+fn is_key(name: &str) -> bool {
+    if let Some(file) = name.strip_prefix("artifact.") {
+        return !file.is_empty() && !file.contains(['{', '\n']);
+    }
+    let (_, bare) = Scope::of(name);
+    let mut letters = bare.chars();
+    letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_name(template: &str) -> Result<String, String> {
+        fill(template, |key| (key == "name" || key == "user:lang").then(|| "Ada".to_owned()))
+    }
+
+    #[test]
+    fn a_key_in_braces_is_replaced_by_its_value() {
+        assert_eq!(with_name("Hello {name}, {user:lang}!").unwrap(), "Hello Ada, Ada!");
+    }
+
+    #[test]
+    fn a_missing_key_is_an_error_unless_it_is_optional() {
+        assert_eq!(with_name("Hello {who}").unwrap_err(), "who");
+        assert_eq!(with_name("Hello {who?}!").unwrap(), "Hello !");
+    }
+
+    #[test]
+    fn braces_around_anything_else_are_left_alone() {
+        for text in [r#"{"a": 1}"#, "{}", "{ a b }", "fn main() { x }}", "{", "}{", "{1}", "{é{"] {
+            assert_eq!(with_name(text).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_template_are_found() {
+        assert_eq!(artifact_names("{artifact.notes.txt} {name} {artifact.b?}"), ["notes.txt", "b"]);
+    }
+}

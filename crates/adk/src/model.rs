@@ -1,0 +1,66 @@
+//! The port to a language model, in ADK's words.
+
+use crate::{content::Content, error::LlmError, event::UsageMetadata};
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Partial responses first, if streaming was asked for; then one that is whole; or an error, and nothing after it.
+pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
+
+pub trait Llm: Send + Sync {
+    fn name(&self) -> &str;
+    fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream;
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LlmRequest {
+    pub contents: Vec<Content>,
+    pub config: GenerateContentConfig,
+    /// In the order in which the agent names them, so that the same agent always asks the same way.
+    pub tools: Vec<FunctionDeclaration>,
+}
+
+/// Settings of a call, in the names of ADK's `generate_content_config`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GenerateContentConfig {
+    #[serde(alias = "system_instruction", skip_serializing_if = "Option::is_none")]
+    pub system_instruction: Option<Content>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    #[serde(alias = "max_output_tokens", skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    #[serde(alias = "stop_sequences", skip_serializing_if = "Vec::is_empty")]
+    pub stop_sequences: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    #[serde(alias = "response_schema", skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<Value>,
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionDeclaration {
+    pub description: String,
+    pub name: String,
+    /// A JSON Schema of an object.
+    pub parameters_json_schema: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LlmResponse {
+    pub content: Option<Content>,
+    pub partial: bool,
+    pub turn_complete: bool,
+    pub finish_reason: Option<String>,
+    /// The model answered that it will not answer. This is a response, not a failure of the call.
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub usage_metadata: Option<UsageMetadata>,
+    pub model_version: Option<String>,
+}

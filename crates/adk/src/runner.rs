@@ -1,0 +1,132 @@
+//! Runs: an app's agents, its sessions, and the loop that is a turn.
+
+use crate::{
+    agent::AgentTree,
+    content::Content,
+    error::RunError,
+    event::{Event, mint_invocation_id},
+    flow::step::Step,
+    session::{ArtifactService, SessionKey, SessionService},
+    turn::Turn,
+};
+use serde_json::{Map, Value};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// Takes events as they happen: partial ones at once, all others when they are stored. It must not block.
+pub type EventSink<'a> = &'a (dyn Fn(&Event) + Send + Sync);
+
+/// Drives the agents of one app.
+pub struct Runner<S> {
+    pub(crate) agents: Arc<AgentTree>,
+    pub(crate) sessions: S,
+    pub(crate) artifacts: Arc<dyn ArtifactService>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamingMode {
+    #[default]
+    None,
+    Sse,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    pub streaming: StreamingMode,
+    pub max_llm_calls: u32,
+    /// How long one tool call may take.
+    pub tool_timeout: Duration,
+    /// Put on every event of the run.
+    pub custom_metadata: Option<Map<String, Value>>,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            streaming: StreamingMode::None,
+            max_llm_calls: 500,
+            tool_timeout: Duration::from_mins(2),
+            custom_metadata: None,
+        }
+    }
+}
+
+/// What a run begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Message(Content),
+    /// No message: the agent is asked once more.
+    Again,
+    /// Go on where the log ends, as after a crash.
+    Resume,
+}
+
+#[derive(Debug)]
+pub struct RunRequest {
+    pub key: SessionKey,
+    pub input: Input,
+    pub state_delta: Map<String, Value>,
+    pub config: RunConfig,
+    pub cancel: CancellationToken,
+}
+
+impl RunRequest {
+    pub fn message(key: SessionKey, content: Content) -> Self {
+        Self {
+            key,
+            input: Input::Message(content),
+            state_delta: Map::new(),
+            config: RunConfig::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+impl<S: SessionService> Runner<S> {
+    pub fn new(agents: Arc<AgentTree>, sessions: S, artifacts: Arc<dyn ArtifactService>) -> Self {
+        Self { agents, sessions, artifacts }
+    }
+
+    pub fn agents(&self) -> &AgentTree {
+        &self.agents
+    }
+
+    pub fn sessions(&self) -> &S {
+        &self.sessions
+    }
+
+    /// Runs one turn. Dropping the future at any await leaves a log that the next turn can settle and go on from.
+    pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
+        let mut turn = self.begin(request, out).await?;
+        let mut step = turn.first_step();
+        loop {
+            match step {
+                Step::CallModel => turn.ask_model().await?,
+                Step::CallTools(calls) => turn.run_tools(&calls).await?,
+                Step::Done => return Ok(()),
+            }
+            step = turn.next_step();
+        }
+    }
+
+    /// Loads the session, settles what the past left open, and takes the message into the log.
+    async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
+        let RunRequest { key, input, state_delta, config, cancel } = request;
+        let session = self.sessions.get(&key).await?.ok_or(RunError::SessionNotFound(key))?;
+        let again = input == Input::Again;
+        let invocation = mint_invocation_id();
+        let mut turn = Turn { runner: self, session, config, cancel, out, invocation, model_calls: 0, again };
+        if let Input::Message(content) = input {
+            turn.take_message(content, state_delta).await?;
+        } else if !state_delta.is_empty() {
+            turn.record_user(None, state_delta).await?;
+        }
+        Ok(turn)
+    }
+}
+
+impl<S> fmt::Debug for Runner<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").field("agents", &self.agents).finish_non_exhaustive()
+    }
+}

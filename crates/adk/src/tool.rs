@@ -1,0 +1,88 @@
+//! The port to a tool: what it is called, what it takes, and what may become of a call.
+
+use crate::{
+    content::Part,
+    error::{ServiceError, ToolError},
+    event::{EventActions, ToolConfirmation},
+    model::FunctionDeclaration,
+    session::{ArtifactService, SessionKey},
+};
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio_util::sync::CancellationToken;
+
+pub trait Tool: Send + Sync {
+    fn declaration(&self) -> &FunctionDeclaration;
+
+    /// Whether its result may come long after the call was answered for the first time.
+    fn is_long_running(&self) -> bool;
+
+    /// Runs one call. The arguments have been checked against the declared schema.
+    fn call(
+        &self,
+        context: ToolContext,
+        args: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<ToolOutcome, ToolError>>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolOutcome {
+    Done(Value),
+    /// A long-running call has begun; what there is to say so far.
+    Pending(Option<Value>),
+    /// A person must be asked first; the call will be made again with the answer.
+    Ask(ToolConfirmation),
+}
+
+/// What a tool may know of, and do to, the turn that it runs in.
+#[derive(Clone)]
+pub struct ToolContext {
+    pub call_id: String,
+    pub agent: String,
+    pub invocation_id: String,
+    pub session: SessionKey,
+    /// The answer of the person who was asked about this call.
+    pub confirmation: Option<ToolConfirmation>,
+    pub cancel: CancellationToken,
+    pub(crate) state: Arc<Map<String, Value>>,
+    pub(crate) artifacts: Arc<dyn ArtifactService>,
+    pub(crate) actions: Arc<Mutex<EventActions>>,
+}
+
+impl ToolContext {
+    /// A value of the state as this call sees it: its own changes first.
+    pub fn state(&self, key: &str) -> Option<Value> {
+        let actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.state_delta.get(key).or_else(|| self.state.get(key)).cloned()
+    }
+
+    /// Changes the state when the call's answer is stored.
+    pub fn set_state(&self, key: impl Into<String>, value: Value) {
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.state_delta.insert(key.into(), value);
+    }
+
+    pub async fn save_artifact(&self, name: &str, part: Part) -> Result<u64, ServiceError> {
+        let version = self.artifacts.save(&self.session, name, part).await?;
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.artifact_delta.insert(name.to_owned(), Value::from(version));
+        Ok(version)
+    }
+
+    pub(crate) fn take_actions(&self) -> EventActions {
+        std::mem::take(&mut *self.actions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("call_id", &self.call_id)
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
+}
