@@ -1,5 +1,9 @@
 //! Why a call failed. The texts are read by the model, so each says what to do next where there is something to do.
 
+use std::{io, path::PathBuf};
+
+use crate::calculate::Fault;
+
 /// What a tool cannot do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -15,6 +19,25 @@ pub enum Error {
 
     #[error("the artifact `{name}` was not saved: {reason}")]
     Artifact { name: String, reason: String },
+
+    #[error("cannot compute this: column {column}: {fault}")]
+    Expression { column: usize, fault: Fault },
+
+    #[error("`{path}` {why}; only what lies inside the working directory can be reached, by a relative path")]
+    Outside { path: String, why: &'static str },
+
+    #[error("there is no `{path}`; list_files shows what there is")]
+    NotFound { path: String },
+
+    /// Something is there, and it is of the wrong kind.
+    #[error("`{path}` is {is}, not {wanted}")]
+    WrongKind { path: String, is: &'static str, wanted: &'static str },
+
+    #[error("`{path}` could not be read: {source}")]
+    Io { path: String, source: io::Error },
+
+    #[error("the directory {} cannot be used as the root of file tools: {source}", path.display())]
+    Root { path: PathBuf, source: io::Error },
 
     #[error(
         "two tools are called `{name}`: one from {first}, one from {second}; rename or remove one of them"

@@ -6,16 +6,45 @@
 //! | [`host`] | what a tool may ask of the turn it runs in |
 //! | [`registry`] | the tools of one agent, each name once |
 //! | [`error`] | why a call failed, in words that the model reads |
+//! | [`now`], [`calculate`] | the clock and the calculator |
+//! | [`files`] | `read_file`, `list_files`, `search_files`, all inside one directory |
+//! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
 //!
 //! **Invariant.** A tool knows no session, no event and no provider: it reaches the turn through [`Host`] alone. It never
 //! ends a turn either: whatever goes wrong is an [`Error`], and its text is an answer for the model.
 
+use std::{path::Path, sync::Arc};
+
+mod args;
+pub mod calculate;
 pub mod error;
+pub mod files;
 pub mod host;
+pub mod now;
 pub mod registry;
+pub mod stub;
+#[cfg(test)]
+mod testing;
 pub mod tool;
 
 pub use error::Error;
 pub use host::{Body, File, Host};
 pub use registry::Registry;
 pub use tool::{Call, Effect, Outcome, Safety, Spec, Tool};
+
+/// The tools that need no configuration; those for files see nothing outside `root`.
+pub fn built_in(root: &Path) -> Result<Registry, Error> {
+    let root = files::Root::new(root)?;
+    let tools: [Arc<dyn Tool>; 5] = [
+        Arc::new(now::Now::new()),
+        Arc::new(calculate::Calculate::new()),
+        Arc::new(files::ReadFile::new(root.clone())),
+        Arc::new(files::ListFiles::new(root.clone())),
+        Arc::new(files::SearchFiles::new(root)),
+    ];
+    let mut registry = Registry::new();
+    for tool in tools {
+        registry.add("built in", tool)?;
+    }
+    Ok(registry)
+}

@@ -71,3 +71,57 @@ fn is_legal(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts && name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stub::{Stub, StubConfig};
+
+    fn stub(name: &str) -> Arc<dyn Tool> {
+        let config: StubConfig = serde_json::from_value(json!({"name": name})).unwrap();
+        Arc::new(Stub::from(config))
+    }
+
+    #[test]
+    fn tools_are_found_by_name_and_kept_in_order() {
+        let mut registry = Registry::new();
+        for name in ["zeta", "alpha"] {
+            registry.add("test", stub(name)).unwrap();
+        }
+        assert_eq!(registry.get("alpha").unwrap().spec().name, "alpha");
+        assert!(registry.get("Alpha").is_none());
+        let names: Vec<_> = registry.iter().map(|tool| tool.spec().name.clone()).collect();
+        assert_eq!((names, registry.len()), (vec!["zeta".to_owned(), "alpha".to_owned()], 2));
+    }
+
+    #[test]
+    fn a_second_tool_of_one_name_names_both_sources() {
+        let mut registry = crate::built_in(std::path::Path::new(".")).unwrap();
+        let error = registry.add("lango.toml", stub("now")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "two tools are called `now`: one from built in, one from lango.toml; rename or remove one of them"
+        );
+        assert_eq!(registry.len(), 5);
+    }
+
+    #[test]
+    fn a_name_that_some_provider_refuses_is_refused_here() {
+        let long = "x".repeat(65);
+        for name in ["", "1st", "-x", "a b", "a.b", "größe", "a/b", &long] {
+            let error = Registry::new().add("lango.toml", stub(name)).unwrap_err().to_string();
+            assert!(error.contains("(from lango.toml) is no name for a tool"), "{name}: {error}");
+        }
+        Registry::new().add("test", stub("_server-1_tool")).unwrap();
+    }
+
+    #[test]
+    fn parameters_are_an_object_schema() {
+        let config: StubConfig =
+            serde_json::from_value(json!({"name": "x", "parameters": {"type": "string"}})).unwrap();
+        let error = Registry::new().add("lango.toml", Arc::new(Stub::from(config))).unwrap_err().to_string();
+        assert_eq!(error, "the parameters of `x` (from lango.toml) are no JSON Schema of type `object`");
+    }
+}

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Error, Host};
@@ -47,8 +48,10 @@ impl Spec {
 }
 
 /// What a call can touch. Approval is decided by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Safety {
+    #[default]
     Read,
     Write,
     Execute,
@@ -56,8 +59,10 @@ pub enum Safety {
 }
 
 /// What a second run of the same call does. Recovery after a crash is decided by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
+    #[default]
     ReadOnly,
     /// Runs again with the same [`Call::id`] and leaves the world as one run would.
     Idempotent,

@@ -1,0 +1,160 @@
+//! `list_files`: what is in a directory.
+
+use futures::future::BoxFuture;
+use ignore::DirEntry;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    root::Root,
+    walk::walk,
+    work::{self, Stop},
+};
+use crate::{Call, Error, Outcome, Spec, Tool, args};
+
+const NAME: &str = "list_files";
+const MAX_SHOWN: usize = 400;
+const MAX_DEPTH: usize = 16;
+
+/// Lists directories.
+#[derive(Debug)]
+pub struct ListFiles {
+    spec: Spec,
+    root: Root,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: Option<String>,
+    #[serde(default, deserialize_with = "args::whole")]
+    depth: Option<usize>,
+}
+
+impl ListFiles {
+    pub fn new(root: Root) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Directory, relative to the working directory. Default: the working directory."},
+                "depth": {"type": "integer", "minimum": 1, "maximum": MAX_DEPTH, "description": "How many levels to go down. Default: 1."},
+            },
+            "additionalProperties": false,
+        });
+        let description = "Lists files and directories (these end in /, links in @). Hidden and git-ignored ones are left out.";
+        Self { spec: Spec::reading(NAME, description, parameters), root }
+    }
+}
+
+impl Tool for ListFiles {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let args = args::parse(NAME, call.args)?;
+            let root = self.root.clone();
+            work::run(&*call.host, move |stop| list(&root, &args, stop)).await.map(Outcome::Done)
+        })
+    }
+}
+
+fn list(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let place = root.resolve(args.path.as_deref().unwrap_or("."))?;
+    if !place.metadata.is_dir() {
+        return Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" });
+    }
+    let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
+    let (mut entries, mut total) = (Vec::new(), 0_usize);
+    walk(root, &place, Some(depth), stop, &mut |entry| {
+        total += 1;
+        if entries.len() < MAX_SHOWN {
+            entries.push(shown(root, entry));
+        }
+    })?;
+    let mut answer = json!({"path": place.shown(), "entries": entries, "total": total});
+    if total > entries.len() {
+        answer["note"] =
+            format!("the first {} of {total}; list a subdirectory to see the rest", entries.len()).into();
+    }
+    Ok(answer)
+}
+
+fn shown(root: &Root, entry: &DirEntry) -> String {
+    let path = entry.path().strip_prefix(root.path()).unwrap_or(entry.path()).display();
+    match entry.file_type() {
+        Some(kind) if kind.is_dir() => format!("{path}/"),
+        Some(kind) if kind.is_symlink() => format!("{path}@"),
+        Some(_) | None => path.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::ask;
+
+    fn tree(files: &[&str]) -> (tempfile::TempDir, ListFiles) {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let root = Root::new(dir.path()).unwrap();
+        (dir, ListFiles::new(root))
+    }
+
+    #[tokio::test]
+    async fn one_level_is_shown_unless_more_are_asked_for() {
+        let (_dir, tool) = tree(&["b.txt", "a/c.txt", "a/d/e.txt", ".hidden", ".git/config"]);
+        let one = ask(&tool, json!({})).await.unwrap();
+        assert_eq!(one, json!({"path": ".", "entries": ["a/", "b.txt"], "total": 2}));
+        let two = ask(&tool, json!({"depth": 2})).await.unwrap();
+        assert_eq!(two["entries"], json!(["a/", "a/c.txt", "a/d/", "b.txt"]));
+        let below = ask(&tool, json!({"path": "a/"})).await.unwrap();
+        assert_eq!(below, json!({"path": "a", "entries": ["a/c.txt", "a/d/"], "total": 2}));
+    }
+
+    #[tokio::test]
+    async fn ignored_files_are_left_out_unless_their_directory_is_named() {
+        let (dir, tool) =
+            tree(&["a/b/keep.rs", "a/b/drop.log", "out/x.o", "target/y.o", "target/CACHEDIR.TAG", ".ci/run"]);
+        fs::write(dir.path().join(".gitignore"), "*.log\n/out\n").unwrap();
+        assert_eq!(ask(&tool, json!({})).await.unwrap()["entries"], json!(["a/"]));
+        assert_eq!(ask(&tool, json!({"path": "a/b"})).await.unwrap()["entries"], json!(["a/b/keep.rs"]));
+        assert_eq!(ask(&tool, json!({"path": "out"})).await.unwrap()["entries"], json!(["out/x.o"]));
+        assert_eq!(ask(&tool, json!({"path": ".ci"})).await.unwrap()["entries"], json!([".ci/run"]));
+    }
+
+    #[tokio::test]
+    async fn the_rules_of_directories_above_the_root_do_not_count() {
+        let (dir, _) = tree(&["inner/a.log", ".git/config"]);
+        fs::write(dir.path().join(".gitignore"), "*.log\n").unwrap();
+        let tool = ListFiles::new(Root::new(&dir.path().join("inner")).unwrap());
+        assert_eq!(ask(&tool, json!({})).await.unwrap()["entries"], json!(["a.log"]));
+    }
+
+    #[tokio::test]
+    async fn a_long_list_is_cut_and_counted() {
+        let names: Vec<String> = (0..500).map(|n| format!("f{n:03}")).collect();
+        let (_dir, tool) = tree(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let answer = ask(&tool, json!({})).await.unwrap();
+        assert_eq!((answer["entries"].as_array().unwrap().len(), &answer["total"]), (400, &json!(500)));
+        assert_eq!(answer["note"], "the first 400 of 500; list a subdirectory to see the rest");
+    }
+
+    #[tokio::test]
+    async fn an_empty_directory_has_no_entries_and_a_file_is_refused() {
+        let (dir, tool) = tree(&["a.txt"]);
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        assert_eq!(ask(&tool, json!({"path": "empty"})).await.unwrap()["total"], 0);
+        assert_eq!(
+            ask(&tool, json!({"path": "a.txt"})).await.unwrap_err(),
+            "`a.txt` is a file, not a directory"
+        );
+    }
+}

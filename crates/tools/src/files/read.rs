@@ -1,0 +1,320 @@
+//! `read_file`: a text file, or the lines of it that were asked for; never more than a model can bear.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
+};
+
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    media,
+    root::{Place, Root, cannot_read},
+    work::{self, Stop},
+};
+use crate::{Call, Error, Outcome, Spec, Tool, args};
+
+const NAME: &str = "read_file";
+/// A file up to this size is shown whole.
+const WHOLE: usize = 48 * 1024;
+/// Of a larger one, this much of its beginning and of its end.
+const HEAD: usize = 32 * 1024;
+const TAIL: usize = 8 * 1024;
+
+/// Reads text files.
+#[derive(Debug)]
+pub struct ReadFile {
+    spec: Spec,
+    root: Root,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: String,
+    #[serde(default, deserialize_with = "args::whole")]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "args::whole")]
+    limit: Option<usize>,
+}
+
+impl ReadFile {
+    pub fn new(root: Root) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Relative to the working directory."},
+                "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1. Default: 1."},
+                "limit": {"type": "integer", "minimum": 0, "description": "How many lines to read. Default: as many as fit."},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        let description =
+            "Reads a text file. Of a large one, its beginning and end are shown; read on with offset.";
+        Self { spec: Spec::reading(NAME, description, parameters), root }
+    }
+}
+
+impl Tool for ReadFile {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let args = args::parse(NAME, call.args)?;
+            let root = self.root.clone();
+            work::run(&*call.host, move |stop| read(&root, &args, stop)).await.map(Outcome::Done)
+        })
+    }
+}
+
+fn read(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let place = root.resolve(&args.path)?;
+    let mut file = root.open(&place)?;
+    let fail = |source| cannot_read(&place.shown(), source);
+    let size = file.metadata().map_err(fail)?.len();
+    let mut sample = Vec::with_capacity(media::SAMPLE);
+    (&mut file).take(media::SAMPLE as u64).read_to_end(&mut sample).map_err(fail)?;
+    if let Some(kind) = media::binary(&sample) {
+        return Ok(json!({"path": place.shown(), "bytes": size, "binary": kind}));
+    }
+    file.rewind().map_err(fail)?;
+    if args.offset.is_none() && args.limit.is_none() {
+        read_ends(file, &place, size).map_err(fail)
+    } else {
+        let wanted =
+            Lines { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
+        read_lines(file, &place, &wanted, stop)
+    }
+}
+
+/// The whole file, or its head and tail with the size of the gap between them.
+fn read_ends(mut file: File, place: &Place, size: u64) -> io::Result<Value> {
+    let mut text = Vec::new();
+    // The size is only a hint: files grow, and those of the kernel claim to be empty.
+    (&mut file).take(WHOLE as u64 + 1).read_to_end(&mut text)?;
+    if text.len() <= WHOLE {
+        return Ok(json!({"path": place.shown(), "bytes": text.len(), "text": shown(&text)}));
+    }
+    text.truncate(line_end(&text, HEAD));
+    let next = text.split(|&byte| byte == b'\n').count();
+    let mut tail = Vec::new();
+    let start = file.seek(SeekFrom::Start(size.saturating_sub(TAIL as u64).max(text.len() as u64)))?;
+    file.take(TAIL as u64).read_to_end(&mut tail)?;
+    let skipped = line_start(&tail);
+    let left_out = start + skipped as u64 - text.len() as u64;
+    let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
+    let text = format!("{}{note}{}", shown(&text), shown(&tail[skipped..]));
+    Ok(
+        json!({"path": place.shown(), "bytes": size, "text": text, "left_out_bytes": left_out, "next_offset": next}),
+    )
+}
+
+struct Lines {
+    first: usize,
+    count: usize,
+}
+
+/// Some lines, in one pass that holds no more than it shows.
+fn read_lines(file: File, place: &Place, wanted: &Lines, stop: &Stop) -> Result<Value, Error> {
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    let mut page = Page { line: 1, began: 0, text: Vec::new() };
+    let more = loop {
+        stop.check()?;
+        let buffer = reader.fill_buf().map_err(|source| cannot_read(&place.shown(), source))?;
+        if buffer.is_empty() {
+            break false;
+        }
+        let newline = buffer.iter().position(|&byte| byte == b'\n');
+        let piece = &buffer[..newline.map_or(buffer.len(), |at| at + 1)];
+        if page.line >= wanted.first.saturating_add(wanted.count) || !page.take(piece, wanted.first) {
+            break true;
+        }
+        let used = piece.len();
+        reader.consume(used);
+    };
+    if page.text.is_empty() && page.line <= wanted.first && wanted.count > 0 {
+        let reason = format!(
+            "offset {} is past the end of `{}`, which has {} lines",
+            wanted.first,
+            place.shown(),
+            page.line - 1
+        );
+        return Err(Error::Arguments { tool: NAME.to_owned(), reason });
+    }
+    let mut answer = json!({"path": place.shown(), "first_line": wanted.first, "text": shown(&page.text)});
+    if more {
+        answer["next_offset"] = page.line.into();
+    }
+    Ok(answer)
+}
+
+/// The lines gathered so far.
+struct Page {
+    /// The line that comes next, or that is being read.
+    line: usize,
+    /// Where that line begins in `text`.
+    began: usize,
+    text: Vec<u8>,
+}
+
+impl Page {
+    /// Takes a line, or a piece of one, if it is wanted; `false` when the page is full. Only whole lines are kept, so that
+    /// the next page begins with the first one missing; a line longer than a page is cut, or nobody would get past it.
+    fn take(&mut self, piece: &[u8], first: usize) -> bool {
+        let room = if self.line < first { 0 } else { WHOLE - self.text.len() };
+        let cut = self.line >= first && piece.len() > room;
+        if cut && self.began > 0 {
+            self.text.truncate(self.began);
+            return false;
+        }
+        self.text.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.ends_with(b"\n") {
+            self.line += 1;
+            self.began = self.text.len();
+        }
+        true
+    }
+}
+
+/// Foreign bytes are shown as `�`: a Latin-1 file is better read with gaps than not at all.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Where the last whole line before `limit` ends, or the last whole character of one endless line.
+fn line_end(bytes: &[u8], limit: usize) -> usize {
+    let after_line = bytes[..limit].iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
+    after_line.unwrap_or_else(|| (0..=limit).rev().find(|&at| !is_continuation(bytes[at])).unwrap_or(limit))
+}
+
+/// Where the first whole line begins, or the first whole character.
+fn line_start(bytes: &[u8]) -> usize {
+    let after_line =
+        bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1).filter(|&at| at < bytes.len());
+    after_line.unwrap_or_else(|| bytes.iter().take_while(|&&byte| is_continuation(byte)).count())
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::testing::ask;
+
+    fn tool(name: &str, content: impl AsRef<[u8]>) -> (TempDir, ReadFile) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(name), content).unwrap();
+        let root = Root::new(dir.path()).unwrap();
+        (dir, ReadFile::new(root))
+    }
+
+    fn numbered(lines: usize) -> String {
+        (1..=lines).fold(String::new(), |text, line| text + "line " + &line.to_string() + "\n")
+    }
+
+    #[tokio::test]
+    async fn a_small_file_is_shown_whole() {
+        let (_dir, tool) = tool("a.txt", "grüße\r\n日本");
+        let answer = ask(&tool, json!({"path": "./a.txt"})).await.unwrap();
+        assert_eq!(answer, json!({"path": "a.txt", "bytes": 15, "text": "grüße\r\n日本"}));
+    }
+
+    #[tokio::test]
+    async fn lines_are_counted_from_one_and_say_where_to_read_on() {
+        let (_dir, tool) = tool("a.txt", numbered(5));
+        let page = ask(&tool, json!({"path": "a.txt", "offset": 2, "limit": 2.0})).await.unwrap();
+        assert_eq!(
+            page,
+            json!({"path": "a.txt", "first_line": 2, "text": "line 2\nline 3\n", "next_offset": 4})
+        );
+        let rest = ask(&tool, json!({"path": "a.txt", "offset": 4})).await.unwrap();
+        assert_eq!(rest, json!({"path": "a.txt", "first_line": 4, "text": "line 4\nline 5\n"}));
+        let past = ask(&tool, json!({"path": "a.txt", "offset": 9})).await.unwrap_err();
+        assert_eq!(
+            past,
+            "bad arguments for `read_file`: offset 9 is past the end of `a.txt`, which has 5 lines"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_large_file_shows_its_ends_and_the_gap_between_them() {
+        let content = numbered(1_000_000);
+        let (_dir, tool) = tool("big.log", &content);
+        let answer = ask(&tool, json!({"path": "big.log"})).await.unwrap();
+        let text = answer["text"].as_str().unwrap();
+        assert!(text.len() < HEAD + TAIL + 200);
+        assert!(text.starts_with("line 1\n") && text.ends_with("line 1000000\n"));
+        let (head, rest) = text.split_once("\n[… ").unwrap();
+        let (_, tail) = rest.split_once("…]\n").unwrap();
+        let left_out = answer["left_out_bytes"].as_u64().unwrap();
+        assert_eq!(head.len() as u64 + left_out + tail.len() as u64, content.len() as u64);
+        let next = answer["next_offset"].as_u64().unwrap();
+        assert!(head.ends_with(&format!("line {}\n", next - 1)) && tail.starts_with("line "));
+    }
+
+    #[tokio::test]
+    async fn paging_shows_every_line_once() {
+        let content = numbered(20_000);
+        let (_dir, tool) = tool("a.txt", &content);
+        let (mut all, mut next) = (String::new(), Some(1));
+        while let Some(offset) = next {
+            let page = ask(&tool, json!({"path": "a.txt", "offset": offset})).await.unwrap();
+            all.push_str(page["text"].as_str().unwrap());
+            next = page["next_offset"].as_u64();
+        }
+        assert_eq!(all, content);
+    }
+
+    #[tokio::test]
+    async fn a_line_longer_than_a_page_is_cut_and_passed() {
+        let long = "é".repeat(WHOLE);
+        let (_dir, tool) = tool("min.js", format!("first\n{long}\nlast\n"));
+        let first = ask(&tool, json!({"path": "min.js", "offset": 1})).await.unwrap();
+        assert_eq!((&first["text"], &first["next_offset"]), (&json!("first\n"), &json!(2)));
+        let second = ask(&tool, json!({"path": "min.js", "offset": 2})).await.unwrap();
+        assert_eq!(second["text"].as_str().unwrap().len(), WHOLE);
+        assert_eq!(second["next_offset"], 3);
+        let whole = ask(&tool, json!({"path": "min.js"})).await.unwrap();
+        assert!(!whole["text"].as_str().unwrap().contains('\u{fffd}'));
+    }
+
+    #[tokio::test]
+    async fn binary_data_is_named_and_not_pasted() {
+        let (_dir, tool) = tool("x.png", b"\x89PNG\r\n\x1a\n\0\0\0");
+        let answer = ask(&tool, json!({"path": "x.png"})).await.unwrap();
+        assert_eq!(answer, json!({"path": "x.png", "bytes": 11, "binary": "a PNG image"}));
+    }
+
+    #[tokio::test]
+    async fn unknown_and_missing_arguments_are_named() {
+        let (_dir, tool) = tool("a.txt", "");
+        assert!(ask(&tool, json!({})).await.unwrap_err().contains("missing field `path`"));
+        assert!(
+            ask(&tool, json!({"path": "a.txt", "lines": 3}))
+                .await
+                .unwrap_err()
+                .contains("unknown field `lines`")
+        );
+        let error = ask(&tool, json!({"path": "a.txt", "offset": -1})).await.unwrap_err();
+        assert!(error.contains("`-1` is not a whole number from 0 on"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_stopped_turn_stops_the_reading() {
+        let (_dir, tool) = tool("a.txt", "text");
+        let host = std::sync::Arc::new(crate::testing::Recorder { stopped: true, ..Default::default() });
+        let answer = tool.call(crate::testing::call(&host, json!({"path": "a.txt"}))).await;
+        assert!(matches!(answer, Err(Error::Cancelled)));
+    }
+}

@@ -1,0 +1,150 @@
+//! One directory that paths cannot leave: not by `..`, not by a link, not by a link swapped in while we look.
+//!
+//! A path is resolved first, and then opened step by step from the root without following links. What was resolved to a
+//! place inside can therefore only be opened inside, whatever happens to the tree in between.
+
+use std::{
+    fs::{self, File, FileType, Metadata},
+    io,
+    os::unix::fs::FileTypeExt,
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::Error;
+
+/// The directory that file tools live in.
+#[derive(Debug, Clone)]
+pub struct Root {
+    dir: PathBuf,
+}
+
+/// Something that exists inside a root: its path from there, free of links.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) relative: PathBuf,
+    pub(super) metadata: Metadata,
+}
+
+impl Place {
+    /// As the model may write it.
+    pub(super) fn shown(&self) -> String {
+        if self.relative.as_os_str().is_empty() {
+            ".".to_owned()
+        } else {
+            self.relative.display().to_string()
+        }
+    }
+}
+
+impl Root {
+    pub fn new(dir: &Path) -> Result<Self, Error> {
+        let fail = |source| Error::Root { path: dir.to_owned(), source };
+        let dir = dir.canonicalize().map_err(fail)?;
+        if dir.is_dir() { Ok(Self { dir }) } else { Err(fail(io::ErrorKind::NotADirectory.into())) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Finds what `path` names, if that is inside.
+    pub(super) fn resolve(&self, path: &str) -> Result<Place, Error> {
+        let outside = |why| Error::Outside { path: path.to_owned(), why };
+        if path.contains('\0') {
+            return Err(outside("has a NUL byte in it"));
+        }
+        for component in Path::new(path).components() {
+            match component {
+                Component::Normal(_) | Component::CurDir => {}
+                Component::ParentDir => return Err(outside("goes up with `..`")),
+                Component::RootDir | Component::Prefix(_) => return Err(outside("is an absolute path")),
+            }
+        }
+        let full = self.dir.join(path);
+        let found = full.canonicalize().map_err(|error| self.why_missing(path, &full, error))?;
+        let relative =
+            found.strip_prefix(&self.dir).map_err(|_| outside("leads outside by a link"))?.to_owned();
+        let metadata = fs::symlink_metadata(&found).map_err(|source| cannot_read(path, source))?;
+        Ok(Place { relative, metadata })
+    }
+
+    /// A path that leads outside is refused in the same words whether its end exists or not.
+    fn why_missing(&self, path: &str, full: &Path, error: io::Error) -> Error {
+        let nearest = full.ancestors().skip(1).find_map(|ancestor| ancestor.canonicalize().ok());
+        if nearest.is_none_or(|nearest| !nearest.starts_with(&self.dir)) {
+            return Error::Outside { path: path.to_owned(), why: "leads outside by a link" };
+        }
+        if error.kind() != io::ErrorKind::NotFound {
+            return cannot_read(path, error);
+        }
+        if fs::symlink_metadata(full).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Error::WrongKind {
+                path: path.to_owned(),
+                is: "a link to nothing inside",
+                wanted: "a file",
+            };
+        }
+        Error::NotFound { path: path.to_owned() }
+    }
+
+    /// Opens a regular file for reading.
+    pub(super) fn open(&self, place: &Place) -> Result<File, Error> {
+        // Opening is not always harmless: a pipe would wait for its writer, a device may act.
+        insist_on_file(place, &place.metadata)?;
+        let file =
+            self.open_beneath(&place.relative).map_err(|source| cannot_read(&place.shown(), source))?;
+        let opened = file.metadata().map_err(|source| cannot_read(&place.shown(), source))?;
+        insist_on_file(place, &opened)?;
+        Ok(file)
+    }
+
+    fn open_beneath(&self, relative: &Path) -> io::Result<File> {
+        let step = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let directory = step | OFlags::DIRECTORY;
+        let mut at = rustix::fs::openat(CWD, &self.dir, directory, Mode::empty())?;
+        let mut components = relative.components().peekable();
+        while let Some(component) = components.next() {
+            let last = components.peek().is_none();
+            let flags = if last { step | OFlags::NONBLOCK | OFlags::NOCTTY } else { directory };
+            at = rustix::fs::openat(&at, component.as_os_str(), flags, Mode::empty()).map_err(tell_swap)?;
+        }
+        Ok(File::from(at))
+    }
+}
+
+fn insist_on_file(place: &Place, metadata: &Metadata) -> Result<(), Error> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(Error::WrongKind { path: place.shown(), is: name_of(kind), wanted: "a file" })
+}
+
+/// A link where there was none a moment ago.
+fn tell_swap(errno: Errno) -> io::Error {
+    if matches!(errno, Errno::LOOP | Errno::NOTDIR) {
+        io::Error::other("it was replaced while it was being opened")
+    } else {
+        errno.into()
+    }
+}
+
+pub(super) fn cannot_read(path: &str, source: io::Error) -> Error {
+    Error::Io { path: path.to_owned(), source }
+}
+
+fn name_of(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_file() => "a file",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_symlink() => "a link",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}

@@ -1,0 +1,261 @@
+//! `search_files`: where a text or a pattern occurs.
+
+use std::io::Read;
+
+use futures::future::BoxFuture;
+use regex::bytes::{Regex, RegexBuilder};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    media,
+    root::{Place, Root},
+    walk::walk,
+    work::{self, Stop},
+};
+use crate::{Call, Error, Outcome, Spec, Tool, args};
+
+const NAME: &str = "search_files";
+const MAX_SHOWN: usize = 100;
+/// Larger files are data rather than text that somebody wrote; they are counted, not searched.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+/// How much of a matching line is shown.
+const MAX_LINE: usize = 240;
+
+/// Searches text files.
+#[derive(Debug)]
+pub struct SearchFiles {
+    spec: Spec,
+    root: Root,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    pattern: String,
+    path: Option<String>,
+    #[serde(default)]
+    regex: bool,
+}
+
+impl SearchFiles {
+    pub fn new(root: Root) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "minLength": 1, "description": "Text to look for. All in lower case, it matches any case."},
+                "path": {"type": "string", "description": "File or directory, relative to the working directory. Default: the working directory."},
+                "regex": {"type": "boolean", "description": "The pattern is a regular expression (Rust syntax). Default: false."},
+            },
+            "required": ["pattern"],
+            "additionalProperties": false,
+        });
+        let description = "Finds lines in text files. Hidden, git-ignored and binary files are left out.";
+        Self { spec: Spec::reading(NAME, description, parameters), root }
+    }
+}
+
+impl Tool for SearchFiles {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let args = args::parse(NAME, call.args)?;
+            let root = self.root.clone();
+            work::run(&*call.host, move |stop| search(&root, &args, stop)).await.map(Outcome::Done)
+        })
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    matches: Vec<Value>,
+    lines: usize,
+    files: usize,
+    too_large: usize,
+}
+
+fn search(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let pattern = pattern(args)?;
+    let place = root.resolve(args.path.as_deref().unwrap_or("."))?;
+    let mut found = Found::default();
+    if place.metadata.is_dir() {
+        walk(root, &place, None, stop, &mut |entry| {
+            let Ok(relative) = entry.path().strip_prefix(root.path()) else { return };
+            let Ok(metadata) = entry.metadata() else { return };
+            if metadata.is_file() {
+                // A file that vanishes or cannot be opened is no reason to stop: the others are still searched.
+                let _ = found.look_into(root, &Place { relative: relative.to_owned(), metadata }, &pattern);
+            }
+        })?;
+    } else {
+        found.look_into(root, &place, &pattern)?;
+    }
+    Ok(found.answer(&args.pattern))
+}
+
+fn pattern(args: &Args) -> Result<Regex, Error> {
+    let bad = |reason: String| Error::Arguments { tool: NAME.to_owned(), reason };
+    if args.pattern.is_empty() {
+        return Err(bad("the pattern is empty".to_owned()));
+    }
+    let (source, any_case) = if args.regex {
+        (args.pattern.clone(), false)
+    } else {
+        (regex::escape(&args.pattern), !args.pattern.contains(char::is_uppercase))
+    };
+    RegexBuilder::new(&source)
+        .case_insensitive(any_case)
+        .multi_line(true)
+        .crlf(true)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|error| bad(format!("the pattern is no regular expression: {error}")))
+}
+
+impl Found {
+    fn look_into(&mut self, root: &Root, place: &Place, pattern: &Regex) -> Result<(), Error> {
+        let file = root.open(place)?;
+        let mut bytes = Vec::new();
+        let fail = |source| super::root::cannot_read(&place.shown(), source);
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
+        if bytes.len() as u64 > MAX_FILE {
+            self.too_large += 1;
+        } else if media::binary(&bytes[..bytes.len().min(media::SAMPLE)]).is_none() {
+            self.collect(place, &bytes, pattern);
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, place: &Place, bytes: &[u8], pattern: &Regex) {
+        let before = self.lines;
+        for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            let Some(hit) = pattern.find(line) else { continue };
+            self.lines += 1;
+            if self.matches.len() < MAX_SHOWN {
+                let text = excerpt(line, hit.start());
+                self.matches.push(json!({"path": place.shown(), "line": number + 1, "text": text}));
+            }
+        }
+        self.files += usize::from(self.lines > before);
+    }
+
+    fn answer(self, pattern: &str) -> Value {
+        let mut answer =
+            json!({"pattern": pattern, "matches": self.matches, "total": self.lines, "files": self.files});
+        if self.lines > self.matches.len() {
+            let shown = self.matches.len();
+            answer["note"] =
+                format!("the first {shown} of {}; narrow the pattern or the path", self.lines).into();
+        }
+        if self.too_large > 0 {
+            answer["not_searched"] = format!("{} files over {} MiB", self.too_large, MAX_FILE >> 20).into();
+        }
+        answer
+    }
+}
+
+/// The part of a line around the match.
+fn excerpt(line: &[u8], hit: usize) -> String {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() <= MAX_LINE {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let whole = |at: &usize| *at == 0 || *at == line.len() || line[*at] & 0xc0 != 0x80;
+    let start = (0..=hit.saturating_sub(MAX_LINE / 4)).rev().find(whole).unwrap_or(0);
+    let end = (start..=line.len().min(start + MAX_LINE)).rev().find(whole).unwrap_or(line.len());
+    let (before, after) = (if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" });
+    format!("{before}{}{after}", String::from_utf8_lossy(&line[start..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::ask;
+
+    fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, SearchFiles) {
+        let dir = tempfile::tempdir().unwrap();
+        for (file, content) in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let root = Root::new(dir.path()).unwrap();
+        (dir, SearchFiles::new(root))
+    }
+
+    fn places(answer: &Value) -> Vec<String> {
+        let matches = answer["matches"].as_array().unwrap().iter();
+        matches
+            .map(|hit| {
+                format!(
+                    "{}:{}: {}",
+                    hit["path"].as_str().unwrap(),
+                    hit["line"],
+                    hit["text"].as_str().unwrap()
+                )
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn text_is_found_with_its_place() {
+        let (_dir, tool) = tree(&[
+            ("a.rs", b"fn main() {}\r\n// TODO: all\r\n"),
+            ("b/c.rs", b"nothing\nlet todo = 1;\n"),
+            (".hidden", b"TODO"),
+            ("b/x.bin", b"TODO\0"),
+        ]);
+        let answer = ask(&tool, json!({"pattern": "todo"})).await.unwrap();
+        assert_eq!(places(&answer), ["a.rs:2: // TODO: all", "b/c.rs:2: let todo = 1;"]);
+        assert_eq!((&answer["total"], &answer["files"]), (&json!(2), &json!(2)));
+        let exact = ask(&tool, json!({"pattern": "TODO"})).await.unwrap();
+        assert_eq!(places(&exact), ["a.rs:2: // TODO: all"]);
+        let below = ask(&tool, json!({"pattern": "todo", "path": "b"})).await.unwrap();
+        assert_eq!(places(&below), ["b/c.rs:2: let todo = 1;"]);
+        let file = ask(&tool, json!({"pattern": "todo", "path": ".hidden"})).await.unwrap();
+        assert_eq!(places(&file), [".hidden:1: TODO"]);
+    }
+
+    #[tokio::test]
+    async fn a_pattern_is_plain_unless_it_is_said_to_be_a_regex() {
+        let (_dir, tool) = tree(&[("a.txt", b"a.c\nabc\n(x\n")]);
+        assert_eq!(places(&ask(&tool, json!({"pattern": "a.c"})).await.unwrap()), ["a.txt:1: a.c"]);
+        assert_eq!(places(&ask(&tool, json!({"pattern": "(x"})).await.unwrap()), ["a.txt:3: (x"]);
+        let both = ask(&tool, json!({"pattern": "^a.c$", "regex": true})).await.unwrap();
+        assert_eq!(both["total"], 2);
+        let error = ask(&tool, json!({"pattern": "(x", "regex": true})).await.unwrap_err();
+        assert!(
+            error.contains("the pattern is no regular expression") && error.contains("unclosed group"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn many_matches_are_cut_and_counted_and_long_lines_show_the_match() {
+        let many = "hit\n".repeat(1000);
+        let long = format!("{}needle{}", "ä".repeat(5000), "x".repeat(5000));
+        let (_dir, tool) = tree(&[("many.txt", many.as_bytes()), ("long.txt", long.as_bytes())]);
+        let answer = ask(&tool, json!({"pattern": "hit"})).await.unwrap();
+        assert_eq!((answer["matches"].as_array().unwrap().len(), &answer["total"]), (100, &json!(1000)));
+        assert_eq!(answer["note"], "the first 100 of 1000; narrow the pattern or the path");
+        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        let text = answer["matches"][0]["text"].as_str().unwrap();
+        assert!(
+            text.starts_with("…ä") && text.contains("needle") && text.ends_with("x…") && text.len() < 300,
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_too_large_to_search_is_counted() {
+        let (dir, tool) = tree(&[("a.txt", b"needle\n")]);
+        fs::File::create(dir.path().join("huge.txt")).unwrap().set_len(MAX_FILE + 1).unwrap();
+        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        assert_eq!((&answer["total"], &answer["not_searched"]), (&json!(1), &json!("1 files over 16 MiB")));
+    }
+}
