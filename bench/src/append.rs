@@ -1,0 +1,105 @@
+//! Durable appends: the store against plain rusqlite on the same schema, in turn, in the same minute.
+//!
+//! The other side is as good as SQLite gets: one thread without a queue, which commits one append of every session
+//! at a time. What the store loses to it is the price of the queue, of the answers and of many callers at once.
+
+use crate::{
+    Lab, Result,
+    figure::{Aim, Figure},
+    measure::{Samples, alternate, cpu_of},
+    raw::{self, Raw},
+    rows::Rows,
+};
+use session::{Append, SessionKey, SessionStore, sqlite::SqliteStore};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+const ROUNDS: usize = 9;
+const ROUND: Duration = Duration::from_millis(700);
+
+pub(crate) fn one_session(lab: &Lab) -> Result<Vec<Figure>> {
+    compare(lab, 1, Aim::AtLeast(0.75))
+}
+
+pub(crate) fn many_sessions(lab: &Lab) -> Result<Vec<Figure>> {
+    compare(lab, 64, Aim::AtLeast(0.8))
+}
+
+fn compare(lab: &Lab, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
+    let directory = lab.directory()?;
+    let keys: Vec<SessionKey> =
+        (0..sessions).map(|n| SessionKey::new("bench", "user", n.to_string())).collect();
+    let store = raw::create(&directory.path().join("ours.db"), &keys)?;
+    let plain = directory.path().join("plain.db");
+    drop(raw::create(&plain, &keys)?);
+    let plain = Raw::durable(&plain)?;
+    let (runtime, rows) = (Runtime::new()?, Arc::new(Rows::new()));
+    let (mut our_cpu, mut their_cpu) = (Vec::new(), Vec::new());
+    let sides = alternate(
+        ROUNDS,
+        || round(&mut our_cpu, || runtime.block_on(through_store(&store, &keys, &rows))),
+        || round(&mut their_cpu, || through_sqlite(&plain, &keys, &rows)),
+    )?;
+    let name = |what: &str| format!("append/{sessions}/{what}");
+    Ok(vec![
+        Figure::median(name("store"), &sides.ours, "per s"),
+        Figure::median(name("rusqlite"), &sides.theirs, "per s"),
+        Figure::median(name("ratio"), &sides.ratio, "ratio").aim(aim),
+        Figure::median(name("store_cpu"), &Samples::new(our_cpu), "µs"),
+        Figure::median(name("rusqlite_cpu"), &Samples::new(their_cpu), "µs"),
+    ])
+}
+
+/// The rate of one side's round; what an append cost goes to `cpu`, in microseconds.
+fn round(cpu: &mut Vec<f64>, appends: impl FnOnce() -> Result<u32>) -> Result<f64> {
+    let start = Instant::now();
+    let (count, spent) = cpu_of(appends);
+    let count = f64::from(count?);
+    cpu.push(spent.as_secs_f64() * 1e6 / count);
+    Ok(count / start.elapsed().as_secs_f64())
+}
+
+/// Each session has a task that appends, waits for the answer, and appends again.
+async fn through_store(store: &SqliteStore, keys: &[SessionKey], rows: &Arc<Rows>) -> Result<u32> {
+    let end = Instant::now() + ROUND;
+    let mut callers = JoinSet::new();
+    for key in keys {
+        callers.spawn(append_until(end, store.clone(), key.clone(), Arc::clone(rows)));
+    }
+    let mut count = 0;
+    while let Some(done) = callers.join_next().await {
+        count += done??;
+    }
+    Ok(count)
+}
+
+async fn append_until(
+    end: Instant,
+    store: SqliteStore,
+    key: SessionKey,
+    rows: Arc<Rows>,
+) -> session::Result<u32> {
+    let mut count = 0;
+    while Instant::now() < end {
+        store.append(&key, Append { message: Some(rows.next()), ..Append::default() }).await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn through_sqlite(raw: &Raw, keys: &[SessionKey], rows: &Rows) -> Result<u32> {
+    let end = Instant::now() + ROUND;
+    let mut count = 0;
+    while Instant::now() < end {
+        raw.begin()?;
+        for key in keys {
+            raw.append(key, &rows.next())?;
+            count += 1;
+        }
+        raw.commit()?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,113 @@
+//! One measured number: what it is, how much it varied, and whether it is as good as we want it.
+
+use crate::measure::Samples;
+use serde_json::{Map, Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Aim {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Aim {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(aim) => value >= aim,
+            Self::AtMost(aim) => value <= aim,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    /// The 10th and the 90th percentile, where `value` is a median.
+    spread: Option<(f64, f64)>,
+    aim: Option<Aim>,
+}
+
+impl Figure {
+    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), value, unit, spread: None, aim: None }
+    }
+
+    /// The median of samples that are in `unit` already.
+    pub(crate) fn median(name: impl Into<String>, samples: &Samples, unit: &'static str) -> Self {
+        let spread = Some((samples.percentile(10), samples.percentile(90)));
+        Self { spread, ..Self::new(name, samples.median(), unit) }
+    }
+
+    pub(crate) fn aim(self, aim: Aim) -> Self {
+        Self { aim: Some(aim), ..self }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("name".into(), json!(self.name));
+        object.insert("value".into(), json!(rounded(self.value)));
+        object.insert("unit".into(), json!(self.unit));
+        if let Some((p10, p90)) = self.spread {
+            object.insert("p10".into(), json!(rounded(p10)));
+            object.insert("p90".into(), json!(rounded(p90)));
+        }
+        if let Some(aim) = self.aim {
+            let (Aim::AtLeast(number) | Aim::AtMost(number)) = aim;
+            object.insert("aim".into(), json!(number));
+            object.insert("aim_met".into(), json!(aim.is_met(self.value)));
+        }
+        Value::Object(object)
+    }
+
+    pub(crate) fn row(&self) -> String {
+        let spread =
+            self.spread.map(|(p10, p90)| format!("{} … {}", rounded(p10), rounded(p90))).unwrap_or_default();
+        let aim = self.aim.map(|aim| {
+            let verdict = if aim.is_met(self.value) { "met" } else { "MISSED" };
+            match aim {
+                Aim::AtLeast(number) => format!("aim ≥ {number}: {verdict}"),
+                Aim::AtMost(number) => format!("aim ≤ {number}: {verdict}"),
+            }
+        });
+        let Self { name, value, unit, .. } = self;
+        let row =
+            format!("{name:<28} {:>10} {unit:<9} {spread:<22} {}", rounded(*value), aim.unwrap_or_default());
+        row.trim_end().to_owned()
+    }
+}
+
+/// Four digits: more would be noise.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aim_is_told_with_whether_it_is_met() {
+        let figure = Figure::new("append/1/ratio", 0.812_345, "ratio").aim(Aim::AtLeast(0.75));
+        assert_eq!(
+            figure.json().to_string(),
+            r#"{"name":"append/1/ratio","value":0.8123,"unit":"ratio","aim":0.75,"aim_met":true}"#
+        );
+        let missed = Figure::new("tail/100", 0.3, "ms").aim(Aim::AtMost(0.2));
+        assert_eq!(missed.json()["aim_met"], false);
+        assert!(missed.row().ends_with("aim ≤ 0.2: MISSED"), "{}", missed.row());
+    }
+
+    #[test]
+    fn a_median_comes_with_its_spread() {
+        let samples = Samples::new((1..=11).map(f64::from).collect());
+        let figure = Figure::median("a", &samples, "ms");
+        assert_eq!(figure.json().to_string(), r#"{"name":"a","value":6.0,"unit":"ms","p10":2.0,"p90":10.0}"#);
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let shown = [25_155.4, 0.000_123_456, 0.0].map(|value| rounded(value).to_string());
+        assert_eq!(shown, ["25160", "0.0001235", "0"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Figures of the product, each with its aim, and a stamp of how noisy the machine was: `cargo xtask bench`.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`BENCHES`] | what is measured |
+//! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
+//! | [`measure`] | repeating, alternating two sides, medians, CPU time |
+//! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
+//! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
+//!
+//! To add a bench, write a module with `pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>>` and name it in [`BENCHES`].
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this program talks to the person who runs it"
+)]
+
+mod append;
+mod figure;
+mod measure;
+mod noise;
+mod raw;
+mod rows;
+mod tail;
+
+use figure::Figure;
+use std::{error::Error, fs, path::PathBuf, process::ExitCode};
+use tempfile::TempDir;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Lab) -> Result<Vec<Figure>>,
+}
+
+const BENCHES: &[Bench] = &[
+    Bench { name: "append/1", about: "durable appends of one session", run: append::one_session },
+    Bench { name: "append/64", about: "durable appends of 64 sessions at once", run: append::many_sessions },
+    Bench {
+        name: "tail",
+        about: "loading a window of 32,000 tokens, of 100 to 1,000,000 messages",
+        run: tail::run,
+    },
+];
+
+/// Where benches may leave files while they run: on the disk that holds the build, not in memory.
+struct Lab {
+    files: PathBuf,
+}
+
+impl Lab {
+    /// An empty directory that goes away with its handle.
+    fn directory(&self) -> Result<TempDir> {
+        fs::create_dir_all(&self.files)?;
+        Ok(TempDir::new_in(&self.files)?)
+    }
+}
+
+#[derive(Default)]
+struct Args {
+    files: Option<PathBuf>,
+    json: bool,
+    list: bool,
+    names: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let args = parse(std::env::args().skip(1))?;
+    let benches = chosen(&args.names)?;
+    if args.list {
+        for bench in benches {
+            println!("{:<12} {}", bench.name, bench.about);
+        }
+        return Ok(());
+    }
+    let lab = Lab { files: args.files.unwrap_or_else(std::env::temp_dir) };
+    let print = if args.json { print_json } else { print_table };
+    print(&noise::stamp("before", &lab)?);
+    for bench in benches {
+        eprintln!("bench: {} ({})", bench.name, bench.about);
+        print(&(bench.run)(&lab)?);
+    }
+    print(&noise::stamp("after", &lab)?);
+    Ok(())
+}
+
+fn parse(args: impl Iterator<Item = String>) -> Result<Args> {
+    let mut parsed = Args::default();
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--files" => parsed.files = Some(args.next().ok_or("--files needs a directory")?.into()),
+            "--json" => parsed.json = true,
+            "--list" => parsed.list = true,
+            flag if flag.starts_with('-') => {
+                return Err(format!("bench takes `--json`, `--list` and names, not `{flag}`").into());
+            }
+            _ => parsed.names.push(arg),
+        }
+    }
+    Ok(parsed)
+}
+
+/// A name means every bench that begins with it; no name means all.
+fn chosen(names: &[String]) -> Result<Vec<&'static Bench>> {
+    if let Some(unknown) =
+        names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name.starts_with(*name)))
+    {
+        let known: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+        return Err(format!("there is no bench `{unknown}`; there are {}", known.join(", ")).into());
+    }
+    let wanted = |bench: &&Bench| names.is_empty() || names.iter().any(|name| bench.name.starts_with(name));
+    Ok(BENCHES.iter().filter(wanted).collect())
+}
+
+fn print_json(figures: &[Figure]) {
+    for figure in figures {
+        println!("{}", figure.json());
+    }
+}
+
+fn print_table(figures: &[Figure]) {
+    for figure in figures {
+        println!("{}", figure.row());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Args> {
+        parse(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[test]
+    fn flags_and_names_come_in_any_order() {
+        let args = parsed(&["tail", "--json", "--files", "x", "append"]).unwrap();
+        assert!(args.json);
+        assert_eq!(args.names, ["tail", "append"]);
+        assert_eq!(args.files, Some(PathBuf::from("x")));
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused() {
+        assert!(parsed(&["--fast"]).is_err());
+        assert!(parsed(&["--files"]).is_err());
+        assert!(chosen(&["no such bench".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! The store's file under a plain rusqlite connection: what SQLite itself can do with the same schema and statements.
+
+use crate::{Result, rows::Rows};
+use rusqlite::Connection;
+use session::{
+    Message, NewSession, OnConflict, SessionKey, SessionStore,
+    sqlite::{Options, SqliteStore},
+};
+use std::path::Path;
+use tokio::runtime::Runtime;
+
+/// Makes the sessions in a file, through the store, so that the schema and its settings are the store's own.
+pub(crate) fn create(path: &Path, sessions: &[SessionKey]) -> Result<SqliteStore> {
+    let store = SqliteStore::open(path, Options::default())?;
+    let runtime = Runtime::new()?;
+    for key in sessions {
+        let new = NewSession { key: key.clone(), state: Vec::new(), on_conflict: OnConflict::Fail };
+        runtime.block_on(store.create(new))?;
+    }
+    Ok(store)
+}
+
+pub(crate) struct Raw {
+    conn: Connection,
+}
+
+impl Raw {
+    /// As durable and with as much memory as the store's writer.
+    pub(crate) fn durable(path: &Path) -> Result<Self> {
+        let conn = Connection::open(path)?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        conn.pragma_update(None, "foreign_keys", true)?;
+        conn.pragma_update(None, "cache_size", -65_536)?;
+        conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        Ok(Self { conn })
+    }
+
+    pub(crate) fn begin(&self) -> Result<()> {
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.execute("COMMIT")
+    }
+
+    fn execute(&self, sql: &str) -> Result<()> {
+        self.conn.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// The three statements of the store's append: find the session, store the message, move the session's end.
+    pub(crate) fn append(&self, key: &SessionKey, message: &Message) -> Result<()> {
+        let (session_key, last_seq): (i64, i64) = self
+            .conn
+            .prepare_cached(
+                "SELECT session_key, last_seq FROM sessions
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
+            )?
+            .query_row((&key.app, &key.user, &key.session), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        self.insert((session_key, last_seq + 1), message)?;
+        self.conn
+            .prepare_cached(
+                "UPDATE sessions SET last_seq = ?2, total_tokens = total_tokens + ?3, updated_at = ?4
+                 WHERE session_key = ?1",
+            )?
+            .execute((session_key, last_seq + 1, message.tokens, message.timestamp))?;
+        Ok(())
+    }
+
+    fn insert(&self, (session_key, seq): (i64, i64), message: &Message) -> Result<()> {
+        let calls = (!message.tool_calls.is_empty())
+            .then(|| serde_json::to_string(&message.tool_calls))
+            .transpose()?;
+        let Message { id, role, author, content, timestamp, tokens, counted_by, meta, .. } = message;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
+                     tool_calls, meta, content)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 ON CONFLICT (session_key, message_id) DO NOTHING",
+            )?
+            .execute((session_key, seq, tokens, timestamp, counted_by, id, role, author, calls, meta, content))?;
+        Ok(())
+    }
+}
+
+/// Makes a file's only session `length` messages long. Nothing is durable meanwhile, and nobody else may have it open.
+pub(crate) fn grow(path: &Path, rows: &Rows, length: i64) -> Result<()> {
+    let raw = Raw { conn: Connection::open(path)? };
+    raw.conn.pragma_update(None, "journal_mode", "OFF")?;
+    raw.conn.pragma_update(None, "synchronous", "OFF")?;
+    let (session_key, last_seq): (i64, i64) =
+        raw.conn.query_row("SELECT session_key, last_seq FROM sessions", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    raw.begin()?;
+    for seq in last_seq + 1..=length {
+        raw.insert((session_key, seq), &rows.next())?;
+    }
+    raw.conn.execute(
+        "UPDATE sessions SET last_seq = ?1,
+             total_tokens = (SELECT SUM(tokens) FROM messages WHERE session_key = ?2)",
+        (length, session_key),
+    )?;
+    raw.commit()
+}
