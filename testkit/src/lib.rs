@@ -1,1 +1,3 @@
-//! stub
+//! What tests of more than one crate need. Nothing here is ever part of the product.
+
+pub mod store_suite;

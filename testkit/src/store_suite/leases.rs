@@ -1,0 +1,136 @@
+//! Leases: one owner at a time, and an old one is kept out.
+
+use super::{
+    Shared,
+    make::{says, session, ticket},
+};
+use session::{Append, Claim, Claimed, Error, Lease, Result, SessionKey};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_hours(1);
+
+fn claim(owner: &str) -> Claim {
+    Claim { owner: owner.into(), ttl: LONG, displaces: None }
+}
+
+/// A lease that is over as soon as it begins.
+fn brief(owner: &str) -> Claim {
+    Claim { ttl: Duration::ZERO, ..claim(owner) }
+}
+
+async fn granted(store: &Shared, key: &SessionKey, claim: Claim) -> Result<Lease> {
+    match store.claim(key, claim).await? {
+        Claimed::Granted { lease, .. } => Ok(lease),
+        Claimed::Held { .. } => Err(Error::Fenced(key.clone())),
+    }
+}
+
+async fn holder(store: &Shared, key: &SessionKey) -> Result<Option<(String, u64)>> {
+    match store.claim(key, brief("who asks")).await? {
+        Claimed::Granted { .. } => Ok(None),
+        Claimed::Held { owner, epoch } => Ok(Some((owner, epoch))),
+    }
+}
+
+pub async fn a_free_lease_is_granted_and_then_held(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = granted(&store, &key, claim("a")).await?;
+    assert_eq!((&lease.key, lease.owner.as_str()), (&key, "a"));
+    assert!(lease.epoch > 0);
+    let held = Claimed::Held { owner: "a".into(), epoch: lease.epoch };
+    assert_eq!(store.claim(&key, claim("b")).await?, held);
+    let other = session(&store, "other").await?;
+    granted(&store, &other, claim("b")).await?;
+    Ok(())
+}
+
+pub async fn a_claim_of_ones_own_keeps_its_epoch(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let first = granted(&store, &key, brief("a")).await?;
+    // It had expired, and nobody came between.
+    assert_eq!(granted(&store, &key, claim("a")).await?, first);
+    assert_eq!(holder(&store, &key).await?, Some(("a".into(), first.epoch)));
+    Ok(())
+}
+
+pub async fn an_expired_lease_goes_to_the_next(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = granted(&store, &key, brief("a")).await?;
+    let new = granted(&store, &key, claim("b")).await?;
+    assert!(new.epoch > old.epoch);
+    let late = store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") }).await;
+    assert!(matches!(late, Err(Error::Fenced(_))));
+    store.append(&key, Append { epoch: Some(new.epoch), ..says("m1") }).await?;
+    Ok(())
+}
+
+pub async fn a_released_lease_goes_to_the_next(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = granted(&store, &key, claim("a")).await?;
+    store.release(&old).await?;
+    store.release(&old).await?;
+    let new = granted(&store, &key, claim("b")).await?;
+    assert!(new.epoch > old.epoch);
+    Ok(())
+}
+
+pub async fn a_dead_owner_is_displaced_by_its_epoch(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let dead = granted(&store, &key, claim("dead")).await?;
+    let displaces = |epoch| Claim { displaces: Some(epoch), ..claim("b") };
+    let wrong = store.claim(&key, displaces(dead.epoch + 1)).await?;
+    assert_eq!(wrong, Claimed::Held { owner: "dead".into(), epoch: dead.epoch });
+    let new = granted(&store, &key, displaces(dead.epoch)).await?;
+    assert!(new.epoch > dead.epoch);
+    // Who also saw the dead owner comes too late.
+    let late = store.claim(&key, Claim { owner: "c".into(), ..displaces(dead.epoch) }).await?;
+    assert_eq!(late, Claimed::Held { owner: "b".into(), epoch: new.epoch });
+    Ok(())
+}
+
+pub async fn renewing_moves_the_end(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = granted(&store, &key, brief("a")).await?;
+    store.renew(&lease, LONG).await?;
+    assert_eq!(holder(&store, &key).await?, Some(("a".into(), lease.epoch)));
+    store.renew(&lease, Duration::ZERO).await?;
+    assert_eq!(holder(&store, &key).await?, None);
+    Ok(())
+}
+
+pub async fn a_lost_lease_cannot_be_renewed_or_released(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = granted(&store, &key, brief("a")).await?;
+    let new = granted(&store, &key, claim("b")).await?;
+    assert!(matches!(store.renew(&old, LONG).await, Err(Error::Fenced(fenced)) if fenced == key));
+    store.release(&old).await?;
+    assert_eq!(holder(&store, &key).await?, Some(("b".into(), new.epoch)));
+    store.release(&new).await?;
+    assert!(matches!(store.renew(&new, LONG).await, Err(Error::Fenced(_))));
+    store.delete(&key).await?;
+    assert!(matches!(store.renew(&new, LONG).await, Err(Error::NotFound(_))));
+    store.release(&new).await
+}
+
+pub async fn a_claim_counts_who_waits(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    for (id, expected) in [("t1", 1), ("t2", 2), ("t2", 2)] {
+        store.push(&key, ticket(id)).await?;
+        let claimed = store.claim(&key, claim("a")).await?;
+        assert!(matches!(claimed, Claimed::Granted { waiting, .. } if waiting == expected));
+    }
+    Ok(())
+}
+
+pub async fn a_session_made_anew_fences_the_owner_of_the_old_one(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = granted(&store, &key, claim("a")).await?;
+    store.delete(&key).await?;
+    session(&store, "s").await?;
+    let late = || store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") });
+    assert!(matches!(late().await, Err(Error::Fenced(_))));
+    granted(&store, &key, claim("b")).await?;
+    assert!(matches!(late().await, Err(Error::Fenced(_))));
+    assert!(matches!(store.renew(&old, LONG).await, Err(Error::Fenced(_))));
+    Ok(())
+}

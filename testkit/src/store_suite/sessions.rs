@@ -1,0 +1,164 @@
+//! Sessions are made once, found by their whole key, and leave with all that is their own.
+
+use super::{
+    Shared,
+    make::{
+        changes, fact, key, load, message, new_session, page, run, says, session, sets, sets_fact, ticket,
+    },
+};
+use serde_json::json;
+use session::{
+    Append, ArtifactKey, Claim, Error, ListQuery, NewArtifact, NewSession, OnConflict, Result, Scope, Seq,
+    SessionKey, TailBudget,
+};
+use std::time::Duration;
+
+pub async fn a_new_session_is_empty(store: Shared) -> Result<()> {
+    let made = store.create(new_session(&key("s"), OnConflict::Fail)).await?;
+    assert_eq!((made.last_seq, made.total_tokens, &made.title), (Seq::START, 0, &None));
+    assert!(made.created_at > 1_600_000_000.0 && made.updated_at >= made.created_at);
+    let found = load(&store, &key("s")).await?;
+    assert_eq!(found.row, made);
+    assert!(found.tail.is_empty() && found.state.is_empty() && found.facts.is_empty() && !found.truncated);
+    Ok(())
+}
+
+pub async fn creating_twice_fails_or_keeps(store: Shared) -> Result<()> {
+    let made = store.create(new_session(&key("s"), OnConflict::Fail)).await?;
+    let again = store.create(new_session(&key("s"), OnConflict::Fail)).await;
+    assert!(matches!(again, Err(Error::Exists(found)) if found == key("s")));
+    assert_eq!(store.create(new_session(&key("s"), OnConflict::Keep)).await?, made);
+    Ok(())
+}
+
+pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
+    let state = |value| vec![sets(Scope::Session, "a", value), sets(Scope::App, "b", value)];
+    let new = |value| NewSession { state: state(value), ..new_session(&key("s"), OnConflict::Keep) };
+    store.create(new(1)).await?;
+    store.append(&key("s"), says("m1")).await?;
+    let kept = store.create(new(2)).await?;
+    let found = load(&store, &key("s")).await?;
+    assert_eq!(found.row, kept);
+    assert_eq!(found.state, [sets(Scope::App, "b", 1), sets(Scope::Session, "a", 1)]);
+    assert_eq!(found.tail.len(), 1);
+    Ok(())
+}
+
+pub async fn a_missing_session_is_refused_what_needs_one(store: Shared) -> Result<()> {
+    let none = key("none");
+    let claim = Claim { owner: "me".into(), ttl: Duration::from_mins(1), displaces: None };
+    let refused = [
+        store.append(&none, says("m")).await.err(),
+        store.read(&none, page(0, 10)).await.err(),
+        store.state_changes(&none, page(0, 10)).await.err(),
+        store.claim(&none, claim).await.err(),
+        store.push(&none, ticket("t")).await.err(),
+        store.start(run(&none, "r")).await.err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Some(Error::NotFound(missing)) if missing == none));
+    }
+    Ok(())
+}
+
+pub async fn a_missing_session_has_nothing(store: Shared) -> Result<()> {
+    let none = key("none");
+    assert!(store.load(&none, TailBudget::ALL).await?.is_none());
+    assert!(store.fact(&none, "kind", "id").await?.is_none());
+    assert!(store.run(&none, "r").await?.is_none());
+    assert!(store.runs(&none, 10).await?.is_empty());
+    assert!(store.waiting(&none, 10).await?.is_empty());
+    assert!(!store.withdraw(&none, 1).await?);
+    assert!(!store.delete(&none).await?);
+    Ok(())
+}
+
+pub async fn users_and_apps_do_not_see_each_other(store: Shared) -> Result<()> {
+    let keys =
+        [("app", "ann"), ("app", "bob"), ("other", "ann")].map(|(app, user)| SessionKey::new(app, user, "s"));
+    for key in &keys {
+        store.create(new_session(key, OnConflict::Fail)).await?;
+        store.append(key, says(&format!("{key}"))).await?;
+    }
+    for key in &keys {
+        let found = load(&store, key).await?;
+        assert_eq!((found.tail.len(), found.row.last_seq), (1, Seq(1)));
+        assert_eq!(found.tail[0].message.id, format!("{key}"));
+    }
+    assert!(store.delete(&keys[0]).await?);
+    assert!(store.load(&keys[1], TailBudget::NONE).await?.is_some());
+    assert!(store.load(&keys[2], TailBudget::NONE).await?.is_some());
+    Ok(())
+}
+
+/// A session with something of everything.
+async fn furnish(store: &Shared, key: &SessionKey) -> Result<()> {
+    store.create(new_session(key, OnConflict::Fail)).await?;
+    store.append(key, says("m1")).await?;
+    let scopes = [Scope::App, Scope::User, Scope::Session];
+    store.append(key, changes(scopes.map(|scope| sets(scope, "k", "v")).into())).await?;
+    store.append(key, sets_fact(fact("agent", "", "\"root\""))).await?;
+    store.push(key, ticket("t1")).await?;
+    store.start(run(key, "r1")).await?;
+    for name in ["own.txt", "user:shared.txt"] {
+        store.save(&ArtifactKey { session: key.clone(), name: name.into() }, file()).await?;
+    }
+    Ok(())
+}
+
+fn file() -> NewArtifact {
+    NewArtifact { part: json!({"text": "x"}).to_string(), mime_type: None, custom_metadata: "{}".into() }
+}
+
+pub async fn deleting_removes_what_is_its_own_and_nothing_else(store: Shared) -> Result<()> {
+    let (gone, stays) = (key("gone"), key("stays"));
+    furnish(&store, &gone).await?;
+    furnish(&store, &stays).await?;
+    assert!(store.delete(&gone).await?);
+    assert!(!store.delete(&gone).await?);
+
+    assert!(store.load(&gone, TailBudget::ALL).await?.is_none());
+    assert!(matches!(store.append(&gone, says("m2")).await, Err(Error::NotFound(_))));
+    let left = store.list(ListQuery { limit: 10, ..ListQuery::default() }).await?;
+    assert_eq!(left.iter().map(|row| &row.key).collect::<Vec<_>>(), [&stays]);
+
+    let other = load(&store, &stays).await?;
+    assert_eq!((other.tail.len(), other.facts.len(), other.state.len()), (1, 1, 3));
+    assert_eq!(store.waiting(&stays, 10).await?.len(), 1);
+    assert_eq!(store.runs(&stays, 10).await?.len(), 1);
+    assert_eq!(store.names(&stays).await?, ["own.txt", "user:shared.txt"]);
+    Ok(())
+}
+
+pub async fn a_session_made_anew_begins_anew(store: Shared) -> Result<()> {
+    furnish(&store, &key("s")).await?;
+    assert!(store.delete(&key("s")).await?);
+    session(&store, "s").await?;
+    let anew = load(&store, &key("s")).await?;
+    assert_eq!(anew.row.last_seq, Seq::START);
+    assert!(anew.tail.is_empty() && anew.facts.is_empty());
+    // What it shared with others outlived it.
+    assert_eq!(anew.state, [sets(Scope::App, "k", "v"), sets(Scope::User, "k", "v")]);
+    assert!(store.state_changes(&key("s"), page(0, 10)).await?.is_empty());
+    assert!(store.waiting(&key("s"), 10).await?.is_empty());
+    assert!(store.runs(&key("s"), 10).await?.is_empty());
+    assert!(store.fact(&key("s"), "agent", "").await?.is_none());
+    assert_eq!(store.names(&key("s")).await?, ["user:shared.txt"]);
+    assert_eq!(store.append(&key("s"), says("m1")).await?.seq, Seq(1));
+    Ok(())
+}
+
+pub async fn a_title_is_set_once(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let titled = |id: &str, title: Option<&str>| Append {
+        message: Some(message(id)),
+        title: title.map(str::to_owned),
+        ..Append::default()
+    };
+    store.append(&key, titled("m1", None)).await?;
+    assert_eq!(load(&store, &key).await?.row.title, None);
+    store.append(&key, titled("m2", Some("first"))).await?;
+    store.append(&key, titled("m3", Some("second"))).await?;
+    assert_eq!(load(&store, &key).await?.row.title.as_deref(), Some("first"));
+    Ok(())
+}

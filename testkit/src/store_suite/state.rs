@@ -1,0 +1,117 @@
+//! State: shared as far as its scope reaches, and every change in the log.
+
+use super::{
+    Shared,
+    make::{changes, key, load, message, new_session, page, says, session, sets},
+};
+use serde_json::{Value, json};
+use session::{Append, NewSession, OnConflict, Result, Scope, SessionKey, StateEntry};
+
+pub async fn scopes_are_shared_as_far_as_they_reach(store: Shared) -> Result<()> {
+    let here = session(&store, "s").await?;
+    let scopes = [Scope::App, Scope::User, Scope::Session];
+    store.append(&here, changes(scopes.map(|scope| sets(scope, "k", format!("{scope:?}"))).into())).await?;
+    let seen = [
+        (here, vec!["App", "User", "Session"]),
+        (key("other session"), vec!["App", "User"]),
+        (SessionKey::new("app", "bob", "s"), vec!["App"]),
+        (SessionKey::new("other app", "ann", "s"), vec![]),
+    ];
+    for (key, expected) in seen {
+        store.create(new_session(&key, OnConflict::Keep)).await?;
+        let state = load(&store, &key).await?.state;
+        let values: Vec<_> = state.iter().filter_map(|change| change.value.as_str()).collect();
+        assert_eq!(values, expected, "in {key}");
+    }
+    Ok(())
+}
+
+pub async fn shared_state_outlives_its_session(store: Shared) -> Result<()> {
+    let first = session(&store, "first").await?;
+    let scopes = [Scope::App, Scope::User, Scope::Session];
+    store.append(&first, changes(scopes.map(|scope| sets(scope, "k", 1)).into())).await?;
+    store.delete(&first).await?;
+    let next = session(&store, "next").await?;
+    assert_eq!(load(&store, &next).await?.state, [sets(Scope::App, "k", 1), sets(Scope::User, "k", 1)]);
+    Ok(())
+}
+
+pub async fn keys_keep_the_order_in_which_they_were_first_set(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let set = |names: &[&str], value: i32| {
+        let of = |scope| names.iter().map(move |name| sets(scope, name, value));
+        changes(of(Scope::Session).chain(of(Scope::User)).chain(of(Scope::App)).collect())
+    };
+    store.append(&key, set(&["z", "a"], 1)).await?;
+    store.append(&key, set(&["m", "z"], 2)).await?;
+    let of = |scope| [("z", 2), ("a", 1), ("m", 2)].map(|(name, value)| sets(scope, name, value));
+    let expected = [of(Scope::App), of(Scope::User), of(Scope::Session)].concat();
+    assert_eq!(load(&store, &key).await?.state, expected);
+    Ok(())
+}
+
+pub async fn null_is_a_value(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    store.append(&key, changes(vec![sets(Scope::Session, "a", 1), sets(Scope::Session, "b", 2)])).await?;
+    store.append(&key, changes(vec![sets(Scope::Session, "a", Value::Null)])).await?;
+    let expected = [sets(Scope::Session, "a", Value::Null), sets(Scope::Session, "b", 2)];
+    assert_eq!(load(&store, &key).await?.state, expected);
+    Ok(())
+}
+
+pub async fn the_first_state_is_in_the_log_too(store: Shared) -> Result<()> {
+    let state = vec![sets(Scope::App, "a", 1), sets(Scope::Session, "b", json!({"c": [1, 2]}))];
+    let row = store.create(NewSession { state, ..new_session(&key("s"), OnConflict::Fail) }).await?;
+    assert_eq!(row.last_seq.0, 1);
+    assert_eq!(store.append(&key("s"), says("m1")).await?.seq.0, 2);
+    let logged = store.state_changes(&key("s"), page(0, 10)).await?;
+    assert_eq!(short(&logged), [(1, "a"), (1, "b")]);
+    assert_eq!(logged[1].value, json!({"c": [1, 2]}));
+    Ok(())
+}
+
+fn short(entries: &[StateEntry]) -> Vec<(u64, &str)> {
+    entries.iter().map(|entry| (entry.seq.0, entry.key.as_str())).collect()
+}
+
+pub async fn every_change_is_logged_at_its_place(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    store.append(&key, says("m1")).await?;
+    let state = vec![sets(Scope::Session, "z", 1), sets(Scope::App, "a", 1)];
+    store.append(&key, Append { message: Some(message("m2")), state, ..Append::default() }).await?;
+    store.append(&key, changes(vec![sets(Scope::User, "u", 1)])).await?;
+    store.append(&key, says("m4")).await?;
+    // Another session's change of a shared key is in that session's log.
+    let other = session(&store, "other").await?;
+    store.append(&other, changes(vec![sets(Scope::App, "a", 2)])).await?;
+    store.append(&key, changes(vec![sets(Scope::Session, "z", 2)])).await?;
+
+    let logged = store.state_changes(&key, page(0, 100)).await?;
+    assert_eq!(short(&logged), [(2, "z"), (2, "a"), (3, "u"), (5, "z")]);
+    assert_eq!(
+        logged.iter().map(|entry| entry.scope).collect::<Vec<_>>(),
+        [Scope::Session, Scope::App, Scope::User, Scope::Session]
+    );
+    assert_eq!(short(&store.state_changes(&other, page(0, 100)).await?), [(1, "a")]);
+    Ok(())
+}
+
+pub async fn a_page_of_changes_ends_between_two_appends(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    for names in [["a", "b"], ["c", "d"], ["e", "f"]] {
+        store.append(&key, changes(names.map(|name| sets(Scope::Session, name, 1)).into())).await?;
+    }
+    let pages = [
+        (page(0, 1), vec![(1, "a"), (1, "b")]),
+        (page(0, 2), vec![(1, "a"), (1, "b")]),
+        (page(0, 3), vec![(1, "a"), (1, "b"), (2, "c"), (2, "d")]),
+        (page(1, 2), vec![(2, "c"), (2, "d")]),
+        (page(2, 100), vec![(3, "e"), (3, "f")]),
+        (page(3, 100), vec![]),
+        (page(0, 0), vec![]),
+    ];
+    for (page, expected) in pages {
+        assert_eq!(short(&store.state_changes(&key, page).await?), expected, "with {page:?}");
+    }
+    Ok(())
+}
