@@ -64,3 +64,45 @@ fn is_unreadable(error: &rusqlite::Error) -> bool {
             | rusqlite::Error::Utf8Error(..)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn name(error: &Error) -> &'static str {
+        match error {
+            Error::Locked { .. } => "locked",
+            Error::ReadOnly { .. } => "read-only",
+            Error::DiskFull { .. } => "full",
+            Error::Damaged { .. } => "damaged",
+            Error::Open { .. } => "open",
+            Error::Backend(_) => "backend",
+            other => panic!("SQLite cannot say {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_code_of_sqlite_has_its_name() {
+        let table = [
+            (ffi::SQLITE_BUSY, "locked"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "locked"),
+            (ffi::SQLITE_LOCKED, "locked"),
+            (ffi::SQLITE_READONLY, "read-only"),
+            (ffi::SQLITE_READONLY_DIRECTORY, "read-only"),
+            (ffi::SQLITE_READONLY_DBMOVED, "read-only"),
+            (ffi::SQLITE_PERM, "read-only"),
+            (ffi::SQLITE_FULL, "full"),
+            (ffi::SQLITE_CORRUPT, "damaged"),
+            (ffi::SQLITE_NOTADB, "damaged"),
+            (ffi::SQLITE_CANTOPEN, "open"),
+            (ffi::SQLITE_IOERR, "backend"),
+            (ffi::SQLITE_CONSTRAINT, "backend"),
+        ];
+        for (code, expected) in table {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let told = told(Path::new("lango.db"), &Arc::new(error));
+            assert_eq!(name(&told), expected, "code {code}");
+        }
+    }
+}

@@ -204,3 +204,92 @@ impl Desk {
         self.conn.prepare_cached(sql)?.execute([]).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    fn writer() -> Writer {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "PRAGMA foreign_keys = ON;
+             CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
+        )
+        .unwrap();
+        Writer::start(conn, "test.db".into(), Options::default()).unwrap()
+    }
+
+    fn insert(table: &'static str) -> impl Fn(&Connection) -> Outcome<usize> {
+        move |conn| Ok(conn.execute(&format!("INSERT INTO {table} (id) VALUES (NULL)"), [])?)
+    }
+
+    async fn count(writer: &Writer, table: &'static str) -> i64 {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        writer.write(1, move |conn| Ok(conn.query_row(&sql, [], |row| row.get(0))?)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_is_undone_and_the_thread_goes_on() {
+        let writer = writer();
+        let panics = |conn: &Connection| -> Outcome<()> {
+            insert("parent")(conn)?;
+            panic!("a bug in a job")
+        };
+        assert!(matches!(writer.write(1, panics).await, Err(Error::Backend(_))));
+        assert_eq!(count(&writer, "parent").await, 0);
+        writer.write(1, insert("parent")).await.unwrap();
+        assert_eq!(count(&writer, "parent").await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_that_comes_after_a_change_undoes_it() {
+        let writer = writer();
+        let refuses = |conn: &Connection| -> Outcome<()> {
+            insert("parent")(conn)?;
+            Err(Error::Closed.into())
+        };
+        assert!(matches!(writer.write(1, refuses).await, Err(Error::Closed)));
+        assert_eq!(count(&writer, "parent").await, 0);
+    }
+
+    /// Keeps the thread busy until the other end is dropped, so that what comes next is one batch.
+    fn busy(until: mpsc::Receiver<()>) -> impl Fn(&Connection) -> Outcome<()> + Send {
+        let until = std::sync::Mutex::new(until);
+        move |_| {
+            let _ = until.lock().unwrap().recv();
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_of_a_batch_is_told_of_success_when_its_commit_fails() {
+        let writer = writer();
+        let (release, until) = mpsc::channel();
+        let mut plug = Box::pin(writer.write(1, busy(until)));
+        let mut good = Box::pin(writer.write(1, insert("parent")));
+        // Only COMMIT finds out that the parent is missing.
+        let orphan = |conn: &Connection| Ok(conn.execute("INSERT INTO child (id) VALUES (42)", [])?);
+        let mut bad = Box::pin(writer.write(1, orphan));
+        let mut also_good = Box::pin(writer.write(1, insert("parent")));
+        poll_fn(|context| {
+            assert!(plug.as_mut().poll(context).is_pending());
+            assert!(good.as_mut().poll(context).is_pending());
+            assert!(bad.as_mut().poll(context).is_pending());
+            assert!(also_good.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(release);
+        // The plug may have begun a batch of its own, or be in this one.
+        let _ = plug.await;
+        let told = [good.await, bad.await, also_good.await];
+        let stored = count(&writer, "parent").await;
+        let successes = told.iter().filter(|answer| answer.is_ok()).count();
+        assert_eq!(i64::try_from(successes).unwrap(), stored);
+        assert!(told[1].is_err());
+        assert_eq!(count(&writer, "child").await, 0);
+    }
+}

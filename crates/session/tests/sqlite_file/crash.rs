@@ -1,0 +1,151 @@
+//! `kill -9` in the middle of writing: nothing that was acknowledged is lost, nothing is there by half.
+
+use crate::common::{file, open};
+use session::{
+    Append, OnConflict, SessionKey, SessionLog, SessionStore, TailBudget,
+    sqlite::{Options, SqliteStore},
+};
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tempfile::TempDir;
+use testkit::store_suite::make::{key, message, new_session, page, seqs, sets};
+
+const SESSIONS: u64 = 16;
+const ROUNDS: u64 = 6;
+const FILE: &str = "LANGO_CRASH_FILE";
+const ROUND: &str = "LANGO_CRASH_ROUND";
+const SEED: &str = "LANGO_CRASH_SEED";
+
+/// Message and state change in one step: after the crash they must agree.
+async fn talk(store: SqliteStore, name: String, round: String) -> session::Result<()> {
+    store.create(new_session(&key(&name), OnConflict::Keep)).await?;
+    for n in 0_u64.. {
+        let id = format!("{round}-{n}");
+        let step = Append {
+            message: Some(message(&id)),
+            state: vec![sets(session::Scope::Session, "last", id.as_str())],
+            ..Append::default()
+        };
+        let appended = store.append(&key(&name), step).await?;
+        let line = format!("ack {name} {id} {}\n", appended.seq);
+        std::io::stdout().write_all(line.as_bytes()).expect("somebody listens");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "runs in a process of its own, started by the test below"]
+async fn a_process_that_writes_until_it_is_killed() {
+    let (Ok(path), Ok(round)) = (env::var(FILE), env::var(ROUND)) else { return };
+    let store = SqliteStore::open(path, Options::default()).unwrap();
+    let mut talks = tokio::task::JoinSet::new();
+    for n in 0..SESSIONS {
+        talks.spawn(talk(store.clone(), format!("s{n}"), round.clone()));
+    }
+    while let Some(ended) = talks.join_next().await {
+        ended.unwrap().unwrap();
+    }
+}
+
+struct Acknowledged {
+    session: SessionKey,
+    id: String,
+    seq: u64,
+}
+
+impl Acknowledged {
+    /// `None` for a line that was cut off, and for what the test harness says.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_suffix('\n')?.strip_prefix("ack ")?.split(' ');
+        let (name, id, seq) = (words.next()?, words.next()?, words.next()?);
+        Some(Self { session: key(name), id: id.into(), seq: seq.parse().ok()? })
+    }
+}
+
+/// Lets a process write until it has told of so many appends, kills it, and answers with all that it told of.
+fn killed_after(count: u64, round: u64, place: &TempDir) -> Vec<Acknowledged> {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "crash::a_process_that_writes_until_it_is_killed", "--ignored", "--nocapture"])
+        .env(FILE, file(place))
+        .env(ROUND, format!("r{round}"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let (mut told, mut line) = (Vec::new(), String::new());
+    while lines.read_line(&mut line).unwrap() > 0 {
+        told.extend(Acknowledged::parse(&line));
+        line.clear();
+        if told.len() as u64 == count {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(told.len() as u64 >= count, "the process ended before it was killed");
+    told
+}
+
+async fn assert_sound(store: &SqliteStore, told: &[Acknowledged]) {
+    for n in 0..SESSIONS {
+        let key = key(&format!("s{n}"));
+        let Some(found) = store.load(&key, TailBudget::ALL).await.unwrap() else { continue };
+        let rows = &found.tail;
+        assert_eq!(seqs(rows), (1..=rows.len() as u64).collect::<Vec<_>>(), "a gap in {key}");
+        assert_eq!(
+            (found.row.last_seq.0, found.row.total_tokens),
+            (rows.len() as u64, 10 * rows.len() as u64)
+        );
+        let last = rows.last().map(|row| row.message.id.as_str());
+        assert_eq!(
+            found.state.first().and_then(|change| change.value.as_str()),
+            last,
+            "half a step in {key}"
+        );
+        let logged = store.state_changes(&key, page(0, usize::MAX)).await.unwrap();
+        assert_eq!(logged.len(), rows.len());
+        for told in told.iter().filter(|told| told.session == key) {
+            let row = rows.iter().find(|row| row.message.id == told.id);
+            assert_eq!(row.map(|row| row.seq.0), Some(told.seq), "{} of {key} was acknowledged", told.id);
+        }
+    }
+}
+
+fn assert_intact(place: &TempDir) {
+    let conn = rusqlite::Connection::open(file(place)).unwrap();
+    let verdict: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    let mut broken = conn.prepare("PRAGMA foreign_key_check").unwrap();
+    assert!(!broken.exists([]).unwrap());
+}
+
+/// Sebastiano Vigna's splitmix64.
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    let given = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let mut seed = given.unwrap_or(clock);
+    println!("{SEED}={seed}");
+    let place = tempfile::tempdir().unwrap();
+    let mut told = Vec::new();
+    for round in 0..ROUNDS {
+        told.extend(killed_after(1 + next(&mut seed) % 400, round, &place));
+        let store = open(&place, Options::default()).unwrap();
+        assert_sound(&store, &told).await;
+        // And it works: the next message is stored behind them.
+        store.create(new_session(&key("after"), OnConflict::Keep)).await.unwrap();
+        drop(store);
+        assert_intact(&place);
+    }
+}

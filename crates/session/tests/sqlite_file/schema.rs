@@ -1,0 +1,104 @@
+//! Files of every earlier version open and keep what they hold; those of a later one are left alone.
+
+use crate::common::{file, fresh, open};
+use rusqlite::Connection;
+use session::{Error, Inbox, OnConflict, SessionLog, SessionStore, TailBudget, sqlite::Options};
+use std::{fs, path::Path};
+use tempfile::TempDir;
+use testkit::store_suite::make::{key, new_session, page, says, ticket};
+
+/// The numbered steps as they lie in the source, oldest first.
+fn steps() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/migrations");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// A file as the given version would have left it, with a session of one message.
+fn file_of_version(version: usize) -> (TempDir, Connection) {
+    let place = tempfile::tempdir().unwrap();
+    let conn = Connection::open(file(&place)).unwrap();
+    conn.execute_batch(
+        "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at REAL NOT NULL) STRICT",
+    )
+    .unwrap();
+    for (number, step) in (1..).zip(steps()).take(version) {
+        conn.execute_batch(&step).unwrap();
+        conn.execute("INSERT INTO schema_version VALUES (?1, 0)", [number]).unwrap();
+    }
+    if version > 0 {
+        conn.execute_batch(
+            "INSERT INTO sessions (app_name, user_id, session_id, last_seq, total_tokens, created_at, updated_at)
+                 VALUES ('app', 'ann', 's', 2, 10, 1, 2);
+             INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author, content)
+                 VALUES (1, 1, 10, 1, '', 'm1', 'user', 'user', 'hello');
+             INSERT INTO session_state (session_key, key, value) VALUES (1, 'k', '1');
+             INSERT INTO state_log (session_key, seq, scope, key, value) VALUES (1, 2, 'session', 'k', '1')",
+        )
+        .unwrap();
+    }
+    (place, conn)
+}
+
+fn version(conn: &Connection) -> i64 {
+    conn.query_row("SELECT MAX(version) FROM schema_version", [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
+    for earlier in 1..=steps().len() {
+        let (place, conn) = file_of_version(earlier);
+        let store = open(&place, Options::default()).unwrap();
+        assert_eq!(version(&conn), i64::try_from(steps().len()).unwrap());
+
+        let found = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
+        assert_eq!((found.tail.len(), found.row.last_seq.0, found.state.len()), (1, 2, 1));
+        assert_eq!(found.tail[0].message.content, "hello");
+        assert_eq!(store.state_changes(&key("s"), page(0, 10)).await.unwrap().len(), 1);
+        // And what came later works on what was there before.
+        assert_eq!(store.append(&key("s"), says("m2")).await.unwrap().seq.0, 3);
+        store.push(&key("s"), ticket("t")).await.unwrap();
+        assert!(store.delete(&key("s")).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_store() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(file(&place), "").unwrap();
+    let store = open(&place, Options::default()).unwrap();
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+}
+
+#[test]
+fn a_file_of_a_later_version_is_left_alone() {
+    let (place, conn) = file_of_version(steps().len());
+    conn.execute("INSERT INTO schema_version VALUES (99, 0)", []).unwrap();
+    let refused = open(&place, Options::default()).unwrap_err();
+    assert!(matches!(&refused, Error::NewerSchema { found: 99, known, .. } if *known < 99), "{refused:?}");
+    assert!(!refused.is_transient());
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_file_as_it_was() {
+    let (place, conn) = file_of_version(1);
+    conn.execute_batch("CREATE TABLE runs (foreign_to_us INTEGER)").unwrap();
+    open(&place, Options::default()).unwrap_err();
+    assert_eq!(version(&conn), 1);
+    let inbox = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'inbox'";
+    assert_eq!(conn.query_row(inbox, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_was_stored_is_there_after_the_next_start() {
+    let (store, place) = fresh(Options::default());
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    store.append(&key("s"), says("m1")).await.unwrap();
+    let before = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
+    drop(store);
+    assert!(!place.path().join("lango.db-wal").exists(), "a clean end leaves one file");
+    let store = open(&place, Options::default()).unwrap();
+    let after = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
+    assert_eq!((after.row, after.tail), (before.row, before.tail));
+}
