@@ -66,6 +66,8 @@ pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,
     pub state_delta: Map<String, Value>,
+    /// Put on the message's own event, beside what the configuration puts on every event.
+    pub message_metadata: Map<String, Value>,
     pub config: RunConfig,
     pub cancel: CancellationToken,
 }
@@ -76,6 +78,7 @@ impl RunRequest {
             key,
             input: Input::Message(content),
             state_delta: Map::new(),
+            message_metadata: Map::new(),
             config: RunConfig::default(),
             cancel: CancellationToken::new(),
         }
@@ -111,11 +114,21 @@ impl<S: SessionService> Runner<S> {
 
     /// Loads the session, settles what the past left open, and takes the message into the log.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
-        let RunRequest { key, input, state_delta, config, cancel } = request;
+        let RunRequest { key, input, state_delta, message_metadata, config, cancel } = request;
         let session = self.sessions.get(&key).await?.ok_or(RunError::SessionNotFound(key))?;
         let again = input == Input::Again;
         let invocation = mint_invocation_id();
-        let mut turn = Turn { runner: self, session, config, cancel, out, invocation, model_calls: 0, again };
+        let mut turn = Turn {
+            runner: self,
+            session,
+            config,
+            cancel,
+            out,
+            invocation,
+            model_calls: 0,
+            again,
+            message_metadata,
+        };
         if let Input::Message(content) = input {
             turn.take_message(content, state_delta).await?;
         } else if !state_delta.is_empty() {

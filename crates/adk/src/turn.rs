@@ -35,6 +35,7 @@ pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) invocation: String,
     pub(crate) model_calls: u32,
     pub(crate) again: bool,
+    pub(crate) message_metadata: Map<String, Value>,
 }
 
 impl<S: SessionService> Turn<'_, S> {
@@ -94,6 +95,9 @@ impl<S: SessionService> Turn<'_, S> {
             content.map(|content| Content { role: content.role.or(Some("user".into())), ..content });
         event.actions.state_delta = state;
         event.custom_metadata.clone_from(&self.config.custom_metadata);
+        if !self.message_metadata.is_empty() {
+            event.custom_metadata.get_or_insert_default().extend(std::mem::take(&mut self.message_metadata));
+        }
         self.runner.sessions.append(&mut self.session, event).await?;
         Ok(())
     }
