@@ -1,1 +1,44 @@
-//! stub
+//! Where ADK, the store, the providers and the tools meet: the adapters of the seeds, under the seeds' names.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`agent`] | the one path by which every front end runs a turn |
+//! | `queue`, `owner` | one turn at a time for each session, first come first served, across processes |
+//! | [`service`], [`session`], [`events`], [`state`] | stored sessions as ADK's |
+//! | [`row`] | an event as a row, and back |
+//! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
+//! | [`model`], [`messages`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
+//! | [`collect`] | the text of a run |
+//!
+//! **Invariant.** Every request that leaves is legal for its provider and within the budget, whatever the log holds; building it
+//! needs no model call. An event is visible in the session object exactly when it is durable.
+
+pub mod agent;
+pub mod artifacts;
+pub mod budget;
+pub mod collect;
+pub mod cost;
+pub mod events;
+mod facts;
+pub mod history;
+mod ids;
+pub mod messages;
+pub mod model;
+mod owner;
+mod queue;
+pub mod row;
+pub mod service;
+pub mod session;
+pub mod state;
+pub mod tokens;
+pub mod tool;
+
+pub use agent::Agent;
+pub use artifacts::ArtifactAdapter;
+pub use budget::Budget;
+pub use events::EventsAdapter;
+pub use model::ModelAdapter;
+pub use service::SessionServiceAdapter;
+pub use session::SessionAdapter;
+pub use state::StateAdapter;
+pub use tool::ToolAdapter;

@@ -1,0 +1,96 @@
+//! ADK's contents as a provider's messages.
+
+use crate::ids::Ids;
+use adk::{
+    content::{Content, Data, Part as AdkPart},
+    model::{FunctionDeclaration, GenerateContentConfig},
+};
+use provider::{Media, MediaSource, Message, Options, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
+use serde_json::Value;
+
+/// The system message, if the request has an instruction: all its texts in one, first of all (spec D).
+pub fn system(config: &GenerateContentConfig) -> Option<Message> {
+    let texts =
+        config.system_instruction.iter().flat_map(|content| &content.parts).filter_map(AdkPart::as_text);
+    let joined = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+    (!joined.is_empty()).then(|| Message::text(Role::System, joined))
+}
+
+/// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
+pub fn convert(contents: &[Content], target: &Origin) -> Vec<Message> {
+    contents.iter().flat_map(|content| convert_one(content, target)).collect()
+}
+
+/// One content becomes one message for each run of parts that one role may say.
+fn convert_one(content: &Content, target: &Origin) -> Vec<Message> {
+    let origin = content.origin.as_ref();
+    let ours =
+        origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
+    let speaker = match content.role.as_deref() {
+        Some("model" | "assistant") => Role::Assistant,
+        Some(_) | None => Role::User,
+    };
+    let mut ids = Ids::default();
+    let mut messages: Vec<Message> = Vec::new();
+    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+        let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
+        match messages.last_mut() {
+            Some(last) if last.role == role => last.parts.push(part),
+            Some(_) | None => messages.push(Message::new(role, vec![part])),
+        }
+    }
+    messages
+}
+
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
+    let signature = part.thought_signature.clone().filter(|_| ours);
+    match &part.data {
+        Data::Text(text) if part.is_thought() => {
+            ours.then(|| Part::Thought { text: text.clone(), signature })
+        }
+        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
+        Data::FunctionCall(call) => Some(Part::Call(ToolCall {
+            id: ids.of_call(call),
+            name: call.name.clone(),
+            args: call.args.clone().unwrap_or_default(),
+            signature,
+        })),
+        Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
+            id: ids.of_response(response),
+            name: response.name.clone(),
+            response: Value::Object(response.response.clone().unwrap_or_default()),
+        })),
+        Data::InlineData(blob) => Some(Part::Media(Media {
+            mime_type: blob.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+            source: MediaSource::Base64(blob.data.clone()),
+            name: blob.display_name.clone(),
+        })),
+        Data::FileData(file) => Some(Part::Media(Media {
+            mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+            source: MediaSource::Uri(file.file_uri.clone()),
+            name: file.display_name.clone(),
+        })),
+        Data::Unknown if part.extra.is_empty() => None,
+        Data::Unknown => Some(Part::text(Value::Object(part.extra.clone()).to_string())),
+    }
+}
+
+pub(crate) fn tools(declarations: Vec<FunctionDeclaration>) -> Vec<ToolSpec> {
+    let spec = |declaration: FunctionDeclaration| ToolSpec {
+        name: declaration.name,
+        description: declaration.description,
+        parameters: declaration.parameters_json_schema,
+    };
+    declarations.into_iter().map(spec).collect()
+}
+
+pub(crate) fn options(config: &GenerateContentConfig) -> Options {
+    Options {
+        temperature: config.temperature,
+        top_p: config.top_p,
+        max_output_tokens: config.max_output_tokens,
+        stop: config.stop_sequences.clone(),
+        seed: config.seed,
+        response_schema: config.response_schema.clone(),
+    }
+}

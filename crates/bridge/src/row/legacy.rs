@@ -1,0 +1,105 @@
+//! What the columns alone say: the rules of the seeds for rows that have no `meta`.
+
+use adk::content::{Data, FunctionCall, FunctionResponse, Part};
+use serde_json::{Map, Value};
+use session::{Message, ToolCall};
+use std::collections::VecDeque;
+
+/// What kind of row it is. A row with outputs is a tool's, whatever its role says (responses were once stored as `user`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    User,
+    Assistant,
+    Tool,
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn of(row: &Message) -> Self {
+        let has_output = row.tool_calls.iter().any(ToolCall::is_response);
+        let has_input = row.tool_calls.iter().any(ToolCall::is_call);
+        match row.role.as_str() {
+            "tool" | "function" => Self::Tool,
+            _ if has_output && !has_input => Self::Tool,
+            "user" => Self::User,
+            "assistant" | "model" => Self::Assistant,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Calls of the assistant that rows without ids may still answer, in order (spec N1).
+pub(super) type Waiting = VecDeque<(String, String)>;
+
+/// The parts of a row by its columns alone.
+pub(super) fn parts(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
+    match Kind::of(row) {
+        Kind::Tool if row.tool_calls.iter().any(ToolCall::is_response) => {
+            let answers = row.tool_calls.iter().filter(|call| call.is_response());
+            answers.map(response_part).collect()
+        }
+        Kind::Tool => vec![positional(row, waiting)],
+        Kind::User | Kind::Assistant | Kind::Other => {
+            let text = (!row.content.is_empty()).then(|| Part::text(row.content.clone()));
+            let calls = row.tool_calls.iter().filter(|call| call.is_call()).map(call_part);
+            text.into_iter().chain(calls).collect()
+        }
+    }
+}
+
+/// Keeps account of which calls a later row without ids may answer.
+pub(super) fn follow(row: &Message, waiting: &mut Waiting) {
+    match Kind::of(row) {
+        Kind::Tool => waiting.retain(|(id, _)| !row.tool_calls.iter().any(|answer| &answer.id == id)),
+        Kind::User | Kind::Assistant | Kind::Other => {
+            let calls = row.tool_calls.iter().filter(|call| call.is_call());
+            *waiting = calls.map(|call| (call.id.clone(), call.name.clone())).collect();
+        }
+    }
+}
+
+fn positional(row: &Message, waiting: &mut Waiting) -> Part {
+    let Some((id, name)) = waiting.pop_front() else { return Part::text(row.content.clone()) };
+    let response = Some(parse_object(&row.content));
+    FunctionResponse { id: Some(id), name, response, extra: Map::new() }.into()
+}
+
+pub(super) fn call_part(call: &ToolCall) -> Part {
+    let args = match serde_json::from_str(&call.input) {
+        Ok(Value::Null) => None,
+        Ok(Value::Object(map)) => Some(map),
+        Ok(other) => Some(Map::from_iter([("input".to_owned(), other)])),
+        Err(_) => Some(Map::from_iter([("input".to_owned(), Value::from(call.input.as_str()))])),
+    };
+    let function =
+        FunctionCall { id: Some(call.id.clone()), args, name: call.name.clone(), extra: Map::new() };
+    Part {
+        data: Data::FunctionCall(function),
+        thought: call.thought.then_some(true),
+        thought_signature: call.thought_signature.clone(),
+        extra: Map::new(),
+    }
+}
+
+pub(super) fn response_part(answer: &ToolCall) -> Part {
+    let response = if answer.output == "null" { None } else { Some(parse_object(&answer.output)) };
+    let id = Some(answer.id.clone()).filter(|id| !id.is_empty());
+    let function = FunctionResponse { id, name: answer.name.clone(), response, extra: Map::new() };
+    Part {
+        data: Data::FunctionResponse(function),
+        thought: answer.thought.then_some(true),
+        thought_signature: answer.thought_signature.clone(),
+        extra: Map::new(),
+    }
+}
+
+/// JSON of an object; anything else is its `result`.
+fn parse_object(text: &str) -> Map<String, Value> {
+    let value = match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => return map,
+        Ok(other) => other,
+        Err(_) if text.is_empty() => return Map::new(),
+        Err(_) => Value::from(text),
+    };
+    Map::from_iter([("result".to_owned(), value)])
+}

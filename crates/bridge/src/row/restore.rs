@@ -1,0 +1,117 @@
+//! A row becomes an event again.
+
+use super::{
+    legacy::{self, Kind, Waiting},
+    meta::{Meta, Place, Slot},
+};
+use adk::{
+    content::{Content, Data, Part},
+    event::Event,
+};
+use session::{Message, Stored};
+use std::collections::VecDeque;
+
+/// The name that the seeds give to an agent without one.
+pub const DEFAULT_AGENT: &str = "lango-agent";
+
+/// Restores rows one after the other: a row without ids answers a call of the rows before it.
+#[derive(Clone, Debug)]
+pub struct Restorer {
+    root_agent: String,
+    waiting: Waiting,
+}
+
+impl Restorer {
+    /// `root_agent` is the author of rows that have none and are not the user's (spec F3–F5).
+    pub fn new(root_agent: &str) -> Self {
+        let root_agent = if root_agent.is_empty() { DEFAULT_AGENT } else { root_agent };
+        Self { root_agent: root_agent.to_owned(), waiting: VecDeque::new() }
+    }
+
+    /// The event that the row was made of. A `meta` that cannot be read, or that does not fit the columns any more, is
+    /// left aside: the columns say enough.
+    pub fn restore(&mut self, stored: &Stored) -> Event {
+        let row = &stored.message;
+        let meta = row.meta.as_deref().and_then(|meta| serde_json::from_str::<Meta>(meta).ok());
+        let event = match meta {
+            Some(meta) => self.with_meta(row, meta),
+            None => self.without_meta(stored),
+        };
+        legacy::follow(row, &mut self.waiting);
+        event
+    }
+
+    fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
+        let laid_out = meta.layout.and_then(|layout| lay_out(row, layout));
+        let parts = laid_out.unwrap_or_else(|| legacy::parts(row, &mut self.waiting));
+        let content = Content { parts, role: meta.role, origin: meta.origin };
+        Event {
+            content: (!meta.bare).then_some(content),
+            id: row.id.clone(),
+            author: self.author(row),
+            timestamp: row.timestamp,
+            ..meta.frame.into_event()
+        }
+    }
+
+    fn without_meta(&mut self, stored: &Stored) -> Event {
+        let row = &stored.message;
+        let parts = legacy::parts(row, &mut self.waiting);
+        let role = match Kind::of(row) {
+            Kind::User => "user",
+            Kind::Assistant => "model",
+            Kind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
+            Kind::Tool | Kind::Other => &row.role,
+        };
+        Event {
+            content: (!parts.is_empty()).then(|| Content::new(role, parts)),
+            id: if row.id.is_empty() { format!("row-{}", stored.seq) } else { row.id.clone() },
+            author: self.author(row),
+            timestamp: row.timestamp,
+            ..Event::default()
+        }
+    }
+
+    fn author(&self, row: &Message) -> String {
+        if !row.author.is_empty() {
+            return row.author.clone();
+        }
+        match Kind::of(row) {
+            Kind::User => "user".to_owned(),
+            Kind::Assistant | Kind::Tool | Kind::Other => self.root_agent.clone(),
+        }
+    }
+}
+
+/// The parts as the layout says, or `None` if the columns are not those that it was made for.
+fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
+    let mut rest = row.content.as_str();
+    let mut parts = Vec::with_capacity(layout.len());
+    for slot in layout {
+        let mut part = match slot.place {
+            Place::Text(length) => {
+                let (text, behind) = rest.split_at_checked(length)?;
+                rest = behind;
+                Part { thought_signature: slot.signature, ..Part::text(text) }
+            }
+            Place::Call(index) => legacy::call_part(row.tool_calls.get(index)?),
+            Place::Response(index, length) => {
+                rest = rest.split_at_checked(length)?.1;
+                legacy::response_part(row.tool_calls.get(index)?)
+            }
+            Place::Part(part) => {
+                parts.push(*part);
+                continue;
+            }
+        };
+        part.thought = slot.thought;
+        part.extra = slot.extra;
+        match &mut part.data {
+            Data::FunctionCall(call) => call.extra = slot.function_extra,
+            Data::FunctionResponse(response) => response.extra = slot.function_extra,
+            Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => {}
+        }
+        parts.push(part);
+    }
+    rest.is_empty().then_some(parts)
+}

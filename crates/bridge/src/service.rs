@@ -1,0 +1,219 @@
+//! SessionServiceAdapter: ADK's session service on top of the durable store.
+
+use crate::{
+    budget::Budget,
+    facts,
+    row::{Kind, save},
+    session::SessionAdapter,
+    state,
+};
+use adk::{
+    content::Content,
+    error::ServiceError,
+    event::Event,
+    facts::Facts,
+    flow::step::{Step, next_step},
+    session::{SessionKey, SessionService},
+    state::without_temp,
+};
+use serde_json::{Map, Value};
+use session::{Append, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store, Stored, TailBudget};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What the steps of one turn carry beside their events.
+#[derive(Clone, Debug, Default)]
+pub struct TurnMark {
+    /// The epoch of the turn's lease: another owner with a greater one ends our appends.
+    pub epoch: Option<u64>,
+    pub run: Option<String>,
+    /// The inbox ticket that the turn's first message consumes.
+    pub takes: Option<u64>,
+}
+
+#[derive(Clone)]
+pub struct SessionServiceAdapter {
+    store: Arc<dyn Store>,
+    root_agent: String,
+    budget: Budget,
+    mark: Arc<Mutex<TurnMark>>,
+}
+
+impl SessionServiceAdapter {
+    pub fn new(store: Arc<dyn Store>, root_agent: impl Into<String>, budget: Budget) -> Self {
+        Self { store, root_agent: root_agent.into(), budget, mark: Arc::default() }
+    }
+
+    /// The same service for one turn.
+    pub fn for_turn(&self, mark: TurnMark) -> Self {
+        Self { mark: Arc::new(Mutex::new(mark)), ..self.clone() }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The session, made now if there is none. Any number of callers may race for the first message.
+    pub async fn get_or_create(&self, key: &SessionKey) -> Result<SessionAdapter, ServiceError> {
+        if let Some(session) = self.get(key).await? {
+            return Ok(session);
+        }
+        self.make(key.clone(), Map::new(), OnConflict::Keep).await
+    }
+
+    async fn make(
+        &self,
+        key: SessionKey,
+        state: Map<String, Value>,
+        on_conflict: OnConflict,
+    ) -> Result<SessionAdapter, ServiceError> {
+        let new = NewSession { key: store_key(&key), state: state::changes(&state), on_conflict };
+        self.store.create(new).await.map_err(|error| service_error(error, &key))?;
+        self.get(&key).await?.ok_or(ServiceError::NotFound(key))
+    }
+
+    /// Reads on until the newest exchange is whole: an answer larger than the budget comes with its call.
+    async fn load(&self, key: &SessionKey) -> Result<Option<Snapshot>, ServiceError> {
+        let mut tail = self.budget.tail();
+        loop {
+            let loaded =
+                self.store.load(&store_key(key), tail).await.map_err(|error| service_error(error, key))?;
+            let Some(snapshot) = loaded else { return Ok(None) };
+            let only_answers = snapshot.tail.iter().all(|row| Kind::of(&row.message) == Kind::Tool);
+            if !(snapshot.truncated && only_answers) {
+                return Ok(Some(snapshot));
+            }
+            tail = TailBudget { tokens: u64::MAX, rows: snapshot.tail.len() * 2 + 8 };
+        }
+    }
+
+    /// What to store for an event, and the facts after it.
+    fn step(&self, session: &SessionAdapter, event: &Event) -> Result<(Append, Facts), ServiceError> {
+        let invalid = |error: serde_json::Error| ServiceError::Invalid {
+            key: session.key.clone(),
+            message: error.to_string(),
+        };
+        let changes = session.facts.changes(event);
+        let mut facts = session.facts.clone();
+        for change in &changes {
+            facts.apply(change);
+        }
+        let TurnMark { epoch, run, takes } = self.next_mark();
+        let ends = !event.is_from_user() && next_step(Some(event), &facts) == Step::Done;
+        let step = Append {
+            message: if event.is_state_only() { None } else { Some(save(event).map_err(invalid)?) },
+            state: state::changes(&event.actions.state_delta),
+            facts: facts::to_rows(&changes).map_err(invalid)?,
+            run: run.filter(|_| ends).map(|id| ended(id, event, &facts)),
+            takes,
+            expected_seq: None,
+            epoch,
+            title: (!session.has_title).then(|| title(event)).flatten(),
+        };
+        Ok((step, facts))
+    }
+
+    /// A ticket is consumed by the first step of its turn.
+    fn next_mark(&self) -> TurnMark {
+        let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = mark.clone();
+        mark.takes = None;
+        next
+    }
+}
+
+/// The status that the last event of a run leaves.
+fn ended(id: String, event: &Event, facts: &Facts) -> RunUpdate {
+    let status = match (&event.error_code, facts.questions.is_empty()) {
+        (Some(_), _) => RunStatus::Failed,
+        (None, false) => RunStatus::Waiting,
+        (None, true) => RunStatus::Done,
+    };
+    RunUpdate { id, status, error: event.error_message.clone() }
+}
+
+/// The first words of the user name the session.
+fn title(event: &Event) -> Option<String> {
+    let said = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::said)?;
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().take(80).collect())
+}
+
+impl SessionService for SessionServiceAdapter {
+    type Session = SessionAdapter;
+
+    async fn create(
+        &self,
+        key: SessionKey,
+        state: Map<String, Value>,
+    ) -> Result<SessionAdapter, ServiceError> {
+        self.make(key, state, OnConflict::Fail).await
+    }
+
+    async fn get(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        let snapshot = self.load(key).await?;
+        Ok(snapshot.map(|snapshot| SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget)))
+    }
+
+    async fn append(&self, session: &mut SessionAdapter, event: Event) -> Result<Arc<Event>, ServiceError> {
+        let temporary = event.actions.state_delta.clone();
+        let mut event = event;
+        event.actions.state_delta = without_temp(&temporary);
+        let (step, facts) = self.step(session, &event)?;
+        let (message, titled) = (step.message.clone(), step.title.is_some());
+        let appended = self
+            .store
+            .append(&store_key(&session.key), step)
+            .await
+            .map_err(|error| service_error(error, &session.key))?;
+        session.state.apply(&temporary);
+        session.facts = facts;
+        session.last_seq = appended.seq;
+        session.last_update_time = event.timestamp;
+        session.has_title |= titled;
+        match message {
+            Some(message) if !appended.repeated => {
+                Ok(Arc::new(session.events.show(&Stored { seq: appended.seq, message })))
+            }
+            Some(_) | None => Ok(Arc::new(event)),
+        }
+    }
+
+    async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
+        let row = self.store.fact(&store_key(&session.key), facts::call_kind(), id);
+        let row = row.await.map_err(|error| service_error(error, &session.key))?;
+        let call = row.as_ref().and_then(facts::deferred);
+        let found = call.is_some();
+        session.facts.deferred.extend(call);
+        Ok(found)
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
+        self.store.delete(&store_key(key)).await.map_err(|error| service_error(error, key))?;
+        Ok(())
+    }
+}
+
+pub(crate) fn store_key(key: &SessionKey) -> session::SessionKey {
+    session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id)
+}
+
+pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceError {
+    match error {
+        session::Error::NotFound(_) => ServiceError::NotFound(key.clone()),
+        session::Error::Exists(_) => ServiceError::Exists(key.clone()),
+        session::Error::Conflict { .. } | session::Error::Fenced(_) => ServiceError::Stale(key.clone()),
+        other => ServiceError::Store(Box::new(other)),
+    }
+}
+
+impl fmt::Debug for SessionServiceAdapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionServiceAdapter")
+            .field("root_agent", &self.root_agent)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! SessionAdapter: a stored session as ADK sees it.
+
+use crate::{budget::Budget, events::EventsAdapter, facts, state::StateAdapter};
+use adk::{
+    event::Event,
+    facts::Facts,
+    session::{Session, SessionKey},
+};
+use serde_json::{Map, Value};
+use session::{Seq, Snapshot};
+use std::sync::Arc;
+
+/// A session in memory: the end of its log, its state, and the facts that lie before that end.
+#[derive(Clone, Debug)]
+pub struct SessionAdapter {
+    pub(crate) key: SessionKey,
+    pub(crate) events: EventsAdapter,
+    pub(crate) state: StateAdapter,
+    pub(crate) facts: Facts,
+    pub(crate) last_seq: Seq,
+    pub(crate) last_update_time: f64,
+    pub(crate) has_title: bool,
+}
+
+impl SessionAdapter {
+    pub(crate) fn new(key: SessionKey, snapshot: Snapshot, root_agent: &str, budget: Budget) -> Self {
+        Self {
+            key,
+            events: EventsAdapter::new(root_agent, &snapshot.tail, budget, snapshot.truncated),
+            state: StateAdapter::new(snapshot.state),
+            facts: facts::from_rows(&snapshot.facts),
+            last_seq: snapshot.row.last_seq,
+            last_update_time: snapshot.row.updated_at,
+            has_title: snapshot.row.title.is_some(),
+        }
+    }
+
+    /// The history, as the adapter of the seeds shows it.
+    pub fn events_adapter(&self) -> &EventsAdapter {
+        &self.events
+    }
+
+    pub fn state_adapter(&self) -> &StateAdapter {
+        &self.state
+    }
+}
+
+impl Session for SessionAdapter {
+    fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
+    fn events(&self) -> &[Arc<Event>] {
+        self.events.all()
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn state(&self) -> &Map<String, Value> {
+        self.state.all()
+    }
+
+    fn last_update_time(&self) -> f64 {
+        self.last_update_time
+    }
+}

@@ -1,0 +1,66 @@
+//! StateAdapter: ADK's flat map with prefixes, and the store's rows with scopes.
+
+use adk::state::Scope;
+use serde_json::{Map, Value};
+use session::StateChange;
+
+/// The state of a session in memory. `temp:` keys live here and nowhere else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateAdapter {
+    values: Map<String, Value>,
+}
+
+impl StateAdapter {
+    /// In ADK's order: the session's own keys, then the app's, then the user's.
+    pub fn new(rows: Vec<StateChange>) -> Self {
+        let order = |row: &StateChange| match row.scope {
+            session::Scope::Session => 0,
+            session::Scope::App => 1,
+            session::Scope::User => 2,
+        };
+        let mut rows = rows;
+        rows.sort_by_key(order);
+        let values =
+            rows.into_iter().map(|row| (format!("{}{}", prefix(row.scope), row.key), row.value)).collect();
+        Self { values }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key)
+    }
+
+    pub fn all(&self) -> &Map<String, Value> {
+        &self.values
+    }
+
+    pub(crate) fn apply(&mut self, delta: &Map<String, Value>) {
+        self.values.extend(delta.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+}
+
+/// The rows that a delta changes, in the order in which they are locked; `temp:` is in none.
+pub(crate) fn changes(delta: &Map<String, Value>) -> Vec<StateChange> {
+    let mut changes: Vec<StateChange> = delta
+        .iter()
+        .filter_map(|(key, value)| {
+            let (scope, key) = Scope::of(key);
+            let scope = match scope {
+                Scope::App => session::Scope::App,
+                Scope::User => session::Scope::User,
+                Scope::Session => session::Scope::Session,
+                Scope::Temp => return None,
+            };
+            Some(StateChange { scope, key: key.to_owned(), value: value.clone() })
+        })
+        .collect();
+    changes.sort_by_key(|change| change.scope);
+    changes
+}
+
+fn prefix(scope: session::Scope) -> &'static str {
+    match scope {
+        session::Scope::App => Scope::App.prefix(),
+        session::Scope::User => Scope::User.prefix(),
+        session::Scope::Session => Scope::Session.prefix(),
+    }
+}
