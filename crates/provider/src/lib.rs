@@ -7,10 +7,12 @@
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
 //! | [`scripted`] | a model that replays a YAML script |
+//! | [`demo`] | a model without a model: rules that call real tools |
 //!
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
 
+pub mod demo;
 pub mod error;
 pub mod message;
 pub mod request;

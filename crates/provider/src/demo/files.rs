@@ -1,0 +1,278 @@
+//! Requests about files: which of reading, listing and searching is meant, and of what.
+
+use super::words::{self, Word};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Request {
+    Read {
+        path: String,
+        want: Want,
+    },
+    List {
+        path: String,
+        count: bool,
+    },
+    Search {
+        pattern: String,
+        path: Option<String>,
+        count: bool,
+    },
+    /// Whether a file is there.
+    Find {
+        name: String,
+    },
+}
+
+/// What of a file was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Content,
+    FirstLine,
+    LastLine,
+    Lines,
+    Words,
+    Summary,
+}
+
+pub(super) fn requests(words: &[Word]) -> Vec<Request> {
+    let paths = paths(words);
+    if let Some(search) = search(words, &paths) {
+        return vec![search];
+    }
+    if let Some(name) = sought(words, &paths) {
+        return vec![Request::Find { name }];
+    }
+    let files: Vec<&String> = paths.iter().filter(|path| !is_folder(words, path)).collect();
+    if !files.is_empty() {
+        let want = want(words);
+        return files.into_iter().map(|path| Request::Read { path: path.clone(), want }).collect();
+    }
+    list(words, &paths).into_iter().collect()
+}
+
+/// Everything that looks like a file or a folder.
+fn paths(words: &[Word]) -> Vec<String> {
+    let named = words.iter().enumerate().filter_map(|(at, word)| {
+        let folder_follows = words.get(at + 1).is_some_and(|next| next.is_any("folder|directory|dir"));
+        let file_follows = words.get(at + 1).is_some_and(|next| next.key == "file");
+        let plain = !is_small(word);
+        let is_path =
+            looks_like_path(word) || (folder_follows && plain) || (file_follows && plain && word.quoted);
+        is_path.then(|| well_known(word).unwrap_or_else(|| word.text.clone()))
+    });
+    let mut paths: Vec<String> = Vec::new();
+    for path in named {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+fn looks_like_path(word: &Word) -> bool {
+    if well_known(word).is_some() {
+        return true;
+    }
+    let text = &word.text;
+    let folder = text.contains('/') && !text.contains("//") && text.chars().any(char::is_alphabetic);
+    let file = text.rsplit_once('.').is_some_and(|(stem, ending)| {
+        (1..=5).contains(&ending.len())
+            && ending.chars().all(char::is_alphanumeric)
+            && ending.chars().any(char::is_alphabetic)
+            && !stem.ends_with(['.', ' '])
+            && !matches!(word.key.as_str(), "e.g" | "i.e" | "a.m" | "p.m")
+    });
+    (folder || file) && (word.quoted || !text.contains(' '))
+}
+
+/// Files that people call by a plain name.
+fn well_known(word: &Word) -> Option<String> {
+    let name = match word.key.as_str() {
+        "readme" => "README.md",
+        "changelog" => "CHANGELOG.md",
+        "license" | "licence" => "LICENSE",
+        "makefile" => "Makefile",
+        "dockerfile" => "Dockerfile",
+        ".gitignore" => ".gitignore",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+fn is_folder(words: &[Word], path: &str) -> bool {
+    let named = words.iter().position(|word| word.text == *path);
+    let called = |at: usize| words.get(at).is_some_and(|word| word.is_any("folder|directory|dir"));
+    let listed = words::has_any(words, "files in|files under|files are in|list|ls|contents of directory");
+    path.ends_with('/')
+        || path.chars().all(|c| matches!(c, '.' | '/'))
+        || named.is_some_and(|at| called(at + 1) || (at > 0 && called(at - 1)))
+        || (listed && !path.rsplit('/').next().is_some_and(|name| name.contains('.')))
+}
+
+/// A question about a file that was named before: «open it», «how many lines does it have».
+pub(super) fn follow_up(words: &[Word], path: &str) -> Option<Request> {
+    let want = want(words);
+    let named = words::has_any(words, "it|that file|the file|this file|that");
+    let opened = words.len() <= 6 && words::has_any(words, "read|open|show|cat|print|display|view");
+    let counted = matches!(want, Want::Lines | Want::Words | Want::FirstLine | Want::LastLine);
+    ((named && opened) || (counted && words.len() <= 8))
+        .then(|| Request::Read { path: path.to_owned(), want })
+}
+
+fn want(words: &[Word]) -> Want {
+    let has = |phrases: &str| words::has_any(words, phrases);
+    if has("\
+        how many lines|number of lines|line count|count lines|count the lines|how long is|lines does|\
+        lines are|how many rows")
+    {
+        Want::Lines
+    } else if has("how many words|number of words|word count|count words|count the words") {
+        Want::Words
+    } else if has("first line|beginning of|begin|top of|title of|headline") {
+        Want::FirstLine
+    } else if has("last line|end of") {
+        Want::LastLine
+    } else if has("summarize|summarise|summary|about|explain|gist") {
+        Want::Summary
+    } else {
+        Want::Content
+    }
+}
+
+fn list(words: &[Word], paths: &[String]) -> Option<Request> {
+    let about_files = words
+        .iter()
+        .any(|word| word.is_any("files|file|folder|folders|directory|directories|dir|workspace|documents"));
+    let asks = words.first().is_some_and(|word| word.is_any("ls|dir|list"))
+        || words::has_any(
+            words,
+            "\
+                ls|list|show|what|which|how many|see|any|there|contents|count|number|give|display|\
+                tell|look|have",
+        );
+    let whole_folder = words::has_any(
+        words,
+        "\
+            what is here|what is in here|list everything|list all|what is around|list contents|\
+            list the contents",
+    );
+    let bare = words.len() == 1 && words[0].is_any("ls|dir|files");
+    let folder_given = words.first().is_some_and(|word| word.is_any("ls|list|dir")) && !paths.is_empty();
+    if !(about_files && asks || whole_folder || bare || folder_given) {
+        return None;
+    }
+    let folder = paths.first().cloned().or_else(|| folder(words)).unwrap_or_else(|| ".".to_owned());
+    Some(Request::List { path: folder, count: words::has_any(words, "how many|count|number of") })
+}
+
+/// A folder with a plain name: «files in src».
+fn folder(words: &[Word]) -> Option<String> {
+    let at = words.iter().rposition(|word| word.is_any("in|under|inside|within|of"))?;
+    let name =
+        words[at + 1..].iter().find(|word| !word.is_any("the|my|our|folder|directory|dir|called|named"))?;
+    (!is_small(name) || name.quoted).then(|| name.text.clone())
+}
+
+/// Words that name nothing in particular.
+fn is_small(word: &Word) -> bool {
+    const SMALL: &str = "\
+        the|this|that|these|my|our|your|a|an|it|here|there|current|working|workspace|project|repo|\
+        repository|folder|directory|dir|root|total|all|any|me|you|us|which|what|please|file|files|\
+        code|everything|every|in|is|are|now|for|of|to|same|one|each|and|codebase|place|somewhere|\
+        other|top";
+    SMALL.split('|').any(|small| small == word.key)
+}
+
+fn search(words: &[Word], paths: &[String]) -> Option<Request> {
+    let quoted = words.iter().find(|word| word.quoted && !looks_like_path(word));
+    let count = words::has_any(words, "how many times|how often|count|how many");
+    let verb = words.iter().position(|word| word.is_any("search|grep|look|find|searching|locate"));
+    let whole = PHRASES.split('|').find_map(|phrase| words::find(words, phrase));
+    let from = match (verb, whole) {
+        (_, Some(end)) => end,
+        (Some(at), None) if words[at].is("look") => {
+            words::find(words, "look for").or(words::find(words, "look up"))?
+        }
+        (Some(at), None) => words::find(&words[at..], "for").map_or(at + 1, |skip| at + skip),
+        (None, None) => return None,
+    };
+    let names_a_file = words.iter().any(|word| word.is_any("file|called|named")) || paths.len() == 1;
+    if quoted.is_none()
+        && whole.is_none()
+        && verb.is_some_and(|at| words[at].is_any("find|locate"))
+        && names_a_file
+        && words::find(words, "for").is_none()
+    {
+        return None;
+    }
+    let (said, place) = subject(&words[from.min(words.len())..]);
+    let pattern = quoted.map(|word| word.text.clone()).or(said)?;
+    // «where is notes.txt» asks for the file, not for its name inside other files.
+    if quoted.is_none() && paths.contains(&pattern) {
+        return None;
+    }
+    let is_elsewhere = |path: &&String| !path.to_lowercase().starts_with(&pattern.to_lowercase());
+    let path = place.or_else(|| paths.iter().find(is_elsewhere).cloned());
+    Some(Request::Search { pattern, path, count })
+}
+
+/// Questions that are searches without the word, up to what is sought.
+const PHRASES: &str = "\
+    reference|refer to|files include|file includes|file defines|files define|file uses|files use|\
+    file declares|file implements|file has|files have|where is|where are|where do we use|\
+    where do i use|where does|where did|contain|contains|containing|mention|mentions|mentioning|\
+    mentioned|occurrences of|references to|reference to|uses of|usages of|appearances of|\
+    does the word|does the text|times does|often does|is there any";
+
+/// What is sought, and where, from the words after the verb: «the word foo in src».
+fn subject(words: &[Word]) -> (Option<String>, Option<String>) {
+    const LEAD: &str = "\
+        the|word|words|text|string|term|phrase|pattern|a|an|any|all|files|file|with|function|me|us|\
+        please|every|containing|that|lines|of|mention|occurrences";
+    const TAIL: &str = "\
+        defined|used|mentioned|declared|located|found|implemented|please|appear|occur|appears|occurs|\
+        anywhere|somewhere|to|come";
+    let start = words.iter().position(|word| word.quoted || !word.is_any(LEAD)).unwrap_or(words.len());
+    let rest = &words[start..];
+    let place = rest.iter().skip(1).position(|word| word.is_any("in|inside|within|under")).map(|at| at + 1);
+    let (what, place) = rest.split_at(place.unwrap_or(rest.len()));
+    let place = place
+        .iter()
+        .skip(1)
+        .find(|word| !is_small(word))
+        .map(|word| well_known(word).unwrap_or_else(|| word.text.clone()));
+    let end = what.iter().rposition(|word| !word.is_any(TAIL)).map_or(0, |at| at + 1);
+    let what = words::joined(&what[..end]);
+    ((!what.is_empty()).then_some(what), place)
+}
+
+/// «is there a notes.txt», «find the file notes.txt», «does notes.txt exist»
+fn sought(words: &[Word], paths: &[String]) -> Option<String> {
+    let asks = words::has_any(
+        words,
+        "is there|are there|exist|exists|do we have|do i have|have a file|find|locate|where is",
+    );
+    let counts = words::has_any(words, "how many|number of|line|lines|words");
+    let kinds = [
+        ("markdown", ".md"),
+        ("rust", ".rs"),
+        ("python", ".py"),
+        ("text", ".txt"),
+        ("json", ".json"),
+        ("yaml", ".yaml"),
+        ("toml", ".toml"),
+        ("html", ".html"),
+    ];
+    let kind = kinds.iter().find(|(kind, _)| {
+        words::has(words, &format!("{kind} files")) || words::has(words, &format!("{kind} file"))
+    });
+    let named = words.iter().position(|word| word.is_any("named|called")).and_then(|at| words.get(at + 1));
+    match paths {
+        [] if named.is_some() && words::has_any(words, "file|files") => named.map(|word| word.text.clone()),
+        [] if words::has_any(words, "any|list|show|find|which|what|is there") => {
+            kind.map(|(_, ending)| (*ending).to_owned())
+        }
+        [path] if asks && !counts && !is_folder(words, path) => Some(path.clone()),
+        _ => None,
+    }
+}
