@@ -6,16 +6,25 @@
 //! | [`request`] | messages, tools and settings of one call |
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
+//! | [`openai`], [`anthropic`], [`gemini`] | one folder per provider: how a request looks on its wire |
 //! | [`scripted`] | a model that replays a YAML script |
 //! | [`demo`] | a model without a model: rules that call real tools |
 //!
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
 
+pub mod anthropic;
 pub mod demo;
 pub mod error;
+#[cfg(test)]
+mod fixture;
+pub mod gemini;
+mod ids;
 pub mod message;
+pub mod openai;
+mod parts;
 pub mod request;
+mod schema;
 pub mod scripted;
 pub mod stream;
 

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 fn canned() -> Scripted {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/canned/canned.yaml");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/canned/agents/canned/canned.yaml");
     Scripted::from_file(file).expect("the canned script is whole")
 }
 

@@ -1,0 +1,185 @@
+//! A request as Anthropic's Messages take it: user and assistant in turns, all results of a turn in one user message.
+
+use crate::{
+    Media, MediaSource, Message, Part, Request, Role, ToolSpec,
+    ids::{self, Dialect, Wired},
+    parts, schema,
+};
+use serde_json::{Value, json};
+
+const IDS: Dialect =
+    Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+
+/// The field is required; the smallest limit among the models in use.
+const MAX_TOKENS: u32 = 8192;
+
+pub fn encode(request: &Request, stream: bool) -> Value {
+    let options = &request.options;
+    let (system, messages) = split_system(&request.messages);
+    let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
+    blocks
+        .extend(options.response_schema.as_ref().map(|schema| parts::text_block(parts::schema_text(schema))));
+    mark(blocks.last_mut());
+    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    mark(tools.last_mut());
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
+    // Both at once are refused; the range ends at one.
+    let temperature = options.temperature.map(|temperature| temperature.clamp(0.0, 1.0));
+    let top_p = options.top_p.filter(|_| temperature.is_none());
+    parts::with(
+        json!({"model": request.model, "max_tokens": options.max_output_tokens.unwrap_or(MAX_TOKENS)}),
+        [
+            ("system", (!blocks.is_empty()).then(|| blocks.into())),
+            ("messages", Some(turns(messages).into())),
+            ("tools", (!tools.is_empty()).then(|| tools.into())),
+            ("temperature", temperature.map(Value::from)),
+            ("top_p", top_p.map(Value::from)),
+            ("stop_sequences", (!stops.is_empty()).then(|| json!(stops))),
+            ("stream", stream.then(|| true.into())),
+        ],
+    )
+}
+
+/// Asks the server to keep all up to here in its cache.
+fn mark(block: Option<&mut Value>) {
+    if let Some(block) = block {
+        block["cache_control"] = json!({"type": "ephemeral"});
+    }
+}
+
+fn split_system(messages: &[Message]) -> (Option<&Message>, &[Message]) {
+    match messages.split_first() {
+        Some((first, rest)) if first.role == Role::System => (Some(first), rest),
+        Some(_) | None => (None, messages),
+    }
+}
+
+fn texts(message: &Message) -> Vec<Value> {
+    message.parts.iter().filter_map(|part| text(part).map(parts::text_block)).collect()
+}
+
+fn text(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text { text, .. } => Some(text.as_str()).filter(|text| !parts::is_blank(text)),
+        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    }
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    json!({
+        "name": ids::tool_name(&tool.name),
+        "description": tool.description,
+        "input_schema": schema::parameters(&tool.parameters),
+    })
+}
+
+/// Roles in turns: the user first, the user last, neighbours of one role as one.
+fn turns(messages: &[Message]) -> Vec<Value> {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for wired in ids::wire(messages, IDS) {
+        let (role, blocks) = match wired.message.role {
+            Role::Assistant => ("assistant", spoken_by_model(&wired)),
+            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(&wired)),
+        };
+        if blocks.is_empty() {
+            continue;
+        }
+        if turns.is_empty() && role == "assistant" {
+            turns.push(("user", vec![parts::text_block(parts::EARLIER)]));
+        }
+        match turns.last_mut() {
+            Some((last, all)) if *last == role => all.extend(blocks),
+            Some(_) | None => turns.push((role, blocks)),
+        }
+    }
+    if turns.last().is_none_or(|(role, _)| *role == "assistant") {
+        let text = if turns.is_empty() { parts::EMPTY } else { parts::GO_ON };
+        turns.push(("user", vec![parts::text_block(text)]));
+    }
+    mark(turns.last_mut().and_then(|(_, blocks)| blocks.last_mut()));
+    turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
+}
+
+/// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
+fn spoken_by_model(wired: &Wired<'_>) -> Vec<Value> {
+    let mut ids = wired.calls.iter();
+    let mut blocks = Vec::new();
+    let mut thoughts = Vec::new();
+    for part in &wired.message.parts {
+        let block = match part {
+            Part::Thought { text, signature } => {
+                thoughts.extend(thinking(text, signature.as_deref()));
+                None
+            }
+            Part::Text { .. } => text(part).map(parts::text_block),
+            Part::Call(call) => ids.next().map(|id| {
+                json!({"type": "tool_use", "id": id, "name": ids::tool_name(&call.name), "input": call.args})
+            }),
+            Part::Media(media) => Some(parts::text_block(parts::media_text(media))),
+            Part::Result(_) => None,
+        };
+        if let Some(block) = block {
+            blocks.append(&mut thoughts);
+            blocks.push(block);
+        }
+    }
+    blocks
+}
+
+/// Without its signature a thought is refused.
+fn thinking(text: &str, signature: Option<&str>) -> Option<Value> {
+    let signature = signature.filter(|signature| !signature.is_empty())?;
+    Some(if text.is_empty() {
+        json!({"type": "redacted_thinking", "data": signature})
+    } else {
+        json!({"type": "thinking", "thinking": text, "signature": signature})
+    })
+}
+
+/// Results come first in their message; what the user says follows.
+fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
+    let mut blocks: Vec<Value> =
+        wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
+    blocks.extend(wired.message.parts.iter().filter_map(|part| match part {
+        Part::Text { .. } => text(part).map(parts::text_block),
+        Part::Media(media) => Some(shown(media)),
+        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+    }));
+    blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
+    if blocks.is_empty() && wired.message.role == Role::User {
+        blocks.push(parts::text_block(parts::EMPTY));
+    }
+    blocks
+}
+
+fn answer(id: &str, response: &Value) -> Value {
+    let text = parts::response_text(response);
+    let failed = response.get("error").is_some_and(|error| !error.is_null());
+    parts::with(
+        json!({"type": "tool_result", "tool_use_id": id}),
+        [
+            ("content", (!parts::is_blank(&text)).then(|| text.into())),
+            ("is_error", failed.then(|| true.into())),
+        ],
+    )
+}
+
+fn shown(media: &Media) -> Value {
+    let kind = match media.mime_type.as_str() {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
+        "application/pdf" => "document",
+        _ => return parts::text_block(parts::media_text(media)),
+    };
+    match &media.source {
+        MediaSource::Base64(data) => {
+            json!({"type": kind, "source": {"type": "base64", "media_type": media.mime_type, "data": data}})
+        }
+        MediaSource::Uri(uri) if uri.starts_with("http") => {
+            json!({"type": kind, "source": {"type": "url", "url": uri}})
+        }
+        MediaSource::Uri(_) => parts::text_block(parts::media_text(media)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Anthropic's Messages.
+
+mod encode;
+
+pub use encode::encode;

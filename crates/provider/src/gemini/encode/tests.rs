@@ -1,0 +1,39 @@
+//! One conversation with everything in it, as it leaves.
+
+use super::*;
+use crate::fixture;
+use insta::assert_snapshot;
+
+#[test]
+fn a_conversation_leaves_as_the_provider_documents_it() {
+    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+    systemInstruction: {"parts":[{"text":"Be kind."}]}
+    user
+      {"text":"Paris and Oslo?"}
+      {"inlineData":{"mimeType":"image/png","data":"AAAA"}}
+      {"text":"[s.xls (application/vnd.ms-excel) at gs://b/s.xls, not shown]"}
+    model
+      {"text":"hmm","thought":true,"thoughtSignature":"sig-1"}
+      {"text":"","thought":true,"thoughtSignature":"sig-2"}
+      {"text":"Let me look."}
+      {"functionCall":{"id":"call_0","name":"get_weather","args":{"city":"Paris"}},"thoughtSignature":"sig-3"}
+      {"functionCall":{"id":"call_1","name":"get_weather","args":{"city":"Oslo"}}}
+    user
+      {"functionResponse":{"id":"call_0","name":"get_weather","response":{"error":"no data"}}}
+      {"functionResponse":{"id":"call_1","name":"get_weather","response":{"result":"rain"}}}
+    model
+      {"functionCall":{"id":"call_0_2","name":"get_weather","args":{"city":"Paris"}}}
+    user
+      {"functionResponse":{"id":"call_0_2","name":"get_weather","response":{"sky":"blue"}}}
+    user
+      {"text":"And then?"}
+      {"text":" "}
+    tools: [{"functionDeclarations":[{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string","description":"format: \"city\"."}},"required":["city"]}}]}]
+    generationConfig: {"temperature":1.5,"topP":0.9,"maxOutputTokens":100,"stopSequences":["END"],"seed":7}
+    "#);
+}
+
+#[test]
+fn a_request_without_words_is_still_one() {
+    assert_snapshot!(encode(&Request::default(), false), @r#"{"contents":[{"role":"user","parts":[{"text":"(no text)"}]}]}"#);
+}

@@ -1,0 +1,5 @@
+//! Google's Gemini.
+
+mod encode;
+
+pub use encode::encode;

@@ -1,0 +1,65 @@
+//! What the encoders share: how a result reads, and how something is named that a provider cannot be shown.
+
+use crate::{Media, MediaSource, ToolResult};
+use serde_json::{Value, json};
+
+/// Text that a provider would refuse or that says nothing.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// A response as text: a string as it is, anything else as JSON.
+pub(crate) fn response_text(response: &Value) -> String {
+    match response {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            response.to_string()
+        }
+    }
+}
+
+/// A result whose call is not there is told, not lost.
+pub(crate) fn loose_text(result: &ToolResult) -> String {
+    format!("[result of {}: {}]", result.name, response_text(&result.response))
+}
+
+/// A file that the provider does not take, by its name.
+pub(crate) fn media_text(media: &Media) -> String {
+    let name = media.name.as_deref().filter(|name| !is_blank(name)).unwrap_or("a file");
+    let place = match &media.source {
+        MediaSource::Uri(uri) => format!(" at {uri}"),
+        MediaSource::Base64(_) => String::new(),
+    };
+    format!("[{name} ({}){place}, not shown]", media.mime_type)
+}
+
+/// Stands where a message is needed and none has words.
+pub(crate) const EMPTY: &str = "(no text)";
+
+/// The user's side, where a history begins with the model's.
+pub(crate) const EARLIER: &str = "(earlier messages are left out)";
+
+/// The user's side, where a history ends with the model's.
+pub(crate) const GO_ON: &str = "Continue.";
+
+/// The wish for JSON, in words, for providers or settings that cannot be told otherwise.
+pub(crate) fn schema_text(schema: &Value) -> String {
+    format!("Answer with one JSON value that fits this JSON Schema, and with nothing else: {schema}")
+}
+
+/// The fields that are there.
+pub(crate) fn with(
+    mut object: Value,
+    fields: impl IntoIterator<Item = (&'static str, Option<Value>)>,
+) -> Value {
+    for (key, value) in fields {
+        if let Some(value) = value {
+            object[key] = value;
+        }
+    }
+    object
+}
+
+pub(crate) fn text_block(text: impl Into<String>) -> Value {
+    json!({"type": "text", "text": text.into()})
+}
