@@ -90,3 +90,35 @@ fn use_wal(conn: &Connection, path: &Path, patience: Duration) -> Outcome<()> {
 fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(conn: &Connection, name: &str) -> String {
+        conn.query_row(&format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}"), [], |row| row.get(0))
+            .unwrap()
+    }
+
+    /// `kill -9` does not find out whether a commit reached the disk, so nothing but this test does.
+    #[test]
+    fn a_commit_is_on_the_disk_before_it_is_acknowledged() {
+        let place = tempfile::tempdir().unwrap();
+        let conn = writer(&place.path().join("lango.db"), &Options::default()).unwrap();
+        let full = "2";
+        let settings = [("synchronous", full), ("journal_mode", "wal"), ("foreign_keys", "1")];
+        for (name, expected) in settings {
+            assert_eq!(setting(&conn, name), expected, "{name}");
+        }
+        assert_eq!(setting(&conn, "page_size"), PAGE_BYTES.to_string());
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("lango.db");
+        writer(&path, &Options::default()).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+        let conn = reader(&path, &Options::default()).unwrap();
+        assert!(conn.execute("INSERT INTO t VALUES (1)", []).is_err());
+    }
+}

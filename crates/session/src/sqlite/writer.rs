@@ -155,6 +155,23 @@ enum Undone {
     BySqlite(rusqlite::Error),
 }
 
+/// What is queued. Callers that were just answered tend to come back at once: while fewer came than the last time,
+/// they get the processor, and the wait ends as soon as that brings nobody. A lone caller never waits.
+/// Places in the queue are given back with the answers, so a batch is never larger than the queue.
+fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: usize) -> Vec<Box<dyn Job>> {
+    let mut batch = vec![first];
+    batch.extend(arriving.try_iter());
+    while batch.len() < usual {
+        let before = batch.len();
+        thread::yield_now();
+        batch.extend(arriving.try_iter());
+        if batch.len() == before {
+            break;
+        }
+    }
+    batch
+}
+
 /// The writer thread's side.
 struct Desk {
     conn: Connection,
@@ -163,9 +180,10 @@ struct Desk {
 
 impl Desk {
     fn serve(&self, arriving: &mpsc::Receiver<Box<dyn Job>>) {
+        let mut usual = 1;
         while let Ok(first) = arriving.recv() {
-            // Places in the queue are given back with the answers, so a batch is never larger than the queue.
-            let batch = std::iter::once(first).chain(arriving.try_iter()).collect();
+            let batch = gather(first, arriving, usual);
+            usual = batch.len();
             self.settle(batch);
         }
     }
