@@ -1,0 +1,194 @@
+//! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
+
+use super::{ConfigError, file::with_suggestion};
+use adk::{agent::IncludeContents, model::GenerateContentConfig};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// How deep agents may be nested; deeper is a file that names itself.
+const DEEPEST: usize = 16;
+
+/// An agent as configured, with its sub-agents.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentConfig {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) instruction: String,
+    pub(crate) model: Option<String>,
+    /// `None` for all the tools there are.
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) sub_agents: Vec<AgentConfig>,
+    pub(crate) generate: GenerateContentConfig,
+    pub(crate) include_contents: IncludeContents,
+    pub(crate) output_key: Option<String>,
+    pub(crate) disallow_transfer_to_parent: bool,
+    pub(crate) disallow_transfer_to_peers: bool,
+    /// The file that says so, and what is relative to it.
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    agent_class: Option<String>,
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    instruction: String,
+    static_instruction: Option<Value>,
+    model: Option<String>,
+    #[serde(default)]
+    tools: Vec<RawTool>,
+    #[serde(default)]
+    sub_agents: Vec<RawSubAgent>,
+    generate_content_config: Option<GenerateContentConfig>,
+    output_key: Option<String>,
+    output_schema: Option<Value>,
+    input_schema: Option<Value>,
+    include_contents: Option<RawInclude>,
+    #[serde(default)]
+    disallow_transfer_to_parent: bool,
+    #[serde(default)]
+    disallow_transfer_to_peers: bool,
+    model_code: Option<Value>,
+    before_agent_callbacks: Option<Value>,
+    after_agent_callbacks: Option<Value>,
+    before_model_callbacks: Option<Value>,
+    after_model_callbacks: Option<Value>,
+    before_tool_callbacks: Option<Value>,
+    after_tool_callbacks: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTool {
+    name: String,
+    args: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSubAgent {
+    config_path: Option<PathBuf>,
+    code: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawInclude {
+    Default,
+    None,
+}
+
+/// The apps in a directory, sorted.
+pub(crate) fn apps(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.path().join("root_agent.yaml").is_file());
+    let mut names: Vec<String> = named.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The app that was asked for, or the only one; `None` if there are no agents here at all.
+pub(crate) fn load_app(
+    dir: &Path,
+    wanted: Option<&str>,
+) -> Result<Option<(String, AgentConfig)>, ConfigError> {
+    let apps = apps(dir);
+    let known = apps.join(", ");
+    let name = match (wanted, apps.as_slice()) {
+        (Some(super::BUILT_IN_APP), apps) if !apps.iter().any(|app| app == super::BUILT_IN_APP) => {
+            return Ok(None);
+        }
+        (Some(wanted), apps) if apps.iter().any(|app| app == wanted) => wanted.to_owned(),
+        (Some(wanted), _) => {
+            let known = if known.is_empty() { super::BUILT_IN_APP.to_owned() } else { known };
+            return Err(ConfigError::UnknownApp { name: wanted.to_owned(), dir: dir.to_path_buf(), known });
+        }
+        (None, []) => return Ok(None),
+        (None, [only]) => only.clone(),
+        (None, _) => return Err(ConfigError::WhichApp { dir: dir.to_path_buf(), known }),
+    };
+    let config = read(&dir.join(&name).join("root_agent.yaml"), 0)?;
+    Ok(Some((name, config)))
+}
+
+fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
+    let wrong = |message: String| ConfigError::Value { path: path.to_path_buf(), message };
+    if depth > DEEPEST {
+        return Err(wrong("its sub_agents lead back to itself".to_owned()));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
+    let raw: Raw = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
+    refuse_python(&raw, path)?;
+    if let Some(class) = raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
+        return Err(wrong(format!("agent_class {class} is not supported; the only one is LlmAgent")));
+    }
+    let below = path.parent().unwrap_or(Path::new("."));
+    let files = raw.sub_agents.into_iter().filter_map(|sub| sub.config_path);
+    let sub_agents = files.map(|file| read(&below.join(file), depth + 1)).collect::<Result<_, _>>()?;
+    let mut generate = raw.generate_content_config.unwrap_or_default();
+    generate.response_schema = raw.output_schema.or(generate.response_schema);
+    Ok(AgentConfig {
+        name: raw.name,
+        description: raw.description,
+        instruction: raw.instruction,
+        model: raw.model,
+        tools: Some(raw.tools.into_iter().map(|tool| tool.name).collect()),
+        sub_agents,
+        generate,
+        include_contents: match raw.include_contents.unwrap_or(RawInclude::Default) {
+            RawInclude::Default => IncludeContents::Default,
+            RawInclude::None => IncludeContents::None,
+        },
+        output_key: raw.output_key,
+        disallow_transfer_to_parent: raw.disallow_transfer_to_parent,
+        disallow_transfer_to_peers: raw.disallow_transfer_to_peers,
+        file: path.to_path_buf(),
+    })
+}
+
+fn refuse_python(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
+    let callbacks = "leave it out, or keep that agent in ADK";
+    let keys = [
+        ("model_code", raw.model_code.is_some(), "name a model with `model`"),
+        ("static_instruction", raw.static_instruction.is_some(), "put its text into `instruction`"),
+        ("input_schema", raw.input_schema.is_some(), callbacks),
+        ("before_agent_callbacks", raw.before_agent_callbacks.is_some(), callbacks),
+        ("after_agent_callbacks", raw.after_agent_callbacks.is_some(), callbacks),
+        ("before_model_callbacks", raw.before_model_callbacks.is_some(), callbacks),
+        ("after_model_callbacks", raw.after_model_callbacks.is_some(), callbacks),
+        ("before_tool_callbacks", raw.before_tool_callbacks.is_some(), callbacks),
+        ("after_tool_callbacks", raw.after_tool_callbacks.is_some(), callbacks),
+        (
+            "sub_agents.code",
+            raw.sub_agents.iter().any(|sub| sub.code.is_some()),
+            "write it as YAML and give its config_path",
+        ),
+        ("tools.args", raw.tools.iter().any(|tool| tool.args.is_some()), "name a tool of lango.toml instead"),
+    ];
+    match keys.into_iter().find(|(_, used, _)| *used) {
+        Some((key, _, instead)) => {
+            Err(ConfigError::NeedsPython { path: path.to_path_buf(), key: key.to_owned(), instead })
+        }
+        None => Ok(()),
+    }
+}
+
+fn syntax(path: &Path, error: &serde_saphyr::Error) -> ConfigError {
+    let place = error.location();
+    let text = error.to_string();
+    let message = with_suggestion(text.lines().next().unwrap_or_default());
+    match place {
+        Some(place) => ConfigError::Syntax {
+            path: path.to_path_buf(),
+            line: usize::try_from(place.line()).unwrap_or_default(),
+            column: usize::try_from(place.column()).unwrap_or_default(),
+            message,
+        },
+        None => ConfigError::Value { path: path.to_path_buf(), message },
+    }
+}

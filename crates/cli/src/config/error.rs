@@ -1,0 +1,25 @@
+//! What can be wrong with a configuration: one sentence, with the place and the fix.
+
+use std::{io, path::PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("the working directory cannot be found")]
+    WorkingDirectory(#[source] io::Error),
+    #[error("there is no home directory to keep sessions in; set LANGO_HOME to a directory of your choice")]
+    NoHome,
+    #[error("{} cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Syntax { path: PathBuf, line: usize, column: usize, message: String },
+    #[error("{}: {message}", path.display())]
+    Value { path: PathBuf, message: String },
+    #[error("{name} is {value:?}, which is not {wanted}")]
+    Variable { name: String, value: String, wanted: &'static str },
+    #[error("there is no agent {name:?} in {}; there is: {known}", dir.display())]
+    UnknownApp { name: String, dir: PathBuf, known: String },
+    #[error("{} holds several agents ({known}); say which with --app NAME, or with `app` in lango.toml", dir.display())]
+    WhichApp { dir: PathBuf, known: String },
+    #[error("{}: {key} needs Python, which does not run here; {instead}", path.display())]
+    NeedsPython { path: PathBuf, key: String, instead: &'static str },
+}
