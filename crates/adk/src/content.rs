@@ -1,5 +1,6 @@
 //! What is said: a content is a list of parts in order, and every part survives a round trip through JSON.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -43,6 +44,11 @@ impl Content {
         self.parts.iter().filter_map(Part::response)
     }
 
+    /// Whether there is any text beside thoughts, if only an empty one.
+    pub fn has_said(&self) -> bool {
+        self.parts.iter().any(|part| !part.is_thought() && part.as_text().is_some())
+    }
+
     /// What the speaker said, without thoughts.
     pub fn said(&self) -> String {
         self.parts.iter().filter(|part| !part.is_thought()).filter_map(Part::as_text).collect()
@@ -83,6 +89,15 @@ impl Part {
 
     pub fn as_text(&self) -> Option<&str> {
         if let Data::Text(text) = &self.data { Some(text) } else { None }
+    }
+
+    /// What a reader of text can make of it: the text, or a file of text.
+    pub fn to_text(&self) -> Option<String> {
+        match &self.data {
+            Data::Text(text) => Some(text.clone()),
+            Data::InlineData(blob) => blob.to_text(),
+            Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::FileData(_) | Data::Unknown => None,
+        }
     }
 
     pub fn call(&self) -> Option<&FunctionCall> {
@@ -162,6 +177,15 @@ pub struct FunctionResponse {
 }
 
 impl FunctionResponse {
+    /// An answer to the call with that id. What is not an object becomes the `result` of one.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, answer: Value) -> Self {
+        let response = match answer {
+            Value::Object(map) => map,
+            other => Map::from_iter([("result".to_owned(), other)]),
+        };
+        Self { id: Some(id.into()), name: name.into(), response: Some(response), extra: Map::new() }
+    }
+
     pub fn id_or_name(&self) -> String {
         id_or_name(self.id.as_deref(), &self.name)
     }
@@ -179,14 +203,24 @@ fn id_or_name(id: Option<&str>, name: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blob {
-    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
     #[serde(default)]
     pub data: String,
+    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+impl Blob {
+    /// The bytes as text, if they are text.
+    fn to_text(&self) -> Option<String> {
+        let kind = self.mime_type.as_deref().unwrap_or_default();
+        let is_text = kind.starts_with("text/") || kind.starts_with("application/json");
+        let bytes = STANDARD.decode(&self.data).ok().filter(|_| is_text)?;
+        String::from_utf8(bytes).ok()
+    }
 }
 
 /// A reference to a file elsewhere.
