@@ -39,8 +39,12 @@ fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut rest = template;
     let mut searched = 0;
     while let Some(open) = rest[searched..].find('{').map(|at| at + searched) {
-        let Some((key, length)) = key_at(&rest[open..]) else {
-            searched = open + 1;
+        let braces = braces_at(&rest[open..]);
+        let length = braces.map_or_else(|| run_of('{', &rest[open..]), str::len);
+        // `${key}` belongs to a shell and `\{key}` to whoever wants it as it is.
+        let escaped = rest[..open].ends_with(['$', '\\']);
+        let Some(key) = braces.filter(|_| !escaped).and_then(key_in) else {
+            searched = open + length;
             continue;
         };
         pieces.push(Piece::Text(&rest[..open]));
@@ -52,13 +56,23 @@ fn pieces(template: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// A key in braces at the start of the text, and its length. Braces around anything else are text: code and JSON are
-/// common in instructions.
-fn key_at(text: &str) -> Option<(Piece<'_>, usize)> {
-    let close = text.find('}')?;
-    let inside = text[1..close].trim();
+/// The braces at the start of the text with what is in them. As in ADK, `{{key}}` is the same as `{key}`.
+fn braces_at(text: &str) -> Option<&str> {
+    let open = run_of('{', text);
+    let close = text[open..].find(['{', '}']).map(|at| at + open)?;
+    let closing = run_of('}', &text[close..]);
+    (closing > 0).then(|| &text[..close + closing])
+}
+
+fn run_of(brace: char, text: &str) -> usize {
+    text.len() - text.trim_start_matches(brace).len()
+}
+
+/// The key in braces. Braces around anything else are text: code and JSON are common in instructions.
+fn key_in(braces: &str) -> Option<Piece<'_>> {
+    let inside = braces.trim_matches(['{', '}']).trim();
     let (name, optional) = inside.strip_suffix('?').map_or((inside, false), |name| (name, true));
-    is_key(name).then_some((Piece::Key { name, optional }, close + 1))
+    is_key(name).then_some(Piece::Key { name, optional })
 }
 
 fn is_key(name: &str) -> bool {
@@ -92,9 +106,19 @@ mod tests {
 
     #[test]
     fn braces_around_anything_else_are_left_alone() {
-        for text in [r#"{"a": 1}"#, "{}", "{ a b }", "fn main() { x }}", "{", "}{", "{1}", "{é{"] {
+        for text in [r#"{"a": 1}"#, "{}", "{ a b }", "fn main() { x; }}", "{", "}{", "{1}", "{é{"] {
             assert_eq!(with_name(text).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn doubled_braces_are_the_same_as_single_ones() {
+        assert_eq!(with_name("{{name}} {{{name} {name}}!").unwrap(), "Ada Ada Ada!");
+    }
+
+    #[test]
+    fn a_key_behind_a_dollar_or_a_backslash_is_text() {
+        assert_eq!(with_name(r"${name} \{name} {name}").unwrap(), r"${name} \{name} Ada");
     }
 
     #[test]
