@@ -2,6 +2,8 @@
 
 use crate::{
     error::TreeError,
+    facts::REQUEST_CONFIRMATION,
+    flow::transfer::TRANSFER,
     model::{GenerateContentConfig, Llm},
     tool::Tool,
 };
@@ -129,6 +131,12 @@ impl AgentTree {
         name.and_then(|name| self.find(name)).unwrap_or_else(|| self.root())
     }
 
+    /// Whether the agent keeps the word over turns: it does if the conversation can get back from it to the root.
+    pub fn keeps_the_word(&self, node: &Node) -> bool {
+        let up = |node: &&Node| node.parent.map(|parent| &self.nodes[parent]);
+        std::iter::successors(Some(node), up).all(|node| !node.agent.disallow_transfer_to_parent)
+    }
+
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }
@@ -164,6 +172,9 @@ fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
     for tool in &agent.tools {
         let declaration = tool.declaration();
         let name = declaration.name.clone();
+        if [TRANSFER, REQUEST_CONFIRMATION].contains(&name.as_str()) {
+            return Err(TreeError::ReservedTool { agent: agent.name.clone(), tool: name });
+        }
         let schema = jsonschema::validator_for(&declaration.parameters_json_schema).map_err(|error| {
             TreeError::BadSchema { agent: agent.name.clone(), tool: name.clone(), message: error.to_string() }
         })?;

@@ -1,6 +1,6 @@
 //! What can end a run, and what only a model is told.
 
-use crate::session::SessionKey;
+use crate::{flow::settle::INTERRUPTED, session::SessionKey};
 use std::time::Duration;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -37,6 +37,24 @@ pub enum RunError {
         #[source]
         first: Box<RunError>,
     },
+}
+
+impl RunError {
+    /// ADK's `errorCode` for a failure that an event in the log tells of; `None` if no event does.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Model(error) => Some(&error.code),
+            Self::MissingKey { .. } => Some("MISSING_KEY"),
+            Self::TooManyModelCalls { .. } => Some("TOO_MANY_MODEL_CALLS"),
+            Self::AgentNotFound { .. }
+            | Self::TransferLoop { .. }
+            | Self::SessionNotFound(_)
+            | Self::UnknownCall { .. }
+            | Self::Cancelled
+            | Self::Service(_)
+            | Self::RetryFailed { .. } => None,
+        }
+    }
 }
 
 /// A model call that failed.
@@ -82,6 +100,8 @@ pub enum ToolError {
     Arguments(String),
     #[error("the tool stopped working in the middle of the call (it panicked)")]
     Panicked,
+    #[error("{INTERRUPTED}")]
+    Interrupted,
     #[error("the tool did not answer within {0:?}")]
     TimedOut(Duration),
     #[error("{0}")]
@@ -100,6 +120,8 @@ pub enum TreeError {
     BadName(String),
     #[error("the agent {agent} has two tools named {tool}")]
     DuplicateTool { agent: String, tool: String },
+    #[error("the agent {agent} cannot have a tool named {tool}: the name belongs to ADK")]
+    ReservedTool { agent: String, tool: String },
     #[error("the tool {tool} of the agent {agent} has a schema that cannot be used: {message}")]
     BadSchema { agent: String, tool: String, message: String },
 }

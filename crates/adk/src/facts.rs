@@ -1,14 +1,17 @@
 //! What the next step depends on, wherever in the history it happened: kept up to date event by event.
 
 use crate::{
-    content::{Content, FunctionCall, Part},
+    content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::{Event, ToolConfirmation},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The name of the call by which a person is asked to confirm another call.
 pub const REQUEST_CONFIRMATION: &str = "adk_request_confirmation";
+
+/// In an answer of the runner's own: why nobody's answer is waited for any more.
+pub(crate) const SUPERSEDED: &str = "superseded";
 
 /// A call with what must be known to run it, answer it, or show it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +77,11 @@ pub enum FactChange {
 }
 
 impl Facts {
+    /// Whether a person was asked about the call and has not answered.
+    pub fn is_asked(&self, call: &Call) -> bool {
+        call.confirmation.is_none() && self.questions.iter().any(|question| question.call.id() == call.id())
+    }
+
     pub fn apply(&mut self, change: &FactChange) {
         match change {
             FactChange::Active(name) => self.active_agent = Some(name.clone()),
@@ -99,11 +107,8 @@ impl Facts {
         let mut changes = self.answers(event);
         let calls = event.content.iter().flat_map(|content| self.new_calls(event, content));
         changes.extend(calls);
-        let active = event.actions.transfer_to_agent.as_ref().unwrap_or(&event.author);
-        let speaks = event.content.is_some() && !event.is_from_user();
-        if speaks && self.active_agent.as_ref() != Some(active) {
-            changes.push(FactChange::Active(active.clone()));
-        }
+        let active = takes_the_word(event).filter(|name| self.active_agent.as_ref() != Some(*name));
+        changes.extend(active.map(|name| FactChange::Active(name.clone())));
         changes
     }
 
@@ -114,12 +119,12 @@ impl Facts {
 
     fn new_call(&self, event: &Event, part: &Part) -> Option<FactChange> {
         let call = part.call()?;
-        if call.name == REQUEST_CONFIRMATION {
+        if is_question(event, call) {
             return self.question(call).map(FactChange::Asked);
         }
         let mut part = part.clone();
         let id = call.id_or_name();
-        if let crate::content::Data::FunctionCall(call) = &mut part.data {
+        if let Data::FunctionCall(call) = &mut part.data {
             call.id = Some(id.clone());
         }
         Some(FactChange::Opened(Call {
@@ -146,10 +151,10 @@ impl Facts {
         event.responses().flat_map(|response| self.answered(event, response)).collect()
     }
 
-    fn answered(&self, event: &Event, response: &crate::content::FunctionResponse) -> Vec<FactChange> {
+    fn answered(&self, event: &Event, response: &FunctionResponse) -> Vec<FactChange> {
         let id = response.id_or_name();
         if let Some(question) = self.questions.iter().find(|question| question.id == id) {
-            return settle(question, response.response.as_ref().map(|map| Value::Object(map.clone())));
+            return settle(question, event, response);
         }
         if !event.is_from_user() {
             let open = self.open_calls.iter().find(|call| call.id() == id && call.long_running);
@@ -165,13 +170,37 @@ impl Facts {
     }
 }
 
+/// Who has the word from this event on, if it changes that: who spoke, or who was handed the conversation. A tool's
+/// answer may come after its agent has given the word away.
+fn takes_the_word(event: &Event) -> Option<&String> {
+    let speaks = event.content.is_some() && event.responses().next().is_none() && !event.is_from_user();
+    event.actions.transfer_to_agent.as_ref().or(speaks.then_some(&event.author))
+}
+
+/// Whether this is the runner asking a person. A model may use the name too, but its call is not long-running.
+pub(crate) fn is_question(event: &Event, call: &FunctionCall) -> bool {
+    let long = event.long_running_tool_ids.as_deref().unwrap_or_default();
+    call.name == REQUEST_CONFIRMATION && call.id.as_ref().is_some_and(|id| long.contains(id))
+}
+
 /// An answer reopens the call with the answer attached, unless the question was overtaken by a new message.
-fn settle(question: &Question, answer: Option<Value>) -> Vec<FactChange> {
-    let mut changes = vec![FactChange::Settled { id: question.id.clone() }];
-    let superseded = answer.as_ref().is_some_and(|answer| answer.get("superseded").is_some());
-    if !superseded {
-        let answer = answer.and_then(|answer| serde_json::from_value(answer).ok()).unwrap_or_default();
-        changes.push(FactChange::Opened(Call { confirmation: Some(answer), ..question.call.clone() }));
+fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Vec<FactChange> {
+    let settled = FactChange::Settled { id: question.id.clone() };
+    let answer = response.response.clone().unwrap_or_default();
+    if !event.is_from_user() && answer.contains_key(SUPERSEDED) {
+        return vec![settled];
     }
-    changes
+    let call = Call { confirmation: Some(confirmation(answer)), ..question.call.clone() };
+    vec![settled, FactChange::Opened(call)]
+}
+
+/// What a person answered. ADK's own page wraps it in a string; what cannot be read is no consent.
+fn confirmation(mut answer: Map<String, Value>) -> ToolConfirmation {
+    let wrapped = if answer.len() == 1 { answer.remove("response") } else { None };
+    let answer = match wrapped {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
+        Some(other) => other,
+        None => Value::Object(answer),
+    };
+    serde_json::from_value(answer).unwrap_or_default()
 }

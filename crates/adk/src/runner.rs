@@ -33,6 +33,7 @@ pub enum StreamingMode {
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     pub streaming: StreamingMode,
+    /// 0 for as many as the agents want.
     pub max_llm_calls: u32,
     /// How long one tool call may take.
     pub tool_timeout: Duration,
@@ -129,9 +130,15 @@ impl<S: SessionService> Runner<S> {
             again,
             message_metadata,
         };
-        if let Input::Message(content) = input {
-            turn.take_message(content, state_delta).await?;
-        } else if !state_delta.is_empty() {
+        match input {
+            Input::Message(content) => {
+                turn.take_message(content, state_delta).await?;
+                return Ok(turn);
+            }
+            Input::Again => turn.settle(true).await?,
+            Input::Resume => turn.take_up_invocation(),
+        }
+        if !state_delta.is_empty() {
             turn.record_user(None, state_delta).await?;
         }
         Ok(turn)

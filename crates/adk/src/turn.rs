@@ -5,7 +5,7 @@ use crate::{
     content::{Content, Data, Part},
     error::{LlmError, RunError, ServiceError},
     event::{Event, EventActions, mint_call_id, now},
-    facts::Call,
+    facts::{Call, Facts},
     flow::{
         call::{self, Task},
         request, settle,
@@ -38,9 +38,9 @@ pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) message_metadata: Map<String, Value>,
 }
 
-impl<S: SessionService> Turn<'_, S> {
-    pub(crate) fn first_step(&mut self) -> Step {
-        if std::mem::take(&mut self.again) { Step::CallModel } else { self.next_step() }
+impl<'a, S: SessionService> Turn<'a, S> {
+    pub(crate) fn first_step(&self) -> Step {
+        if self.again { Step::CallModel } else { self.next_step() }
     }
 
     pub(crate) fn next_step(&self) -> Step {
@@ -53,14 +53,28 @@ impl<S: SessionService> Turn<'_, S> {
         state_delta: Map<String, Value>,
     ) -> Result<(), RunError> {
         let answers = self.find_answered_calls(&content).await?;
-        for mut event in settle::settle(self.session.facts(), !answers.is_empty()) {
-            event.node_info.path.clone_from(&self.runner.agents.find_or_root(Some(&event.author)).path);
-            self.record(event).await?;
-        }
+        self.settle(!answers.is_empty()).await?;
         if let Some(call) = answers.into_iter().next() {
             self.invocation = call.invocation_id;
         }
         self.record_user(Some(content), state_delta).await
+    }
+
+    /// Answers what the past left open. Questions stay if they are being answered, or if nobody has spoken.
+    pub(crate) async fn settle(&mut self, keep_questions: bool) -> Result<(), RunError> {
+        for mut event in settle::settle(self.session.facts(), keep_questions) {
+            event.node_info.path.clone_from(&self.runner.agents.find_or_root(Some(&event.author)).path);
+            event.custom_metadata.clone_from(&self.config.custom_metadata);
+            self.record(event).await?;
+        }
+        Ok(())
+    }
+
+    /// What goes on belongs to the invocation that was cut off.
+    pub(crate) fn take_up_invocation(&mut self) {
+        if let Some(last) = self.session.events().last() {
+            self.invocation.clone_from(&last.invocation_id);
+        }
     }
 
     /// The calls that the message answers, if it answers any. Each of them must be known.
@@ -68,21 +82,20 @@ impl<S: SessionService> Turn<'_, S> {
         let mut found = Vec::new();
         for response in content.responses() {
             let id = response.id_or_name();
-            let known = self.known_call(&id);
-            if known.is_none() && self.runner.sessions.recall(&mut self.session, &id).await? {
-                found.extend(self.known_call(&id));
-            } else {
-                found.push(known.ok_or(RunError::UnknownCall { id })?);
+            if self.known_call(&id).is_none() {
+                self.runner.sessions.recall(&mut self.session, &id).await?;
             }
+            found.push(self.known_call(&id).ok_or(RunError::UnknownCall { id })?);
         }
         Ok(found)
     }
 
+    /// A call that a message may answer: one that was asked about, one that runs long.
     fn known_call(&self, id: &str) -> Option<Call> {
         let facts = self.session.facts();
-        let question =
-            facts.questions.iter().find(|question| question.id == id).map(|question| &question.call);
-        question.or_else(|| facts.deferred.iter().find(|call| call.id() == id)).cloned()
+        let asked = facts.questions.iter().find(|question| question.id == id).map(|question| &question.call);
+        let open = facts.open_calls.iter().filter(|call| call.long_running);
+        asked.or_else(|| facts.deferred.iter().chain(open).find(|call| call.id() == id)).cloned()
     }
 
     pub(crate) async fn record_user(
@@ -118,29 +131,43 @@ impl<S: SessionService> Turn<'_, S> {
     }
 
     pub(crate) async fn ask_model(&mut self) -> Result<(), RunError> {
-        self.model_calls += 1;
-        if self.model_calls > self.config.max_llm_calls {
-            return Err(RunError::TooManyModelCalls { limit: self.config.max_llm_calls });
-        }
-        let runner = self.runner;
-        let node = runner.agents.find_or_root(self.session.facts().active_agent.as_deref());
-        let files = self.files_of(node).await?;
-        let request = request::build(&runner.agents, node, &self.session, &files)?;
+        let node = self.speaker();
+        self.again = false;
         let frame = self.event_by(node);
-        match self.stream_answer(node, request, &frame).await {
-            Ok(response) => Ok(self.record(finish(node, frame, response, self.config.streaming)).await?),
-            Err(RunError::Model(error)) => {
-                let failed = Event {
-                    error_code: Some(error.code.clone()),
-                    error_message: Some(error.message.clone()),
-                    timestamp: now(),
-                    ..frame
-                };
-                self.record(failed).await?;
-                Err(error.into())
-            }
-            Err(other) => Err(other),
+        let event = match self.answer_of(node, &frame).await {
+            Ok(response) => self.finish(node, frame, response),
+            Err(error) => return self.fail(frame, error).await,
+        };
+        Ok(self.record(event).await?)
+    }
+
+    /// The agent that is asked: the one that has the word. At the start of a turn it must be able to give it back.
+    fn speaker(&self) -> &'a Node {
+        let agents = &self.runner.agents;
+        let node = agents.find_or_root(self.session.facts().active_agent.as_deref());
+        let spoken = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        let starts = self.again || self.session.events().last().is_some_and(spoken);
+        if starts && !agents.keeps_the_word(node) { agents.root() } else { node }
+    }
+
+    async fn answer_of(&mut self, node: &Node, frame: &Event) -> Result<LlmResponse, RunError> {
+        self.model_calls += 1;
+        let limit = self.config.max_llm_calls;
+        if limit > 0 && self.model_calls > limit {
+            return Err(RunError::TooManyModelCalls { limit });
         }
+        let files = self.files_of(node).await?;
+        let request = request::build(&self.runner.agents, node, &self.session, &files)?;
+        self.stream_answer(node, request, frame).await
+    }
+
+    /// What ends a run is told in the log, so that whoever reads it sees why there is no answer.
+    async fn fail(&mut self, frame: Event, error: RunError) -> Result<(), RunError> {
+        if let Some(code) = error.code() {
+            let (error_code, error_message) = (Some(code.to_owned()), Some(error.to_string()));
+            self.record(Event { error_code, error_message, timestamp: now(), ..frame }).await?;
+        }
+        Err(error)
     }
 
     /// Shows the pieces of an answer as they come, and answers with the whole.
@@ -179,8 +206,8 @@ impl<S: SessionService> Turn<'_, S> {
         let mut files = HashMap::new();
         for name in instruction::artifact_names(&node.agent.instruction) {
             let part = self.runner.artifacts.load(self.session.key(), name, None).await?;
-            if let Some(text) = part.as_ref().and_then(Part::as_text) {
-                files.insert(name.to_owned(), text.to_owned());
+            if let Some(text) = part.as_ref().and_then(Part::to_text) {
+                files.insert(name.to_owned(), text);
             }
         }
         Ok(files)
@@ -190,16 +217,7 @@ impl<S: SessionService> Turn<'_, S> {
         let runner = self.runner;
         let state = Arc::new(self.session.state().clone());
         let tasks = calls.iter().map(|call| self.task(call, &state)).collect();
-        let running = call::run(&runner.agents, self.session.events(), tasks);
-        let answers = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => None,
-            answers = running => Some(answers),
-        };
-        let Some(answers) = answers else {
-            self.give_up().await?;
-            return Err(RunError::Cancelled);
-        };
+        let answers = call::run(&runner.agents, self.session.events(), tasks).await;
         let node = runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
         if !answers.questions.is_empty() {
             let questions = answers.questions.iter().map(|(call, asked)| call::question(call, asked).into());
@@ -214,6 +232,9 @@ impl<S: SessionService> Turn<'_, S> {
         event.content = Some(Content::new("user", answers.responses));
         event.actions = answers.actions;
         self.record(event).await?;
+        if self.cancel.is_cancelled() {
+            return Err(RunError::Cancelled);
+        }
         answers.fault.map_or(Ok(()), Err)
     }
 
@@ -236,43 +257,42 @@ impl<S: SessionService> Turn<'_, S> {
         Task { call, node, context, timeout: self.config.tool_timeout }
     }
 
-    /// The calls that were running when the run was cancelled have an unknown outcome, and the log says so at once.
-    async fn give_up(&mut self) -> Result<(), RunError> {
-        for event in settle::settle(self.session.facts(), true) {
-            self.record(event).await?;
+    /// The final event of a model call: calls have ids, unique in the event, before anything is stored.
+    fn finish(&self, node: &Node, frame: Event, response: LlmResponse) -> Event {
+        let mut event = Event {
+            model_version: response.model_version,
+            content: response.content,
+            partial: (self.config.streaming == StreamingMode::Sse).then_some(false),
+            finish_reason: response.finish_reason,
+            error_code: response.error_code,
+            error_message: response.error_message,
+            usage_metadata: response.usage_metadata,
+            timestamp: now(),
+            ..frame
+        };
+        // An answer that says nothing is an answer all the same: without content it would leave no trace in the log.
+        if event.error_code.is_none() {
+            event.content.get_or_insert_default().role.get_or_insert_with(|| "model".to_owned());
         }
-        Ok(())
+        mint_missing_ids(&mut event, self.session.facts());
+        let is_long = |name: &str| node.tools.get(name).is_some_and(|armed| armed.tool.is_long_running());
+        if event.calls().next().is_some() {
+            let long = event.calls().filter(|call| is_long(&call.name)).filter_map(|call| call.id.clone());
+            event.long_running_tool_ids = Some(long.collect());
+        }
+        if let Some(key) = node.agent.output_key.as_ref().filter(|_| event.is_final_response())
+            && let Some(content) = event.content.as_ref().filter(|content| content.has_said())
+        {
+            event.actions.state_delta.insert(key.clone(), Value::from(content.said()));
+        }
+        event
     }
 }
 
-/// The final event of a model call: calls have ids, unique in the event, before anything is stored.
-fn finish(node: &Node, frame: Event, response: LlmResponse, streaming: StreamingMode) -> Event {
-    let mut event = Event {
-        model_version: response.model_version,
-        content: response.content,
-        partial: (streaming == StreamingMode::Sse).then_some(false),
-        finish_reason: response.finish_reason,
-        error_code: response.error_code,
-        error_message: response.error_message,
-        usage_metadata: response.usage_metadata,
-        timestamp: now(),
-        ..frame
-    };
-    mint_missing_ids(&mut event);
-    let is_long = |name: &str| node.tools.get(name).is_some_and(|armed| armed.tool.is_long_running());
-    if event.calls().next().is_some() {
-        let long = event.calls().filter(|call| is_long(&call.name)).filter_map(|call| call.id.clone());
-        event.long_running_tool_ids = Some(long.collect());
-    }
-    if let Some(key) = node.agent.output_key.as_ref().filter(|_| event.is_final_response()) {
-        let said = event.content.as_ref().map(Content::said).unwrap_or_default();
-        event.actions.state_delta.insert(key.clone(), Value::from(said));
-    }
-    event
-}
-
-fn mint_missing_ids(event: &mut Event) {
-    let mut taken = HashSet::new();
+/// Ids that a late result may still name are taken, too: it must find the call that it belongs to.
+fn mint_missing_ids(event: &mut Event, facts: &Facts) {
+    let asked = facts.questions.iter().map(|question| &question.call);
+    let mut taken: HashSet<String> = facts.deferred.iter().chain(asked).map(Call::id).collect();
     for part in event.content.iter_mut().flat_map(|content| &mut content.parts) {
         let Data::FunctionCall(call) = &mut part.data else { continue };
         let fresh = call.id.as_ref().is_some_and(|id| !id.is_empty() && taken.insert(id.clone()));

@@ -1,6 +1,9 @@
 //! Running calls: in parallel, each on its own, and every one of them gets an answer.
 
-use super::transfer::{self, Handover};
+use super::{
+    settle,
+    transfer::{self, Handover},
+};
 use crate::{
     agent::{AgentTree, Node},
     content::{FunctionCall, FunctionResponse, Part},
@@ -19,6 +22,8 @@ pub(crate) struct Answers {
     /// One response for each call, in the order of the calls.
     pub(crate) responses: Vec<Part>,
     pub(crate) actions: EventActions,
+    /// How many have nothing to tell a model yet. If all of them, it is not asked to go on.
+    waiting: usize,
     /// Calls that a person must be asked about.
     pub(crate) questions: Vec<(FunctionCall, ToolConfirmation)>,
     /// The run ends with this after the answers are stored.
@@ -53,6 +58,9 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task
             take(&mut answers, task, outcome);
         }
     }
+    if answers.waiting == tasks.len() {
+        answers.actions.skip_summarization = Some(true);
+    }
     answers
 }
 
@@ -61,8 +69,8 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         return Ok(Answer::Said(Value::Null));
     };
     let Some(armed) = task.node.tools.get(&call.name) else {
-        let mut known: Vec<&str> = task.node.tools.keys().map(String::as_str).collect();
-        known.sort_unstable();
+        let known: Vec<&str> =
+            task.node.agent.tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
         return Err(ToolError::Unknown { name: call.name.clone(), known: known.join(", ") });
     };
     let args = call.args.clone().unwrap_or_default();
@@ -71,17 +79,22 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         return Ok(Answer::Said(json!({"error": "This tool call is rejected."})));
     }
     let (tool, context) = (Arc::clone(&armed.tool), task.context.clone());
+    if task.context.cancel.is_cancelled() {
+        return Err(ToolError::Interrupted);
+    }
     // A task of its own: a panic ends the task and not the turn. Dropping the handle aborts it.
     let running = AbortOnDrop(tokio::spawn(async move { tool.call(context, args).await }));
-    match tokio::time::timeout(task.timeout, running).await {
-        Err(_) => Err(ToolError::TimedOut(task.timeout)),
-        Ok(Err(_)) => Err(ToolError::Panicked),
-        Ok(Ok(outcome)) => Ok(match outcome? {
-            ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => Answer::Said(value),
-            ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
-            ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
-        }),
-    }
+    let outcome = tokio::select! {
+        biased;
+        outcome = running => outcome.map_err(|_| ToolError::Panicked)??,
+        () = task.context.cancel.cancelled() => return Err(ToolError::Interrupted),
+        () = tokio::time::sleep(task.timeout) => return Err(ToolError::TimedOut(task.timeout)),
+    };
+    Ok(match outcome {
+        ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => Answer::Said(value),
+        ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
+        ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
+    })
 }
 
 fn check(schema: &jsonschema::Validator, args: &Map<String, Value>) -> Result<(), ToolError> {
@@ -94,7 +107,7 @@ fn take(answers: &mut Answers, task: &Task<'_>, outcome: Result<Answer, ToolErro
     match outcome {
         Ok(Answer::Said(value)) => answers.respond(task, value),
         Ok(Answer::Waits(value)) => {
-            answers.actions.skip_summarization = Some(true);
+            answers.waiting += 1;
             answers.respond(task, value);
         }
         Ok(Answer::Asks(confirmation)) => ask(answers, task, confirmation),
@@ -106,17 +119,19 @@ fn ask(answers: &mut Answers, task: &Task<'_>, confirmation: ToolConfirmation) {
     let Some(call) = task.call.part.call() else { return };
     let asked = serde_json::to_value(&confirmation).unwrap_or_default();
     answers.actions.requested_tool_confirmations.insert(task.call.id(), asked);
-    answers.actions.skip_summarization = Some(true);
-    let told = "This tool call requires confirmation, please approve or reject.";
-    answers.respond(task, json!({"error": told}));
+    answers.waiting += 1;
+    answers.respond(task, json!({"error": settle::UNCONFIRMED}));
     answers.questions.push((call.clone(), confirmation));
 }
 
 fn hand_over(answers: &mut Answers, tree: &AgentTree, events: &[Arc<Event>], task: &Task<'_>) {
     let args = task.call.part.call().and_then(|call| call.args.as_ref());
-    let name = args.and_then(|args| args.get("agent_name")).and_then(Value::as_str).unwrap_or_default();
+    let Some(name) = args.and_then(|args| args.get("agent_name")).and_then(Value::as_str) else {
+        return answers
+            .respond(task, json!({"error": "the arguments need agent_name, the name of an agent"}));
+    };
     if answers.actions.transfer_to_agent.is_some() || answers.fault.is_some() {
-        return answers.respond(task, json!({"error": "the conversation has been handed over already"}));
+        return answers.respond(task, json!({"error": "the conversation is handed over once at a time"}));
     }
     match transfer::decide(tree, task.node, name, events) {
         Handover::To(target) => {
@@ -131,16 +146,7 @@ fn hand_over(answers: &mut Answers, tree: &AgentTree, events: &[Arc<Event>], tas
 
 impl Answers {
     fn respond(&mut self, task: &Task<'_>, value: Value) {
-        let response = match value {
-            Value::Object(map) => map,
-            other => Map::from_iter([("result".to_owned(), other)]),
-        };
-        self.responses.push(Part::from(FunctionResponse {
-            id: Some(task.call.id()),
-            name: task.call.name().to_owned(),
-            response: Some(response),
-            ..FunctionResponse::default()
-        }));
+        self.responses.push(Part::from(FunctionResponse::new(task.call.id(), task.call.name(), value)));
     }
 
     fn fail(&mut self, task: &Task<'_>, fault: RunError) {

@@ -3,9 +3,9 @@
 use super::foreign;
 use crate::{
     agent::IncludeContents,
-    content::{Content, Part},
+    content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
-    facts::{Call, REQUEST_CONFIRMATION},
+    facts::{Call, REQUEST_CONFIRMATION, is_question},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -33,13 +33,21 @@ fn visible(view: View<'_>) -> Vec<Content> {
         IncludeContents::Default => view.events,
         IncludeContents::None => present_turn(view.events),
     };
-    let asked = question_ids(events);
+    let between_people = BetweenPeople::find(events);
+    let mut callers: HashMap<String, &str> =
+        view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
     let mut contents = Vec::with_capacity(events.len());
     for event in events.iter().filter(|event| is_in_branch(event, view.branch)) {
-        let Some(content) = shown(event, view.agent, &asked) else { continue };
+        callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
+        let Some(mut content) = shown(event, &between_people) else { continue };
+        if !event.is_from_user() && event.author != view.agent {
+            contents.extend(foreign::told(&event.author, &content));
+            continue;
+        }
+        contents.extend(results_of_others(&mut content, view.agent, &callers));
         contents.extend(missing_calls(&content, view.deferred, &mut seen));
-        contents.push(content);
+        contents.extend((!content.parts.is_empty()).then_some(content));
     }
     contents
 }
@@ -59,43 +67,68 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
     }
 }
 
-fn question_ids(events: &[Arc<Event>]) -> HashSet<&str> {
-    let calls = events.iter().flat_map(|event| event.calls());
-    calls.filter(|call| call.name == REQUEST_CONFIRMATION).filter_map(|call| call.id.as_deref()).collect()
-}
-
-/// The content of an event as the agent sees it; `None` if it sees nothing.
-fn shown(event: &Event, agent: &str, asked: &HashSet<&str>) -> Option<Content> {
-    let content = event.content.as_ref()?;
-    if event.is_partial()
-        || content.parts.iter().all(|part| part.is_empty() || is_between_people(part, asked))
-    {
-        return None;
-    }
-    if !event.is_from_user() && event.author != agent {
-        return foreign::told(&event.author, content);
-    }
-    let mut content = content.clone();
-    content.parts.retain(|part| !part.is_empty() && !is_between_people(part, asked));
-    Some(content)
+/// The content of an event without what is nobody's business; `None` if nothing is left.
+fn shown(event: &Event, between_people: &BetweenPeople<'_>) -> Option<Content> {
+    let content = event.content.as_ref().filter(|_| !event.is_partial())?;
+    let speaks = |part: &&Part| !part.is_empty() && !between_people.has(part);
+    let parts: Vec<Part> = content.parts.iter().filter(speaks).cloned().collect();
+    (!parts.is_empty()).then(|| Content { parts, role: content.role.clone(), origin: content.origin.clone() })
 }
 
 /// Questions to people and their answers are no business of the model.
-fn is_between_people(part: &Part, asked: &HashSet<&str>) -> bool {
-    let question = part.call().is_some_and(|call| call.name == REQUEST_CONFIRMATION);
-    let answer = part.response().is_some_and(|response| {
-        response.name == REQUEST_CONFIRMATION || response.id.as_deref().is_some_and(|id| asked.contains(id))
+struct BetweenPeople<'a> {
+    questions: HashSet<&'a str>,
+    /// Calls of a model that took the questions' name for a tool's: it is told that there is no such tool.
+    mistakes: HashSet<&'a str>,
+}
+
+impl<'a> BetweenPeople<'a> {
+    fn find(events: &'a [Arc<Event>]) -> Self {
+        let mut found = Self { questions: HashSet::new(), mistakes: HashSet::new() };
+        let calls = events.iter().flat_map(|event| event.calls().map(move |call| (event, call)));
+        for (event, call) in calls.filter(|(_, call)| call.name == REQUEST_CONFIRMATION) {
+            let place = if is_question(event, call) { &mut found.questions } else { &mut found.mistakes };
+            place.extend(call.id.as_deref());
+        }
+        found
+    }
+
+    fn has(&self, part: &Part) -> bool {
+        let (id, name) = match &part.data {
+            Data::FunctionCall(call) => (&call.id, &call.name),
+            Data::FunctionResponse(response) => (&response.id, &response.name),
+            Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => return false,
+        };
+        let id = id.as_deref().unwrap_or_default();
+        self.questions.contains(id) || (name == REQUEST_CONFIRMATION && !self.mistakes.contains(id))
+    }
+}
+
+/// Takes the late results of other agents' calls out of a user's message and tells of them.
+fn results_of_others(content: &mut Content, agent: &str, callers: &HashMap<String, &str>) -> Vec<Content> {
+    let caller = |part: &Part| -> Option<&str> {
+        let caller = *callers.get(&part.response()?.id_or_name())?;
+        (caller != agent).then_some(caller)
+    };
+    if !content.parts.iter().any(|part| caller(part).is_some()) {
+        return Vec::new();
+    }
+    let (theirs, ours) =
+        std::mem::take(&mut content.parts).into_iter().partition(|part| caller(part).is_some());
+    content.parts = ours;
+    let theirs: Vec<Part> = theirs;
+    let told = theirs.into_iter().filter_map(|part| {
+        let caller = caller(&part)?;
+        foreign::told(caller, &Content::new("user", vec![part]))
     });
-    question || answer
+    told.collect()
 }
 
 /// Calls that are answered here but lie before everything that is shown.
 fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String>) -> Option<Content> {
-    seen.extend(content.calls().map(crate::content::FunctionCall::id_or_name));
-    let unseen: Vec<Part> = content
-        .responses()
-        .map(crate::content::FunctionResponse::id_or_name)
-        .filter(|id| !seen.contains(id))
+    seen.extend(content.calls().map(FunctionCall::id_or_name));
+    let ids = content.responses().map(FunctionResponse::id_or_name).filter(|id| seen.insert(id.clone()));
+    let unseen: Vec<Part> = ids
         .filter_map(|id| deferred.iter().find(|call| call.id() == id))
         .map(|call| call.part.clone())
         .collect();
@@ -114,8 +147,9 @@ fn arrange(contents: Vec<Content>) -> Vec<Content> {
     let mut tail = Vec::new();
     for (index, content) in contents.into_iter().enumerate() {
         let place = if moved == Some(index) { &mut tail } else { &mut arranged };
-        place.extend(pairs.without_answers(index, &content));
-        place.extend(pairs.answers_to(index, &content));
+        let answers = pairs.answers_to(index, &content);
+        place.extend(pairs.without_answers(index, content));
+        place.extend(answers);
     }
     arranged.extend(tail);
     arranged
@@ -124,8 +158,9 @@ fn arrange(contents: Vec<Content>) -> Vec<Content> {
 /// Which response answers which call. Ids are unique only for a while: a response belongs to the newest call before it
 /// that has its id.
 struct Pairs {
-    /// By the place of the call and its id: the newest answer and its place.
-    answers: HashMap<(usize, String), (usize, Part)>,
+    /// By the place of the call and its id: the place of the newest answer, and the answer. There are several if one
+    /// content has several calls with that id.
+    answers: HashMap<(usize, String), (usize, Vec<Part>)>,
     /// Places and indexes of parts that are answers.
     matched: HashSet<(usize, usize)>,
     /// Places that hold nothing but answers.
@@ -141,10 +176,10 @@ impl Pairs {
             for (index, part) in content.parts.iter().enumerate() {
                 if let Some(call) = part.call() {
                     calls.insert(call.id_or_name(), place);
-                } else if let Some(id) = part.response().map(crate::content::FunctionResponse::id_or_name)
+                } else if let Some(id) = part.response().map(FunctionResponse::id_or_name)
                     && let Some(&call) = calls.get(&id)
                 {
-                    pairs.answers.insert((call, id), (place, part.clone()));
+                    pairs.take(call, id, place, part);
                     pairs.matched.insert((place, index));
                     matched += 1;
                 }
@@ -156,6 +191,15 @@ impl Pairs {
         pairs
     }
 
+    fn take(&mut self, call: usize, id: String, place: usize, part: &Part) {
+        let (newest, parts) = self.answers.entry((call, id)).or_default();
+        if *newest != place {
+            parts.clear();
+        }
+        *newest = place;
+        parts.push(part.clone());
+    }
+
     /// The place of a call that the last entry answers although something else was said since.
     fn late_call(&self, length: usize) -> Option<usize> {
         let last = length.checked_sub(1)?;
@@ -164,17 +208,23 @@ impl Pairs {
         answered.min().filter(|&call| (call + 1..last).any(|between| !self.pure.contains(&between)))
     }
 
-    fn without_answers(&self, place: usize, content: &Content) -> Option<Content> {
-        let parts =
-            content.parts.iter().enumerate().filter(|(index, _)| !self.matched.contains(&(place, *index)));
-        let parts: Vec<Part> = parts.map(|(_, part)| part.clone()).collect();
-        (!parts.is_empty()).then(|| Content { parts, ..content.clone() })
+    fn without_answers(&self, place: usize, mut content: Content) -> Option<Content> {
+        let mut index = 0;
+        content.parts.retain(|_| {
+            index += 1;
+            !self.matched.contains(&(place, index - 1))
+        });
+        (!content.parts.is_empty()).then_some(content)
     }
 
     fn answers_to(&self, place: usize, content: &Content) -> Option<Content> {
-        let ids = content.calls().map(crate::content::FunctionCall::id_or_name);
-        let parts: Vec<Part> =
-            ids.filter_map(|id| self.answers.get(&(place, id))).map(|(_, part)| part.clone()).collect();
+        let mut used: HashMap<String, usize> = HashMap::new();
+        let mut parts = Vec::new();
+        for id in content.calls().map(FunctionCall::id_or_name) {
+            let nth = used.entry(id.clone()).or_default();
+            parts.extend(self.answers.get(&(place, id)).and_then(|(_, answers)| answers.get(*nth)).cloned());
+            *nth += 1;
+        }
         (!parts.is_empty()).then(|| Content::new("user", parts))
     }
 }

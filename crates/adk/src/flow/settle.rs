@@ -3,41 +3,37 @@
 use crate::{
     content::{Content, FunctionResponse, Part},
     event::Event,
-    facts::{Call, Facts, Question, REQUEST_CONFIRMATION},
+    facts::{Call, Facts, Question, REQUEST_CONFIRMATION, SUPERSEDED},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// What a model is told of a call that may or may not have run.
 pub(crate) const INTERRUPTED: &str =
     "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
 
+/// What a model is told of a call that waits for a person.
+pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, please approve or reject.";
+
 /// The events that settle what is open. A message that answers questions leaves the other questions open;
 /// any other message overtakes them all.
 pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
     let mut events = Vec::new();
-    let asked = |call: &Call| facts.questions.iter().any(|question| question.call.id() == call.id());
-    let keep = |call: &&Call| !(message_answers && asked(call) && call.confirmation.is_none());
-    for call in facts.open_calls.iter().filter(keep) {
-        push_response(&mut events, call, &call.id(), call.name(), &json!({"error": INTERRUPTED}));
+    for call in &facts.open_calls {
+        let error = if facts.is_asked(call) { UNCONFIRMED } else { INTERRUPTED };
+        push_response(&mut events, call, (&call.id(), call.name()), json!({"error": error}));
     }
     if !message_answers {
         for Question { id, call, .. } in &facts.questions {
-            let answer = json!({"confirmed": false, "superseded": "a new message came before the answer"});
-            push_response(&mut events, call, id, REQUEST_CONFIRMATION, &answer);
+            let answer = json!({"confirmed": false, SUPERSEDED: "a new message came before the answer"});
+            push_response(&mut events, call, (id, REQUEST_CONFIRMATION), answer);
         }
     }
     events
 }
 
 /// Neighbours of one agent and one invocation are answered in one event, as parallel calls are.
-fn push_response(events: &mut Vec<Event>, call: &Call, id: &str, name: &str, response: &Value) {
-    let response: Map<String, Value> = response.as_object().cloned().unwrap_or_default();
-    let part = Part::from(FunctionResponse {
-        id: Some(id.to_owned()),
-        name: name.to_owned(),
-        response: Some(response),
-        ..FunctionResponse::default()
-    });
+fn push_response(events: &mut Vec<Event>, call: &Call, (id, name): (&str, &str), answer: Value) {
+    let part = Part::from(FunctionResponse::new(id, name, answer));
     let fits = |event: &&mut Event| event.author == call.author && event.invocation_id == call.invocation_id;
     if let Some(content) = events.last_mut().filter(fits).and_then(|event| event.content.as_mut()) {
         content.parts.push(part);

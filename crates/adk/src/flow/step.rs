@@ -16,21 +16,25 @@ pub enum Step {
 
 /// Decides from the end of the log and from the facts, so that it does not matter how much of the log is in memory.
 pub fn next_step(last: Option<&Event>, facts: &Facts) -> Step {
-    let runnable: Vec<Call> =
-        facts.open_calls.iter().filter(|call| !is_asked(call, facts)).cloned().collect();
+    let runnable = runnable(facts);
     if !runnable.is_empty() {
         return Step::CallTools(runnable);
     }
     let waits = !facts.questions.is_empty();
     match last {
-        Some(_) if waits => Step::Done,
         Some(event) if event.is_from_user() => Step::CallModel,
+        Some(_) if waits => Step::Done,
         Some(event) if event.responses().next().is_some() && !event.is_final_response() => Step::CallModel,
         Some(_) | None => Step::Done,
     }
 }
 
-/// A call that a person was asked about runs when the answer is there.
-fn is_asked(call: &Call, facts: &Facts) -> bool {
-    call.confirmation.is_none() && facts.questions.iter().any(|question| question.call.id() == call.id())
+/// The open calls of one agent: they are answered together, in its name.
+fn runnable(facts: &Facts) -> Vec<Call> {
+    let open = facts.open_calls.iter().filter(|call| !facts.is_asked(call));
+    let mut calls: Vec<Call> = open.cloned().collect();
+    if let Some(author) = calls.first().map(|call| call.author.clone()) {
+        calls.retain(|call| call.author == author);
+    }
+    calls
 }
