@@ -1,0 +1,105 @@
+//! A model that says what it is told to say, and remembers what it was asked.
+
+use adk::{
+    agent::LlmAgent,
+    content::{Content, FunctionCall, Part},
+    error::LlmError,
+    model::{Llm, LlmRequest, LlmResponse, LlmStream},
+};
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+/// What one model call comes to.
+pub(crate) enum Reply {
+    Items(Vec<Result<LlmResponse, LlmError>>),
+    /// Nothing, ever.
+    Hangs,
+}
+
+type Rule = Box<dyn Fn(&LlmRequest) -> Reply + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Fake {
+    rule: Arc<Rule>,
+    asked: Arc<Mutex<Vec<LlmRequest>>>,
+}
+
+impl Fake {
+    /// Replies in this order; asked once too often, it says so.
+    pub(crate) fn says(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let replies: Mutex<VecDeque<Reply>> = Mutex::new(replies.into_iter().collect());
+        Self::by_rule(move |_| replies.lock().unwrap().pop_front().unwrap_or_else(|| text("out of replies")))
+    }
+
+    pub(crate) fn by_rule(rule: impl Fn(&LlmRequest) -> Reply + Send + Sync + 'static) -> Self {
+        Self { rule: Arc::new(Box::new(rule)), asked: Arc::default() }
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> LlmAgent {
+        LlmAgent::new(name, Arc::new(self.clone()))
+    }
+
+    pub(crate) fn asked(&self) -> Vec<LlmRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn last_asked(&self) -> LlmRequest {
+        self.asked().pop().unwrap()
+    }
+}
+
+impl Llm for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn generate(&self, request: LlmRequest, _: bool) -> LlmStream {
+        let reply = (self.rule)(&request);
+        self.asked.lock().unwrap().push(request);
+        match reply {
+            Reply::Items(items) => {
+                let items = stream::iter(items).then(|item| async {
+                    tokio::task::yield_now().await;
+                    item
+                });
+                items.boxed()
+            }
+            Reply::Hangs => stream::pending().boxed(),
+        }
+    }
+}
+
+pub(crate) fn parts(parts: Vec<Part>) -> Reply {
+    let content = Some(Content::new("model", parts));
+    Reply::Items(vec![Ok(LlmResponse { content, turn_complete: true, ..LlmResponse::default() })])
+}
+
+pub(crate) fn text(said: &str) -> Reply {
+    parts(vec![Part::text(said)])
+}
+
+/// Pieces of a text, and the whole behind them.
+pub(crate) fn pieces(pieces: &[&str]) -> Reply {
+    let piece = |said: &&str| LlmResponse {
+        content: Some(Content::model(*said)),
+        partial: true,
+        ..LlmResponse::default()
+    };
+    let whole = LlmResponse { content: Some(Content::model(pieces.concat())), ..LlmResponse::default() };
+    Reply::Items(pieces.iter().map(piece).chain([whole]).map(Ok).collect())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "callers write json! in place")]
+pub(crate) fn call(name: &str, args: Value) -> Part {
+    FunctionCall { name: name.to_owned(), args: args.as_object().cloned(), ..FunctionCall::default() }.into()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "callers write json! in place")]
+pub(crate) fn call_as(id: &str, name: &str, args: Value) -> Part {
+    let args = args.as_object().cloned();
+    FunctionCall { id: Some(id.to_owned()), name: name.to_owned(), args, ..FunctionCall::default() }.into()
+}

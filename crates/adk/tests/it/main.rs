@@ -1,0 +1,24 @@
+//! The kernel from outside: ADK's bytes, what a model is shown, and whole turns with a fake model and sessions in memory.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod confirmations;
+#[cfg(test)]
+mod contents;
+#[cfg(test)]
+mod cut_off;
+#[cfg(test)]
+mod late_results;
+#[cfg(test)]
+mod prefix;
+#[cfg(test)]
+mod steps;
+#[cfg(test)]
+mod tools;
+#[cfg(test)]
+mod transfer;
+#[cfg(test)]
+mod turns;
+#[cfg(test)]
+mod wire;

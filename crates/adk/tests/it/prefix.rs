@@ -1,0 +1,120 @@
+//! What was asked before is a prefix of what is asked next: a provider's cache depends on it.
+
+use crate::common::{call, contents_shape};
+use adk::{
+    agent::IncludeContents,
+    content::{Content, Data, FunctionResponse, Part},
+    event::Event,
+    facts::Facts,
+    flow::{
+        contents::{View, contents},
+        step::{Step, next_step},
+    },
+};
+use proptest::{collection::vec, prelude::*};
+use serde_json::json;
+use std::sync::Arc;
+
+/// What a model does when it is asked.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Speak,
+    Think,
+    Call { count: usize, own_id: bool },
+    HandOver,
+    Nothing,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        Just(Act::Speak),
+        Just(Act::Think),
+        (1..4usize, any::<bool>()).prop_map(|(count, own_id)| Act::Call { count, own_id }),
+        Just(Act::HandOver),
+        Just(Act::Nothing),
+    ]
+}
+
+/// A log as the runner writes it, and who is asked at which length of it.
+#[derive(Default)]
+struct Log {
+    events: Vec<Arc<Event>>,
+    facts: Facts,
+    asked: Vec<(String, usize)>,
+}
+
+impl Log {
+    fn push(&mut self, author: &str, role: &str, parts: Vec<Part>, to: Option<&str>) {
+        let mut event = Event::new("e", author);
+        event.content = Some(Content::new(role, parts));
+        event.actions.transfer_to_agent = to.map(str::to_owned);
+        for change in self.facts.changes(&event) {
+            self.facts.apply(&change);
+        }
+        self.events.push(Arc::new(event));
+    }
+
+    fn ask(&mut self, act: Act, number: usize) {
+        let agent = self.facts.active_agent.clone().unwrap_or_else(|| "a".to_owned());
+        self.asked.push((agent.clone(), self.events.len()));
+        let parts = match act {
+            Act::Speak => vec![Part::text(format!("answer {number}"))],
+            Act::Think => vec![Part::thought("hm"), Part::text(format!("thoughtful {number}"))],
+            Act::Call { count, own_id } => (0..count).map(|at| called(number, at, own_id)).collect(),
+            Act::HandOver => vec![called(number, 0, false)],
+            Act::Nothing => vec![],
+        };
+        let other = if agent == "a" { "b" } else { "a" };
+        let to = matches!(act, Act::HandOver).then_some(other);
+        self.push(&agent, "model", parts, None);
+        if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.facts) {
+            let answers =
+                calls.iter().map(|call| FunctionResponse::new(call.id(), call.name(), json!(number)).into());
+            self.push(&agent, "user", answers.collect(), to);
+        }
+    }
+}
+
+/// A call with a minted id, or with one that the model gives in every turn.
+fn called(number: usize, at: usize, own_id: bool) -> Part {
+    let mut part = call("f", json!({"n": number}));
+    if let Data::FunctionCall(call) = &mut part.data {
+        call.id = Some(if own_id { format!("call_{at}") } else { format!("adk-{number}-{at}") });
+    }
+    part
+}
+
+fn log(acts: &[Act]) -> Log {
+    let mut log = Log::default();
+    for (number, act) in acts.iter().enumerate() {
+        if next_step(log.events.last().map(AsRef::as_ref), &log.facts) == Step::Done {
+            log.push("user", "user", vec![Part::text(format!("message {number}"))], None);
+        }
+        log.ask(*act, number);
+    }
+    log
+}
+
+fn view(log: &Log, agent: &str, length: usize) -> Vec<Content> {
+    let events = &log.events[..length];
+    contents(View { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_request_begins_with_the_request_before_it(acts in vec(act(), 1..25)) {
+        let log = log(&acts);
+        for agent in ["a", "b"] {
+            let lengths = log.asked.iter().filter(|(asked, _)| asked == agent).map(|(_, length)| *length);
+            let views: Vec<Vec<Content>> = lengths.map(|length| view(&log, agent, length)).collect();
+            for pair in views.windows(2) {
+                prop_assert!(
+                    pair[1].starts_with(&pair[0]),
+                    "{}\nis no prefix of\n{}", contents_shape(&pair[0]), contents_shape(&pair[1])
+                );
+            }
+        }
+    }
+}

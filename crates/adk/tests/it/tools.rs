@@ -1,0 +1,231 @@
+//! Tool calls: every one is answered, whatever becomes of it.
+
+use crate::common::{App, Fake, FakeTool, app, call, call_as, contents_shape, key, parts, text, tool};
+use adk::{
+    agent::{AgentTree, LlmAgent},
+    content::{Content, Part},
+    error::{ToolError, TreeError},
+    facts::REQUEST_CONFIRMATION,
+    runner::RunRequest,
+    tool::ToolOutcome,
+};
+use insta::assert_snapshot;
+use serde_json::json;
+use std::{collections::HashSet, time::Duration};
+
+fn weather() -> FakeTool {
+    let body =
+        |_, args: serde_json::Map<_, _>| async move { Ok(ToolOutcome::Done(json!({"in": args["city"]}))) };
+    tool("weather", body).takes(json!({"city": {"type": "string"}}))
+}
+
+fn failing() -> FakeTool {
+    tool("failing", |_, _| async { Err(ToolError::Failed("no luck".to_owned())) })
+}
+
+fn panicking() -> FakeTool {
+    tool("panicking", |_, _| async { panic!("a bug in a tool") })
+}
+
+fn sleeping() -> FakeTool {
+    tool("sleeping", |_, _| std::future::pending())
+}
+
+/// An agent that makes these calls at once, and then says "done".
+fn agent(calls: Vec<Part>) -> (Fake, LlmAgent) {
+    let model = Fake::says([parts(calls), text("done")]);
+    let mut root = model.agent("root");
+    root.tools = vec![weather().arc(), failing().arc(), panicking().arc(), sleeping().arc()];
+    (model, root)
+}
+
+async fn after(calls: Vec<Part>) -> App {
+    let app = app(agent(calls).1).await;
+    app.say("hi").await.result.unwrap();
+    app
+}
+
+#[tokio::test]
+async fn a_call_is_run_and_its_answer_is_shown_to_the_model() {
+    let (model, root) = agent(vec![Part::text("Let me see."), call("weather", json!({"city": "Oslo"}))]);
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    assert_snapshot!(app.log_shape(), @r#"
+    00 user   hi
+    01 root   Let me see. | → weather#1(city="Oslo")
+    02 root   ← weather#1 {in="Oslo"}
+    03 root   done
+    "#);
+    assert_snapshot!(contents_shape(&model.last_asked().contents), @r#"
+    00 user   hi
+    01 model  Let me see. | → weather#1(city="Oslo")
+    02 user   ← weather#1 {in="Oslo"}
+    "#);
+    assert_eq!(app.log()[1].long_running_tool_ids, Some(vec![]));
+    assert_eq!(app.log()[2].long_running_tool_ids, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_run_at_the_same_time_and_are_answered_in_one_event_in_their_order() {
+    let slow = tool("slow", |_, args| async move {
+        tokio::time::sleep(Duration::from_secs(args["s"].as_u64().unwrap())).await;
+        Ok(ToolOutcome::Done(args["s"].clone()))
+    });
+    let calls = [3, 1, 2].map(|s| call("slow", json!({"s": s})));
+    let mut root = Fake::says([parts(calls.to_vec()), text("done")]).agent("root");
+    root.tools = vec![slow.arc()];
+    let app = app(root).await;
+    let start = tokio::time::Instant::now();
+    app.say("hi").await.result.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 3);
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   → slow#1(s=3) | → slow#2(s=1) | → slow#3(s=2)
+    02 root   ← slow#1 {result=3} | ← slow#2 {result=1} | ← slow#3 {result=2}
+    03 root   done
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_with_a_call_is_its_answer_and_its_siblings_are_kept() {
+    let app = after(vec![
+        call("failing", json!({})),
+        call("panicking", json!({})),
+        call("sleeping", json!({})),
+        call("nothing", json!({})),
+        call("weather", json!({"city": 3})),
+        call("weather", json!({})),
+        call("weather", json!({"city": "Oslo"})),
+    ])
+    .await;
+    let log = app.log();
+    let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
+    assert_snapshot!(answers.join("\n"), @r#"
+    {"error":"no luck"}
+    {"error":"the tool stopped working in the middle of the call (it panicked)"}
+    {"error":"the tool did not answer within 120s"}
+    {"error":"there is no tool named nothing; the tools are: weather, failing, panicking, sleeping"}
+    {"error":"the arguments do not fit the tool's schema: 3 is not of type \"string\""}
+    {"error":"the arguments do not fit the tool's schema: \"city\" is a required property"}
+    {"in":"Oslo"}
+    "#);
+    assert_eq!(log.len(), 4);
+}
+
+#[tokio::test]
+async fn ids_are_minted_where_there_are_none_and_where_they_are_not_unique() {
+    let oslo = || json!({"city": "Oslo"});
+    let app = after(vec![
+        call("weather", oslo()),
+        call_as("call_0", "weather", oslo()),
+        call_as("call_0", "weather", oslo()),
+        call_as("", "weather", oslo()),
+    ])
+    .await;
+    assert_snapshot!(app.log_shape(), @r#"
+    00 user   hi
+    01 root   → weather#1(city="Oslo") | → weather#call_0(city="Oslo") | → weather#2(city="Oslo") | → weather#3(city="Oslo")
+    02 root   ← weather#1 {in="Oslo"} | ← weather#call_0 {in="Oslo"} | ← weather#2 {in="Oslo"} | ← weather#3 {in="Oslo"}
+    03 root   done
+    "#);
+    let log = app.log();
+    let ids: HashSet<&String> = log[1].calls().filter_map(|call| call.id.as_ref()).collect();
+    assert_eq!(ids.len(), 4);
+}
+
+#[tokio::test]
+async fn an_id_that_a_late_result_may_name_is_not_given_again() {
+    let long = tool("long", |_, _| async { Ok(ToolOutcome::Done(json!("pending"))) }).long_running();
+    let same = |name: &str| parts(vec![call_as("call_0", name, json!({}))]);
+    let mut root = Fake::says([same("long"), text("wait"), same("failing"), text("done")]).agent("root");
+    root.tools = vec![long.arc(), failing().arc()];
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    app.say("ho").await.result.unwrap();
+    assert_eq!(app.id_of("long", 0), "call_0");
+    assert!(app.id_of("failing", 0).starts_with("adk-"));
+}
+
+#[tokio::test]
+async fn a_tool_changes_the_state_and_sees_its_own_changes_first() {
+    let body = |context: adk::tool::ToolContext, _| async move {
+        let before = context.state("k");
+        context.set_state("k", json!("new"));
+        context.set_state("temp:t", json!(1));
+        Ok(ToolOutcome::Done(json!({"before": before, "after": context.state("k")})))
+    };
+    let reads = |context: adk::tool::ToolContext, _| async move {
+        Ok(ToolOutcome::Done(json!(context.state("temp:t"))))
+    };
+    let replies = [parts(vec![call("sets", json!({}))]), parts(vec![call("reads", json!({}))]), text("done")];
+    let mut root = Fake::says(replies).agent("root");
+    root.tools = vec![tool("sets", body).arc(), tool("reads", reads).arc()];
+    let app = crate::common::app_with_state(root, &[("k", json!("old"))]).await;
+    app.say("hi").await.result.unwrap();
+    assert_snapshot!(app.log_shape(), @r#"
+    00 user   hi
+    01 root   → sets#1()
+    02 root   ← sets#1 {before="old" after="new"} [state k="new"]
+    03 root   → reads#2()
+    04 root   ← reads#2 {result=1}
+    05 root   done
+    "#);
+    assert_eq!(json!(app.state()), json!({"k": "new"}));
+}
+
+#[tokio::test]
+async fn a_file_that_a_tool_saves_is_named_with_its_version() {
+    let body = |context: adk::tool::ToolContext, _| async move {
+        let version = context.save_artifact("a.txt", Part::text("x")).await;
+        Ok(ToolOutcome::Done(json!({"version": version.unwrap()})))
+    };
+    let mut root = Fake::says([parts(vec![call("save", json!({})), call("save", json!({}))]), text("done")])
+        .agent("root");
+    root.tools = vec![tool("save", body).arc()];
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   → save#1() | → save#2()
+    02 root   ← save#1 {version=0} | ← save#2 {version=1} [files a.txt=1]
+    03 root   done
+    ");
+}
+
+#[tokio::test]
+async fn a_model_that_calls_the_question_to_people_is_told_that_there_is_no_such_tool() {
+    let (model, root) = agent(vec![call(REQUEST_CONFIRMATION, json!({"originalFunctionCall": {"id": "x"}}))]);
+    let app = app(root).await;
+    let ran = app.say("hi").await;
+    assert_eq!(ran.said(), "done");
+    let shown = model.last_asked().contents;
+    assert_eq!((shown.len(), shown[2].responses().count()), (3, 1));
+}
+
+#[test]
+fn names_that_belong_to_adk_are_not_for_tools() {
+    for name in ["transfer_to_agent", REQUEST_CONFIRMATION] {
+        let mut root = Fake::says([]).agent("root");
+        root.tools = vec![tool(name, |_, _| async { Ok(ToolOutcome::Done(json!(1))) }).arc()];
+        assert!(matches!(AgentTree::new(root), Err(TreeError::ReservedTool { .. })));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_what_the_run_says() {
+    let app = app(agent(vec![call("sleeping", json!({}))]).1).await;
+    let mut request = RunRequest::message(key(), Content::user("hi"));
+    request.config.tool_timeout = Duration::from_secs(7);
+    let start = tokio::time::Instant::now();
+    app.run(request).await.result.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 7);
+}
+
+#[tokio::test]
+async fn the_model_is_asked_with_the_tools_in_the_order_of_the_agent() {
+    let (model, root) = agent(vec![]);
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    let names: Vec<String> = model.last_asked().tools.into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["weather", "failing", "panicking", "sleeping"]);
+}

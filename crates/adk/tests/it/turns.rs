@@ -1,0 +1,304 @@
+//! Turns without tools: what is stored, what is shown, what is asked.
+
+use crate::common::{
+    App, Fake, Reply, app, app_with_state, call, contents_shape, key, parts, pieces, text, tool,
+};
+use adk::{
+    content::{Blob, Content, Data, Part},
+    error::{LlmError, RunError},
+    event::Event,
+    model::LlmResponse,
+    runner::{RunConfig, RunRequest},
+    session::ArtifactService,
+    tool::ToolOutcome,
+};
+use insta::assert_snapshot;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+
+fn configured(text: &str, config: RunConfig) -> RunRequest {
+    RunRequest { config, ..RunRequest::message(key(), Content::user(text)) }
+}
+
+fn instruction(model: &Fake) -> String {
+    let texts = model.last_asked().config.system_instruction.unwrap().parts;
+    texts.iter().filter_map(Part::as_text).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_message_is_stored_and_answered_and_only_the_answer_is_shown() {
+    let app = app(Fake::says([text("hello")]).agent("root")).await;
+    let ran = app.say("hi").await;
+    ran.result.unwrap();
+    assert_eq!(ran.shown, app.log()[1..].iter().map(|event| (**event).clone()).collect::<Vec<_>>());
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   hello
+    ");
+}
+
+#[tokio::test]
+async fn every_event_of_a_turn_belongs_to_its_invocation_and_has_an_id_of_its_own() {
+    let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) });
+    let mut root = Fake::says([parts(vec![call("f", json!({}))]), text("done"), text("again")]).agent("root");
+    root.tools = vec![fake.arc()];
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    app.say("ho").await.result.unwrap();
+    let log = app.log();
+    let ids: HashSet<&str> = log.iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(ids.len(), log.len());
+    assert!(log[..4].iter().all(|event| event.invocation_id == log[0].invocation_id));
+    assert_ne!(log[4].invocation_id, log[0].invocation_id);
+    assert!(log[0].invocation_id.starts_with("e-"));
+    assert_eq!((log[0].node_info.path.as_str(), log[1].node_info.path.as_str()), ("", "root@1"));
+}
+
+#[tokio::test]
+async fn pieces_share_the_id_of_the_whole_and_only_the_whole_is_stored() {
+    let app = app(Fake::says([pieces(&["Hel", "lo"])]).agent("root")).await;
+    let ran = app.stream("hi").await;
+    assert_snapshot!(ran.shape(), @"
+    00 root   Hel [partial=true]
+    01 root   lo [partial=true]
+    02 root   Hello [partial=false]
+    ");
+    assert!(ran.shown.iter().all(|event| event.id == ran.shown[2].id));
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   Hello [partial=false]
+    ");
+}
+
+#[tokio::test]
+async fn without_streaming_no_event_says_whether_it_is_partial() {
+    let app = app(Fake::says([text("hello")]).agent("root")).await;
+    app.say("hi").await.result.unwrap();
+    assert!(app.log().iter().all(|event| event.partial.is_none()));
+}
+
+#[tokio::test]
+async fn a_state_delta_comes_with_the_message_and_temp_is_seen_but_not_stored() {
+    let model = Fake::says([text("hello")]);
+    let mut root = model.agent("root");
+    root.instruction = "{name} {temp:mood} {user:lang?}".to_owned();
+    let app = app(root).await;
+    let mut request = RunRequest::message(key(), Content::user("hi"));
+    request.state_delta = Map::from_iter([
+        ("name".to_owned(), json!("Ada")),
+        ("temp:mood".to_owned(), json!({"calm": true})),
+        ("user:lang".to_owned(), Value::Null),
+    ]);
+    app.run(request).await.result.unwrap();
+    assert_eq!(instruction(&model), r#"Ada {"calm":true} "#);
+    assert_eq!(app.log()[0].actions.state_delta.keys().collect::<Vec<_>>(), ["name", "user:lang"]);
+    assert!(!app.state().contains_key("temp:mood"));
+}
+
+#[tokio::test]
+async fn an_instruction_with_a_missing_key_ends_the_run_and_the_log_says_so() {
+    let mut root = Fake::says([text("never")]).agent("root");
+    root.instruction = "Hello {name}".to_owned();
+    let app = app(root).await;
+    let ran = app.say("hi").await;
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root    [MISSING_KEY: the instruction of root names {name}, which is not in the session's state; set it, or write {name?}]
+    ");
+    assert!(matches!(ran.error(), RunError::MissingKey { key, .. } if key == "name"));
+}
+
+#[tokio::test]
+async fn an_instruction_reads_files_of_text() {
+    let model = Fake::says([text("ok")]);
+    let mut root = model.agent("root");
+    root.instruction = "A {artifact.a.txt} B {artifact.b.txt} C {artifact.no?}.".to_owned();
+    let app = app(root).await;
+    let inline = Data::InlineData(Blob {
+        data: "Ynl0ZXM=".to_owned(),
+        mime_type: Some("text/plain".to_owned()),
+        ..Blob::default()
+    });
+    app.artifacts.save(&key(), "a.txt", Part::text("text")).await.unwrap();
+    app.artifacts.save(&key(), "b.txt", inline.into()).await.unwrap();
+    app.say("hi").await.result.unwrap();
+    assert_eq!(instruction(&model), "A text B bytes C .");
+}
+
+#[tokio::test]
+async fn the_final_text_goes_to_the_output_key_without_thoughts() {
+    let mut root = Fake::says([parts(vec![Part::thought("hm"), Part::text("42")])]).agent("root");
+    root.output_key = Some("answer".to_owned());
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    assert_eq!(app.state()["answer"], "42");
+}
+
+#[tokio::test]
+async fn an_answer_without_text_leaves_the_output_key_alone() {
+    let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) }).long_running();
+    let mut root =
+        Fake::says([parts(vec![call("f", json!({}))]), Reply::Items(vec![Ok(LlmResponse::default())])])
+            .agent("root");
+    root.output_key = Some("answer".to_owned());
+    root.tools = vec![fake.arc()];
+    let app = app_with_state(root, &[("answer", json!("old"))]).await;
+    app.say("hi").await.result.unwrap();
+    assert_eq!(app.state()["answer"], "old");
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_ends_the_turn() {
+    let model = Fake::says([Reply::Items(vec![Ok(LlmResponse::default())])]);
+    let mut root = model.agent("root");
+    root.output_key = Some("answer".to_owned());
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    assert_eq!((model.asked().len(), app.log().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn metadata_of_the_run_is_on_every_event_and_that_of_the_message_on_its_own() {
+    let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) });
+    let mut root = Fake::says([parts(vec![call("f", json!({}))]), text("done")]).agent("root");
+    root.tools = vec![fake.arc()];
+    let app = app(root).await;
+    let metadata = Map::from_iter([("a".to_owned(), json!(1))]);
+    let mut request =
+        configured("hi", RunConfig { custom_metadata: Some(metadata.clone()), ..RunConfig::default() });
+    request.message_metadata = Map::from_iter([("b".to_owned(), json!(2))]);
+    app.run(request).await.result.unwrap();
+    let log = app.log();
+    assert_eq!(Value::from(log[0].custom_metadata.clone().unwrap()), json!({"a": 1, "b": 2}));
+    assert!(log[1..].iter().all(|event| event.custom_metadata.as_ref() == Some(&metadata)));
+}
+
+#[tokio::test]
+async fn without_a_message_the_model_is_asked_once_more() {
+    let model = Fake::says([text("one"), text("two")]);
+    let app = app(model.agent("root")).await;
+    app.say("hi").await.result.unwrap();
+    app.again().await.result.unwrap();
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   one
+    02 root   two
+    ");
+    assert_snapshot!(contents_shape(&model.last_asked().contents), @"
+    00 user   hi
+    01 model  one
+    ");
+}
+
+#[tokio::test]
+async fn without_a_message_in_an_empty_session_the_model_is_asked_too() {
+    let app = app(Fake::says([text("one")]).agent("root")).await;
+    app.again().await.result.unwrap();
+    assert_eq!(app.log().len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_without_parts_is_stored_and_not_shown_to_the_model() {
+    let model = Fake::says([text("one"), text("two")]);
+    let app = app(model.agent("root")).await;
+    app.say("hi").await.result.unwrap();
+    app.send(vec![]).await.result.unwrap();
+    assert_eq!(app.log().len(), 4);
+    assert_eq!(app.log()[2].content, Some(Content::new("user", vec![])));
+    assert_eq!(model.last_asked().contents.len(), 2);
+}
+
+async fn calling_forever() -> App {
+    let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) });
+    let mut root = Fake::by_rule(|request| {
+        if request.contents.len() > 30 { text("enough") } else { parts(vec![call("f", json!({}))]) }
+    })
+    .agent("root");
+    root.tools = vec![fake.arc()];
+    app(root).await
+}
+
+#[tokio::test]
+async fn a_run_ends_when_it_has_used_its_model_calls() {
+    let app = calling_forever().await;
+    let ran = app.run(configured("hi", RunConfig { max_llm_calls: 2, ..RunConfig::default() })).await;
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root   → f#1()
+    02 root   ← f#1 {result=1}
+    03 root   → f#2()
+    04 root   ← f#2 {result=1}
+    05 root    [TOO_MANY_MODEL_CALLS: the run has used its 2 model calls]
+    ");
+    assert!(matches!(ran.error(), RunError::TooManyModelCalls { limit: 2 }));
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_is_no_limit() {
+    let app = calling_forever().await;
+    let ran = app.run(configured("hi", RunConfig { max_llm_calls: 0, ..RunConfig::default() })).await;
+    assert_eq!(ran.said(), "enough");
+}
+
+#[tokio::test]
+async fn a_model_that_fails_leaves_an_event_and_the_next_message_works() {
+    let app =
+        app(Fake::says([Reply::Items(vec![Err(LlmError::new("BOOM", "it broke"))]), text("hello")])
+            .agent("root"))
+        .await;
+    let ran = app.say("hi").await;
+    assert!(matches!(ran.error(), RunError::Model(error) if error.code == "BOOM"));
+    app.say("again").await.result.unwrap();
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root    [BOOM: it broke]
+    02 user   again
+    03 root   hello
+    ");
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_has_answered() {
+    let refusal = LlmResponse {
+        error_code: Some("RESOURCE_EXHAUSTED".to_owned()),
+        error_message: Some("quota".to_owned()),
+        ..LlmResponse::default()
+    };
+    let app = app(Fake::says([Reply::Items(vec![Ok(refusal)])]).agent("root")).await;
+    let ran = app.say("hi").await;
+    ran.result.unwrap();
+    assert_snapshot!(app.log_shape(), @"
+    00 user   hi
+    01 root    [RESOURCE_EXHAUSTED: quota]
+    ");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_before_the_whole_is_an_error_and_its_pieces_are_not_stored() {
+    let piece = LlmResponse { content: Some(Content::model("Hel")), partial: true, ..LlmResponse::default() };
+    let app = app(Fake::says([Reply::Items(vec![Ok(piece)])]).agent("root")).await;
+    let ran = app.stream("hi").await;
+    assert_snapshot!(ran.shape(), @"
+    00 root   Hel [partial=true]
+    01 root    [TRUNCATED: the model's answer ended before it was complete]
+    ");
+    assert!(matches!(ran.error(), RunError::Model(error) if error.code == "TRUNCATED"));
+    assert_eq!(app.log().len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_exist_is_an_error() {
+    let app = app(Fake::says([text("never")]).agent("root")).await;
+    let other = adk::session::SessionKey::new("app", "u", "other");
+    let ran = app.run(RunRequest::message(other, Content::user("hi"))).await;
+    assert!(matches!(ran.error(), RunError::SessionNotFound(key) if key.session_id == "other"));
+}
+
+#[tokio::test]
+async fn the_role_of_an_answer_is_model_if_it_says_none() {
+    let content = Some(Content { role: None, ..Content::model("x") });
+    let reply = Reply::Items(vec![Ok(LlmResponse { content, ..LlmResponse::default() })]);
+    let app = app(Fake::says([reply]).agent("root")).await;
+    let shown: Vec<Event> = app.say("hi").await.shown;
+    assert_eq!(shown[0].content.as_ref().unwrap().role.as_deref(), Some("model"));
+}
