@@ -6,6 +6,7 @@ use crate::{
     error::RunError,
     event::{Event, mint_invocation_id},
     flow::step::Step,
+    model::LlmRequest,
     session::{ArtifactService, SessionKey, SessionService},
     turn::Turn,
 };
@@ -111,6 +112,13 @@ impl<S: SessionService> Runner<S> {
             }
             step = turn.next_step();
         }
+    }
+
+    /// The request that the model would get if the session went on now. Nothing is stored.
+    pub async fn preview(&self, key: &SessionKey) -> Result<LlmRequest, RunError> {
+        let request =
+            RunRequest { input: Input::Resume, ..RunRequest::message(key.clone(), Content::default()) };
+        self.begin(request, &|_| {}).await?.request().await
     }
 
     /// Loads the session, settles what the past left open, and takes the message into the log.

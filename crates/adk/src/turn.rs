@@ -150,14 +150,23 @@ impl<'a, S: SessionService> Turn<'a, S> {
         if starts && !agents.keeps_the_word(node) { agents.root() } else { node }
     }
 
+    /// What the model of the agent that has the word is shown.
+    pub(crate) async fn request(&self) -> Result<LlmRequest, RunError> {
+        self.request_of(self.speaker()).await
+    }
+
+    async fn request_of(&self, node: &Node) -> Result<LlmRequest, RunError> {
+        let files = self.files_of(node).await?;
+        request::build(&self.runner.agents, node, &self.session, &files)
+    }
+
     async fn answer_of(&mut self, node: &Node, frame: &Event) -> Result<LlmResponse, RunError> {
         self.model_calls += 1;
         let limit = self.config.max_llm_calls;
         if limit > 0 && self.model_calls > limit {
             return Err(RunError::TooManyModelCalls { limit });
         }
-        let files = self.files_of(node).await?;
-        let request = request::build(&self.runner.agents, node, &self.session, &files)?;
+        let request = self.request_of(node).await?;
         self.stream_answer(node, request, frame).await
     }
 
