@@ -1,3 +1,4 @@
 //! What tests of more than one crate need. Nothing here is ever part of the product.
 
+pub mod legal;
 pub mod store_suite;

@@ -1,0 +1,185 @@
+//! OpenAI's chat completions.
+
+use super::{Rule, each, each_in, failing, in_range, is_name, repeated, text, unless};
+use serde_json::Value;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "openai/model",
+        says: "you must provide a model parameter",
+        broken: |body| unless(!text(body, "model").is_empty(), "model"),
+    },
+    Rule {
+        id: "openai/messages",
+        says: "[] is too short - 'messages'",
+        broken: |body| unless(!each(body, "messages").is_empty(), "messages"),
+    },
+    Rule {
+        id: "openai/role",
+        says: "Invalid value. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
+        broken: |body| {
+            let known = ["system", "assistant", "user", "function", "tool", "developer"];
+            failing(each(body, "messages"), |message| known.contains(&text(message, "role")))
+        },
+    },
+    Rule {
+        id: "openai/content",
+        says: "Invalid value for 'content': expected a string, got null.",
+        broken: |body| failing(each(body, "messages"), has_content),
+    },
+    Rule {
+        id: "openai/part",
+        says: "Missing required parameter: 'messages[0].content[0].type'.",
+        broken: |body| {
+            let parts = each_in(&each(body, "messages"), "content");
+            failing(parts, |part| part.get(text(part, "type")).is_some())
+        },
+    },
+    Rule {
+        id: "openai/calls-answered",
+        says: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
+        broken: unanswered,
+    },
+    Rule {
+        id: "openai/answers-called",
+        says: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+        broken: uncalled,
+    },
+    Rule {
+        id: "openai/calls-not-empty",
+        says: "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1.",
+        broken: |body| {
+            let empty = |calls: &Value| calls.as_array().is_some_and(Vec::is_empty);
+            failing(each(body, "messages"), |message| !message.get("tool_calls").is_some_and(empty))
+        },
+    },
+    Rule {
+        id: "openai/id-length",
+        says: "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
+        broken: |body| failing(calls(body), |call| (1..=40).contains(&text(call, "id").chars().count())),
+    },
+    Rule {
+        id: "openai/id-unique",
+        says: "Invalid parameter: Duplicate value for 'tool_call_id' in message.",
+        broken: |body| repeated(calls(body).into_iter().map(|(place, call)| (place, text(call, "id")))),
+    },
+    Rule {
+        id: "openai/arguments",
+        says: "Invalid type for 'messages[1].tool_calls[0].function.arguments': expected a string, but got an object instead.",
+        broken: |body| {
+            let json = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+            failing(calls(body), |call| call["function"]["arguments"].as_str().is_some_and(json))
+        },
+    },
+    Rule {
+        id: "openai/function-name",
+        says: "Invalid 'tools[0].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'; maximum length 64.",
+        broken: |body| {
+            let named = calls(body).into_iter().chain(each(body, "tools"));
+            failing(named, |item| is_name(text(&item["function"], "name"), 64))
+        },
+    },
+    Rule {
+        id: "openai/tools-not-empty",
+        says: "[] is too short - 'tools'",
+        broken: |body| unless(body.get("tools").is_none() || !each(body, "tools").is_empty(), "tools"),
+    },
+    Rule {
+        id: "openai/parameters-type",
+        says: "Invalid schema for function: schema must be a JSON Schema of 'type: \"object\"', got 'type: \"None\"'.",
+        broken: |body| {
+            failing(each(body, "tools"), |tool| tool["function"]["parameters"]["type"] == "object")
+        },
+    },
+    Rule {
+        id: "openai/parameters-properties",
+        says: "Invalid schema for function: In context=(), object schema missing properties.",
+        broken: |body| {
+            failing(each(body, "tools"), |tool| tool["function"]["parameters"]["properties"].is_object())
+        },
+    },
+    Rule {
+        id: "openai/parameters-top",
+        says: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+        broken: |body| {
+            let refused = ["oneOf", "anyOf", "allOf", "enum", "not"];
+            failing(each(body, "tools"), |tool| {
+                refused.iter().all(|key| tool["function"]["parameters"].get(key).is_none())
+            })
+        },
+    },
+    Rule {
+        id: "openai/description-length",
+        says: "Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024.",
+        broken: |body| {
+            failing(each(body, "tools"), |tool| {
+                text(&tool["function"], "description").chars().count() <= 1024
+            })
+        },
+    },
+    Rule {
+        id: "openai/stop",
+        says: "Invalid 'stop': array too long. Expected an array with maximum length 4.",
+        broken: |body| unless(each(body, "stop").len() <= 4, "stop"),
+    },
+    Rule {
+        id: "openai/temperature",
+        says: "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
+        broken: |body| in_range(body, "temperature", 0.0, 2.0),
+    },
+    Rule {
+        id: "openai/top-p",
+        says: "Invalid 'top_p': decimal above maximum value. Expected a value <= 1.",
+        broken: |body| in_range(body, "top_p", 0.0, 1.0),
+    },
+    Rule {
+        id: "openai/stream-options",
+        says: "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        broken: |body| {
+            unless(body.get("stream_options").is_none() || body["stream"] == true, "stream_options")
+        },
+    },
+];
+
+fn calls(body: &Value) -> Vec<(String, &Value)> {
+    each_in(&each(body, "messages"), "tool_calls")
+}
+
+fn has_content(message: &Value) -> bool {
+    match &message["content"] {
+        Value::String(_) => true,
+        Value::Array(parts) => !parts.is_empty(),
+        _ => text(message, "role") == "assistant" && message.get("tool_calls").is_some(),
+    }
+}
+
+/// Calls that the tool messages right after do not answer.
+fn unanswered(body: &Value) -> Vec<String> {
+    let messages = each(body, "messages");
+    let mut open = Vec::new();
+    for (at, (place, message)) in messages.iter().enumerate() {
+        let after = messages[at + 1..].iter().take_while(|(_, next)| text(next, "role") == "tool");
+        let answered: Vec<&str> = after.map(|(_, next)| text(next, "tool_call_id")).collect();
+        let missing = |call: &Value| !answered.contains(&text(call, "id"));
+        open.extend(
+            each(message, "tool_calls").iter().filter(|(_, call)| missing(call)).map(|_| place.clone()),
+        );
+    }
+    open
+}
+
+/// Tool messages that do not answer the last assistant message, or answer it twice.
+fn uncalled(body: &Value) -> Vec<String> {
+    let mut asked: Vec<&str> = Vec::new();
+    let mut stray = Vec::new();
+    for (place, message) in each(body, "messages") {
+        if text(message, "role") != "tool" {
+            asked = each(message, "tool_calls").into_iter().map(|(_, call)| text(call, "id")).collect();
+        } else if let Some(at) = asked.iter().position(|id| *id == text(message, "tool_call_id")) {
+            asked.remove(at);
+        } else {
+            stray.push(place);
+        }
+    }
+    stray
+}
