@@ -60,6 +60,11 @@ pub(crate) fn with(
     object
 }
 
+/// A setting between zero and the provider's limit; beyond it the request would be refused as a whole.
+pub(crate) fn within(setting: Option<f64>, limit: f64) -> Option<Value> {
+    setting.filter(|number| number.is_finite()).map(|number| number.clamp(0.0, limit).into())
+}
+
 pub(crate) fn text_block(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }

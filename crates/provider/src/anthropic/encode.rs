@@ -23,17 +23,16 @@ pub fn encode(request: &Request, stream: bool) -> Value {
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
     mark(tools.last_mut());
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
-    // Both at once are refused; the range ends at one.
-    let temperature = options.temperature.map(|temperature| temperature.clamp(0.0, 1.0));
-    let top_p = options.top_p.filter(|_| temperature.is_none());
+    // Both at once are refused.
+    let top_p = options.top_p.filter(|_| options.temperature.is_none());
     parts::with(
         json!({"model": request.model, "max_tokens": options.max_output_tokens.unwrap_or(MAX_TOKENS)}),
         [
             ("system", (!blocks.is_empty()).then(|| blocks.into())),
             ("messages", Some(turns(messages).into())),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
-            ("temperature", temperature.map(Value::from)),
-            ("top_p", top_p.map(Value::from)),
+            ("temperature", parts::within(options.temperature, 1.0)),
+            ("top_p", parts::within(top_p, 1.0)),
             ("stop_sequences", (!stops.is_empty()).then(|| json!(stops))),
             ("stream", stream.then(|| true.into())),
         ],

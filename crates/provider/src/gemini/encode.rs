@@ -55,8 +55,8 @@ fn generation(request: &Request) -> Map<String, Value> {
     let options = &request.options;
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
     let fields = [
-        ("temperature", options.temperature.map(Value::from)),
-        ("topP", options.top_p.map(Value::from)),
+        ("temperature", parts::within(options.temperature, 2.0)),
+        ("topP", parts::within(options.top_p, 1.0)),
         ("maxOutputTokens", options.max_output_tokens.map(Value::from)),
         ("stopSequences", (!stops.is_empty()).then(|| json!(stops))),
         // The field is a 32-bit integer.

@@ -27,8 +27,8 @@ pub fn encode(request: &Request, stream: bool) -> Value {
         json!({"model": request.model, "messages": messages(&request.messages)}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
-            ("temperature", options.temperature.map(Value::from)),
-            ("top_p", options.top_p.map(Value::from)),
+            ("temperature", parts::within(options.temperature, 2.0)),
+            ("top_p", parts::within(options.top_p, 1.0)),
             ("max_completion_tokens", options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
