@@ -44,6 +44,7 @@ const BENCHES: &[Bench] = &[
         about: "loading a window of 32,000 tokens, of 100 to 1,000,000 messages",
         run: tail::run,
     },
+    // Here comes `turn`: the CPU of a whole turn with an instant model, by the number of events before it.
 ];
 
 /// Where benches may leave files while they run: on the disk that holds the build, not in memory.
