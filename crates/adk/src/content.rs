@@ -44,6 +44,14 @@ impl Content {
         self.parts.iter().filter_map(Part::response)
     }
 
+    /// The same for a reader who only looks on: opaque data belongs to the whole, never to a piece of it.
+    pub(crate) fn without_signatures(mut self) -> Self {
+        for part in &mut self.parts {
+            part.thought_signature = None;
+        }
+        self
+    }
+
     /// Whether there is any text beside thoughts, if only an empty one.
     pub fn has_said(&self) -> bool {
         self.parts.iter().any(|part| !part.is_thought() && part.as_text().is_some())

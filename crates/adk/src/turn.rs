@@ -196,7 +196,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
             };
             match response {
                 Some(Ok(piece)) if piece.partial => (self.out)(&Event {
-                    content: piece.content,
+                    content: piece.content.map(Content::without_signatures),
                     partial: Some(true),
                     timestamp: now(),
                     ..frame.clone()

@@ -72,7 +72,14 @@ fn shown(event: &Event, between_people: &BetweenPeople<'_>) -> Option<Content> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
     let speaks = |part: &&Part| !part.is_empty() && !between_people.has(part);
     let parts: Vec<Part> = content.parts.iter().filter(speaks).cloned().collect();
-    (!parts.is_empty()).then(|| Content { parts, role: content.role.clone(), origin: content.origin.clone() })
+    // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
+    let idle =
+        |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();
+    (!parts.iter().all(idle)).then(|| Content {
+        parts,
+        role: content.role.clone(),
+        origin: content.origin.clone(),
+    })
 }
 
 /// Questions to people and their answers are no business of the model.

@@ -278,6 +278,7 @@ fn empty_parts_and_pieces_are_not_shown_and_signatures_are() {
         user("hi"),
         event("a", "model", vec![Part::text(""), Part::text("x"), Part::from(Data::Unknown)]),
         event("a", "model", vec![]),
+        event("a", "model", vec![Part::thought("only a thought")]),
         partial,
         event("a", "model", vec![signed]),
     ];

@@ -13,6 +13,8 @@ mod late_results;
 #[cfg(test)]
 mod prefix;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod tools;

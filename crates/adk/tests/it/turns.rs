@@ -71,6 +71,18 @@ async fn pieces_share_the_id_of_the_whole_and_only_the_whole_is_stored() {
 }
 
 #[tokio::test]
+async fn signatures_are_in_the_whole_and_never_in_a_piece() {
+    let signed = Part { thought_signature: Some("c2ln".to_owned()), ..Part::text("Hello") };
+    let content = Some(Content::new("model", vec![signed]));
+    let whole = LlmResponse { content, ..LlmResponse::default() };
+    let piece = LlmResponse { partial: true, ..whole.clone() };
+    let app = app(Fake::says([Reply::Items(vec![Ok(piece), Ok(whole)])]).agent("root")).await;
+    let shown = app.stream("hi").await.shown;
+    let signature = |event: &Event| event.content.as_ref().unwrap().parts[0].thought_signature.clone();
+    assert_eq!((signature(&shown[0]), signature(&shown[1])), (None, Some("c2ln".to_owned())));
+}
+
+#[tokio::test]
 async fn without_streaming_no_event_says_whether_it_is_partial() {
     let app = app(Fake::says([text("hello")]).agent("root")).await;
     app.say("hi").await.result.unwrap();
