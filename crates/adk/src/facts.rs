@@ -77,9 +77,10 @@ pub enum FactChange {
 }
 
 impl Facts {
-    /// Whether a person was asked about the call and has not answered.
-    pub fn is_asked(&self, call: &Call) -> bool {
-        call.confirmation.is_none() && self.questions.iter().any(|question| question.call.id() == call.id())
+    /// The question that a person was asked about the call and has not answered.
+    pub fn question_about(&self, call: &Call) -> Option<&Question> {
+        let waits = call.confirmation.is_none();
+        self.questions.iter().find(|question| waits && question.call.id() == call.id())
     }
 
     pub fn apply(&mut self, change: &FactChange) {

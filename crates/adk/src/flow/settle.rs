@@ -19,8 +19,12 @@ pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, plea
 pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
     let mut events = Vec::new();
     for call in &facts.open_calls {
-        let error = if facts.is_asked(call) { UNCONFIRMED } else { INTERRUPTED };
+        let question = facts.question_about(call);
+        let error = if question.is_some() { UNCONFIRMED } else { INTERRUPTED };
         push_response(&mut events, call, (&call.id(), call.name()), json!({"error": error}));
+        if let (Some(question), Some(event)) = (question, events.last_mut()) {
+            event.actions.requested_tool_confirmations.insert(call.id(), json!(question.confirmation));
+        }
     }
     if !message_answers {
         for Question { id, call, .. } in &facts.questions {

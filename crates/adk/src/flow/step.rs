@@ -31,7 +31,7 @@ pub fn next_step(last: Option<&Event>, facts: &Facts) -> Step {
 
 /// The open calls of one agent: they are answered together, in its name.
 fn runnable(facts: &Facts) -> Vec<Call> {
-    let open = facts.open_calls.iter().filter(|call| !facts.is_asked(call));
+    let open = facts.open_calls.iter().filter(|call| facts.question_about(call).is_none());
     let mut calls: Vec<Call> = open.cloned().collect();
     if let Some(author) = calls.first().map(|call| call.author.clone()) {
         calls.retain(|call| call.author == author);

@@ -1,6 +1,8 @@
 //! The kernel from outside: ADK's bytes, what a model is shown, and whole turns with a fake model and sessions in memory.
 
 #[cfg(test)]
+mod any_run;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod confirmations;

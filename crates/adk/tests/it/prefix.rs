@@ -101,7 +101,7 @@ fn view(log: &Log, agent: &str, length: usize) -> Vec<Content> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_request_begins_with_the_request_before_it(acts in vec(act(), 1..25)) {

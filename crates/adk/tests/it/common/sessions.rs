@@ -72,6 +72,10 @@ impl Memory {
         self.sessions.lock().unwrap()[key].state.clone()
     }
 
+    pub(crate) fn facts(&self, key: &SessionKey) -> Facts {
+        self.sessions.lock().unwrap()[key].facts.clone()
+    }
+
     fn keep(&self, key: &SessionKey, event: &Arc<Event>) -> Result<(), ServiceError> {
         let mut sessions = self.sessions.lock().unwrap();
         let stored = sessions.get_mut(key).ok_or(ServiceError::NotFound(key.clone()))?;

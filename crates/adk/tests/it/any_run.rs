@@ -1,0 +1,124 @@
+//! Any sequence of messages, answers, late results and cuts: every request is legal, and every call is closed.
+
+use crate::{
+    common::{App, Fake, Reply, call, call_as, contents_shape, key, parts, text},
+    cut_off::{answers, busy, poll_times},
+};
+use adk::{
+    content::{Content, FunctionCall, FunctionResponse, Part},
+    facts::REQUEST_CONFIRMATION,
+    model::LlmRequest,
+    runner::{Input, RunRequest},
+};
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use serde_json::json;
+
+#[derive(Clone, Debug)]
+enum Move {
+    Say(&'static str),
+    /// The oldest question.
+    Answer(bool),
+    /// The oldest call that runs long.
+    Late,
+    Again,
+    Resume,
+}
+
+/// A move, and after how many polls it is cut off.
+fn moves() -> impl Strategy<Value = (Move, Option<usize>)> {
+    let say = select(vec!["work", "same ids", "ask", "ask twice", "hand over", "ask and hand over", "hello"]);
+    let kind = prop_oneof![
+        4 => say.prop_map(Move::Say),
+        3 => any::<bool>().prop_map(Move::Answer),
+        2 => Just(Move::Late),
+        1 => Just(Move::Again),
+        2 => Just(Move::Resume),
+    ];
+    (kind, option::weighted(0.4, 0..40usize))
+}
+
+fn model(request: &LlmRequest) -> Reply {
+    let last = request.contents.last().map(Content::said).unwrap_or_default();
+    let ask = || call("asks", json!({}));
+    let hand_over = || call("transfer_to_agent", json!({"agent_name": "helper"}));
+    match last.as_str() {
+        "work" => parts(vec![call("works", json!({})), call("long", json!({}))]),
+        "same ids" => {
+            parts(vec![call_as("call_0", "works", json!({})), call_as("call_1", "long", json!({}))])
+        }
+        "ask" => parts(vec![ask(), call("works", json!({}))]),
+        "ask twice" => parts(vec![ask(), ask()]),
+        "hand over" => parts(vec![hand_over()]),
+        "ask and hand over" => parts(vec![ask(), hand_over()]),
+        said => text(&format!("heard {said}")),
+    }
+}
+
+fn input(app: &App, kind: &Move) -> Option<Input> {
+    let facts = app.runner.sessions().facts(&key());
+    let answer = |part: FunctionResponse| Input::Message(Content::new("user", vec![part.into()]));
+    Some(match kind {
+        Move::Say(text) => Input::Message(Content::user(*text)),
+        Move::Answer(yes) => {
+            let question = facts.questions.first()?;
+            answer(FunctionResponse::new(&question.id, REQUEST_CONFIRMATION, json!({"confirmed": yes})))
+        }
+        Move::Late => {
+            let call = facts.deferred.first()?;
+            answer(FunctionResponse::new(call.id(), call.name(), json!("late")))
+        }
+        Move::Again => Input::Again,
+        Move::Resume => Input::Resume,
+    })
+}
+
+/// Calls and answers stand side by side, in the same order, and nothing of what people were asked is there.
+fn check(request: &LlmRequest) -> Result<(), TestCaseError> {
+    let contents = &request.contents;
+    let shape = || contents_shape(contents);
+    let mut open: Vec<String> = Vec::new();
+    for content in contents {
+        let answered: Vec<String> = content.responses().map(FunctionResponse::id_or_name).collect();
+        prop_assert_eq!(&answered, &open, "{}", shape());
+        open = content.calls().map(FunctionCall::id_or_name).collect();
+        let hidden = |part: &Part| part.call().is_some_and(|call| call.name == REQUEST_CONFIRMATION);
+        prop_assert!(!content.parts.is_empty() && !content.parts.iter().any(hidden), "{}", shape());
+    }
+    prop_assert!(open.is_empty(), "{}", shape());
+    Ok(())
+}
+
+async fn play(moves: Vec<(Move, Option<usize>)>) -> Result<(), TestCaseError> {
+    let fake = Fake::by_rule(model);
+    let app = busy(&fake).await;
+    for (kind, cut) in moves {
+        let Some(input) = input(&app, &kind) else { continue };
+        let request = RunRequest { input, ..RunRequest::message(key(), Content::default()) };
+        let run = Box::pin(app.runner.run(request, &|_| {}));
+        poll_times(run, cut.unwrap_or(usize::MAX)).await;
+    }
+    let said = app.say("hello").await.said();
+    prop_assert_eq!(said, "heard hello", "{}", app.log_shape());
+    for request in fake.asked() {
+        check(&request)?;
+    }
+    let facts = app.runner.sessions().facts(&key());
+    prop_assert!(facts.open_calls.is_empty() && facts.questions.is_empty());
+    for (id, count) in answers(&app) {
+        let deferred = facts.deferred.iter().any(|call| call.id() == id);
+        let asked =
+            app.log().iter().any(|event| event.actions.requested_tool_confirmations.contains_key(&id));
+        prop_assert!(count == 1 || deferred || asked, "{count} answers for {id}:\n{}", app.log_shape());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_requests_are_legal_and_the_next_message_is_answered(moves in vec(moves(), 1..12)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(play(moves))?;
+    }
+}
