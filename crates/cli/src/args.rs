@@ -23,10 +23,18 @@ pub(crate) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk with an agent
+    Chat(Chat),
     /// Send one message and print the answer
     Run(Run),
     /// Look at stored conversations
     Sessions(Sessions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    pub(crate) talk: Talk,
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,19 +80,22 @@ pub(crate) enum SessionsCommand {
         limit: usize,
     },
     /// Show a conversation
-    Show {
-        /// The session's id
-        id: String,
-        /// Of this agent
-        #[arg(long, value_name = "NAME")]
-        app: Option<String>,
-        /// Print each event as one line of JSON
-        #[arg(long, conflicts_with = "request")]
-        json: bool,
-        /// Print the request that a provider would get if the session went on now
-        #[arg(long = "as", value_name = "PROVIDER")]
-        request: Option<Wire>,
-    },
+    Show(Show),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The session's id
+    pub(crate) id: String,
+    /// Of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    /// Print each event as one line of JSON
+    #[arg(long, conflicts_with = "request")]
+    pub(crate) json: bool,
+    /// Print the request that a provider would get if the session went on now
+    #[arg(long = "as", value_name = "PROVIDER")]
+    pub(crate) request: Option<Wire>,
 }
 
 /// A provider's wire format.

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod chat;
 pub(crate) mod run;
 pub(crate) mod sessions;
 mod talk;

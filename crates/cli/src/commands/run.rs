@@ -1,55 +1,68 @@
 //! `lango run`: one message, one answer.
 
-use super::talk;
-use crate::{args::Run, config::Settings, screen::Screen};
-use adk::{
-    content::Content,
-    event::Event,
-    runner::{RunConfig, RunRequest, StreamingMode},
+use super::talk::Conversation;
+use crate::{
+    args::Run,
+    config::Settings,
+    screen::{Mode, Style, View},
 };
+use adk::content::Content;
 use anyhow::{Context, bail};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Write};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
-    let message = message(run.message)?;
-    let conversation = talk::open(settings, &run.talk).await?;
-    let screen = Screen::new(run.json);
-    let mut request = RunRequest::message(conversation.key.clone(), Content::user(message));
-    request.config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
-    let cancel = request.cancel.clone();
-    let interrupted = tokio::spawn(async move {
+    let message = message(run.message.as_deref())?;
+    let conversation = Conversation::open(settings, &run.talk).await?;
+    let mode = if run.json { Mode::Json } else { Mode::Answer };
+    let view = View::new(mode, Style::new(settings.color && io::stderr().is_terminal()));
+    let cancel = CancellationToken::new();
+    let interrupt = cancel.clone();
+    let watching = tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            cancel.cancel();
+            interrupt.cancel();
         }
     });
-    let show = |event: &Event| screen.show(event);
-    let result = conversation.app.agent.run(request, &show).await;
-    interrupted.abort();
-    screen.end(&conversation.key.session_id);
-    screen.check()?;
-    result.map_err(Into::into)
+    let sent = conversation.send(Content::user(message), &view, cancel).await;
+    watching.abort();
+    sent?;
+    let session = &conversation.key.session_id;
+    for question in conversation.questions().await? {
+        let _ = writeln!(
+            io::stderr(),
+            "{} waits for your word: answer it with lango chat --session {session}",
+            question.call.name()
+        );
+    }
+    if !run.json {
+        let _ = writeln!(io::stderr(), "(lango run --session {session} \"…\" goes on from here)");
+    }
+    Ok(())
 }
 
 /// The words of the command line, or what is piped in.
-fn message(given: Option<String>) -> anyhow::Result<String> {
-    let text = match given.as_deref() {
-        Some("-") | None => {
+fn message(given: Option<&str>) -> anyhow::Result<String> {
+    let text = match given {
+        Some(text) if text != "-" => text.to_owned(),
+        Some(_) | None => {
             if given.is_none() && io::stdin().is_terminal() {
                 bail!("there is no message; write it as in: lango run \"what time is it?\"");
             }
             let mut bytes = Vec::new();
             io::stdin().read_to_end(&mut bytes).context("standard input cannot be read")?;
-            String::from_utf8(bytes).map_err(|error| {
-                anyhow::anyhow!(
-                    "the message is not UTF-8: byte {} is invalid",
-                    error.utf8_error().valid_up_to()
-                )
-            })?
+            utf8(bytes)?
         }
-        Some(text) => text.to_owned(),
     };
     if text.trim().is_empty() {
-        bail!("the message is empty");
+        bail!("the message is empty; write it as in: lango run \"what time is it?\"");
     }
     Ok(text)
+}
+
+/// Text, or the place where it stops being text.
+pub(crate) fn utf8(bytes: Vec<u8>) -> anyhow::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("the message is not valid UTF-8 (byte {place}); nothing was sent")
+    })
 }

@@ -48,6 +48,12 @@ impl Env {
         self.path("LANGO_HOME").or_else(user).ok_or(ConfigError::NoHome)
     }
 
+    /// Unless `NO_COLOR` is set to anything, or the terminal says that it is none.
+    pub(super) fn wants_color(&self) -> bool {
+        let dumb = self.0.get("TERM").is_some_and(|term| term == "dumb");
+        self.path("NO_COLOR").is_none() && !dumb
+    }
+
     /// The file with what the environment says over it.
     pub(super) fn over(&self, mut file: File) -> Result<File, ConfigError> {
         file.model = self.text("LANGO_MODEL")?.or(file.model);

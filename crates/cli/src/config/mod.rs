@@ -33,6 +33,10 @@ pub(crate) struct Settings {
     pub(crate) model: Option<ModelName>,
     pub(crate) budget: Budget,
     pub(crate) stubs: Vec<StubConfig>,
+    /// Whether colours are wanted at all.
+    pub(crate) color: bool,
+    /// Where the lines that were typed are remembered.
+    pub(crate) history_file: PathBuf,
 }
 
 /// A model, and the folder that a file in its name is relative to.
@@ -42,7 +46,7 @@ pub(crate) struct ModelName {
     pub(crate) base: PathBuf,
 }
 
-pub(crate) fn load(place: &Place, env: Env) -> Result<Settings, ConfigError> {
+pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let workdir = std::env::current_dir().map_err(ConfigError::WorkingDirectory)?;
     let home = env.home()?;
     let (path, file) = find_file(place, &workdir, &home)?;
@@ -59,6 +63,8 @@ pub(crate) fn load(place: &Place, env: Env) -> Result<Settings, ConfigError> {
         model: file.model.map(|name| ModelName { name, base }),
         budget,
         stubs: named(file.stubs),
+        color: env.wants_color(),
+        history_file: home.join("history"),
         workdir,
     })
 }

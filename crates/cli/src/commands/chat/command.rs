@@ -1,0 +1,64 @@
+//! What begins with a slash.
+
+pub(super) const HELP: &str = "\
+/sessions      the conversations so far
+/resume ID     go on with one of them (the beginning of its id is enough)
+/new           begin a new one
+/model [NAME]  which model answers, or another one from here on
+/help          this
+/quit          leave, as Ctrl-D does
+
+A line that ends with \\ goes on in the next one. Ctrl-C stops an answer.";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Help,
+    Sessions,
+    New,
+    Resume(String),
+    Model(Option<String>),
+    Quit,
+    Unknown(String),
+}
+
+impl Command {
+    /// `None` for a message. A path such as /etc/hosts is a message too.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix('/')?.split_whitespace();
+        let name = words.next()?;
+        let rest = words.collect::<Vec<_>>().join(" ");
+        let given = (!rest.is_empty()).then_some(rest);
+        match (name, given) {
+            ("help" | "?", _) => Some(Self::Help),
+            ("new", _) => Some(Self::New),
+            ("resume", Some(id)) => Some(Self::Resume(id)),
+            ("sessions", _) | ("resume", None) => Some(Self::Sessions),
+            ("model", name) => Some(Self::Model(name)),
+            ("quit" | "exit", _) => Some(Self::Quit),
+            (other, None) if other.chars().all(char::is_alphabetic) => {
+                Some(Self::Unknown(format!("/{other}")))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slash_and_a_known_word_is_a_command() {
+        assert_eq!(Command::parse("/help"), Some(Command::Help));
+        assert_eq!(Command::parse("/model demo"), Some(Command::Model(Some("demo".to_owned()))));
+        assert_eq!(Command::parse("/resume abc"), Some(Command::Resume("abc".to_owned())));
+        assert_eq!(Command::parse("/hlep"), Some(Command::Unknown("/hlep".to_owned())));
+    }
+
+    #[test]
+    fn a_message_may_begin_with_a_slash() {
+        assert_eq!(Command::parse("/etc/hosts is what?"), None);
+        assert_eq!(Command::parse("what is /help"), None);
+        assert_eq!(Command::parse("/"), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Lines from a terminal with editing and a memory, or from a pipe.
+
+use crate::commands::run::utf8;
+use anyhow::Context;
+use rustyline::{Config, DefaultEditor, error::ReadlineError};
+use std::{
+    io::{self, BufRead},
+    path::{Path, PathBuf},
+};
+
+const PROMPT: &str = "› ";
+const MORE: &str = "… ";
+
+pub(super) enum Line {
+    Said(String),
+    /// Ctrl-C at the prompt.
+    Cleared,
+    End,
+}
+
+pub(super) enum Input {
+    /// The editor is lent to the thread that waits for a line.
+    Terminal(Option<Box<Terminal>>),
+    Pipe,
+}
+
+pub(super) struct Terminal {
+    editor: DefaultEditor,
+    history: PathBuf,
+}
+
+impl Input {
+    pub(super) fn open(interactive: bool, history: &Path) -> anyhow::Result<Self> {
+        if !interactive {
+            return Ok(Self::Pipe);
+        }
+        let config = Config::builder().auto_add_history(true).max_history_size(1_000)?.build();
+        let mut editor = DefaultEditor::with_config(config).context("the terminal cannot be used")?;
+        // No history yet is no reason not to talk.
+        let _ = editor.load_history(history);
+        Ok(Self::Terminal(Some(Box::new(Terminal { editor, history: history.to_path_buf() }))))
+    }
+
+    /// The next message. A line that ends with a backslash goes on in the next one.
+    pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
+        match self {
+            Self::Pipe => blocking(read_piped).await,
+            Self::Terminal(lent) => {
+                let Some(mut terminal) = lent.take() else { return Ok(Line::End) };
+                let (terminal, line) = blocking(move || {
+                    let line = terminal.read();
+                    Ok((terminal, line))
+                })
+                .await?;
+                *lent = Some(terminal);
+                line
+            }
+        }
+    }
+
+    /// Whether the answer is yes; everything else is no.
+    pub(super) async fn yes(&mut self) -> anyhow::Result<bool> {
+        match self.line().await? {
+            Line::Said(text) => Ok(matches!(text.trim().to_lowercase().as_str(), "y" | "yes")),
+            Line::Cleared | Line::End => Ok(false),
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(read).await?
+}
+
+impl Terminal {
+    fn read(&mut self) -> anyhow::Result<Line> {
+        let mut text = String::new();
+        loop {
+            let prompt = if text.is_empty() { PROMPT } else { MORE };
+            match self.editor.readline(prompt) {
+                Ok(line) => {
+                    let Some(begun) = line.strip_suffix('\\') else {
+                        let _ = self.editor.append_history(&self.history);
+                        return Ok(Line::Said(text + &line));
+                    };
+                    text.extend([begun, "\n"]);
+                }
+                Err(ReadlineError::Interrupted) => return Ok(Line::Cleared),
+                Err(ReadlineError::Eof) => return Ok(Line::End),
+                Err(error) => return Err(error).context("the terminal cannot be read"),
+            }
+        }
+    }
+}
+
+fn read_piped() -> anyhow::Result<Line> {
+    let mut bytes = Vec::new();
+    let mut input = io::stdin().lock();
+    loop {
+        if input.read_until(b'\n', &mut bytes).context("standard input cannot be read")? == 0
+            && bytes.is_empty()
+        {
+            return Ok(Line::End);
+        }
+        let ended = bytes.pop_if(|last| *last == b'\n').is_some();
+        bytes.pop_if(|last| *last == b'\r');
+        if ended && bytes.pop_if(|last| *last == b'\\').is_some() {
+            bytes.push(b'\n');
+            continue;
+        }
+        return utf8(bytes).map(Line::Said);
+    }
+}

@@ -1,0 +1,156 @@
+//! A turn as it happens: text as it streams, calls as they run, thoughts dimmed, tokens at the end.
+
+use super::{Style, one_line, printable};
+use adk::{
+    content::Part,
+    event::{Event, UsageMetadata},
+    facts::REQUEST_CONFIRMATION,
+};
+use std::{
+    io::{self, Write},
+    sync::{Mutex, PoisonError},
+};
+
+/// How much of a call or of its answer is shown.
+const GLIMPSE: usize = 160;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything on standard output, for a person.
+    Talk,
+    /// The answer on standard output, the rest on standard error, for a pipe.
+    Answer,
+    /// Events as JSON, for a program.
+    Json,
+}
+
+/// Shows the events of turns. Writing never fails in the middle of a turn: the first failure is kept for the end.
+pub(crate) struct View {
+    mode: Mode,
+    style: Style,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// The event whose pieces are on the screen.
+    streaming: Option<String>,
+    /// Whether the line has begun, and with a thought.
+    in_line: bool,
+    in_thought: bool,
+    input: u64,
+    output: u64,
+    /// What the model said instead of an answer.
+    refused: Option<String>,
+    failed: Option<io::Error>,
+}
+
+impl View {
+    pub(crate) fn new(mode: Mode, style: Style) -> Self {
+        Self { mode, style, progress: Mutex::default() }
+    }
+
+    pub(crate) fn show(&self, event: &Event) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = match self.mode {
+            Mode::Json => show_json(event),
+            Mode::Talk | Mode::Answer => self.show_event(&mut progress, event),
+        };
+        if let Err(error) = shown {
+            progress.failed.get_or_insert(error);
+        }
+    }
+
+    /// Ends the turn: the last line, a refusal that is not a failure of the turn, and the tokens that it took.
+    pub(crate) fn end_turn(&self, failed: bool) -> io::Result<()> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let Progress { input, output, failed, .. } = &mut *progress;
+        let (input, output) = (std::mem::take(input), std::mem::take(output));
+        if let Some(error) = failed.take() {
+            return Err(error);
+        }
+        self.end_line(&mut progress)?;
+        progress.streaming = None;
+        if let Some(message) = progress.refused.take().filter(|_| !failed) {
+            self.aside(&self.style.red(printable(&message)))?;
+        }
+        if self.mode == Mode::Talk && input + output > 0 {
+            self.aside(&format!("{input} tokens in, {output} out"))?;
+        }
+        Ok(())
+    }
+
+    fn show_event(&self, progress: &mut Progress, event: &Event) -> io::Result<()> {
+        let streamed = progress.streaming.as_deref() == Some(event.id.as_str());
+        if event.is_partial() && !streamed {
+            progress.streaming = Some(event.id.clone());
+        }
+        for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_question(part))
+        {
+            if let Some(call) = part.call() {
+                let args = serde_json::to_string(&call.args).unwrap_or_default();
+                self.end_line(progress)?;
+                self.aside(&format!("→ {} {}", call.name, one_line(&args, GLIMPSE)))?;
+            } else if let Some(response) = part.response() {
+                let answer = serde_json::to_string(&response.response).unwrap_or_default();
+                self.end_line(progress)?;
+                self.aside(&format!("← {} {}", response.name, one_line(&answer, GLIMPSE)))?;
+            } else if let Some(text) = part.as_text().filter(|_| event.is_partial() || !streamed) {
+                self.text(progress, text, part.is_thought())?;
+            }
+        }
+        if let Some(UsageMetadata { prompt_token_count, candidates_token_count, .. }) = &event.usage_metadata
+        {
+            progress.input += prompt_token_count.unwrap_or_default();
+            progress.output += candidates_token_count.unwrap_or_default();
+        }
+        progress.refused = event.error_message.clone();
+        Ok(())
+    }
+
+    fn text(&self, progress: &mut Progress, text: &str, thought: bool) -> io::Result<()> {
+        if thought && self.mode == Mode::Answer {
+            return Ok(());
+        }
+        if progress.in_line && progress.in_thought != thought {
+            self.end_line(progress)?;
+        }
+        let safe = printable(text);
+        let mut out = io::stdout().lock();
+        out.write_all(if thought { self.style.dim(&safe) } else { safe }.as_bytes())?;
+        if !text.is_empty() {
+            progress.in_line = !text.ends_with('\n');
+            progress.in_thought = thought;
+        }
+        out.flush()
+    }
+
+    fn end_line(&self, progress: &mut Progress) -> io::Result<()> {
+        if self.mode != Mode::Json && std::mem::take(&mut progress.in_line) {
+            io::stdout().lock().write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// A line that is not part of the answer.
+    fn aside(&self, line: &str) -> io::Result<()> {
+        let line = format!("{}\n", self.style.dim(line));
+        match self.mode {
+            Mode::Talk => io::stdout().lock().write_all(line.as_bytes()),
+            Mode::Answer | Mode::Json => io::stderr().lock().write_all(line.as_bytes()),
+        }
+    }
+}
+
+/// A question to the person is put by whoever can take the answer.
+fn is_question(part: &Part) -> bool {
+    let called = part.call().map(|call| &call.name).or(part.response().map(|response| &response.name));
+    called.is_some_and(|name| name == REQUEST_CONFIRMATION)
+}
+
+fn show_json(event: &Event) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, event)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
