@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
+//! | [`turn`] | a whole turn through the agent layer |
 //! | [`measure`] | repeating, alternating two sides, medians, CPU time |
 //! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
 //! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
@@ -23,6 +24,7 @@ mod noise;
 mod raw;
 mod rows;
 mod tail;
+mod turn;
 
 use figure::Figure;
 use std::{error::Error, fs, path::PathBuf, process::ExitCode};
@@ -44,7 +46,11 @@ const BENCHES: &[Bench] = &[
         about: "loading a window of 32,000 tokens, of 100 to 1,000,000 messages",
         run: tail::run,
     },
-    // Here comes `turn`: the CPU of a whole turn with an instant model, by the number of events before it.
+    Bench {
+        name: "turn",
+        about: "a whole turn with an instant model, after 0 to 100,000 events",
+        run: turn::run,
+    },
 ];
 
 /// Where benches may leave files while they run: on the disk that holds the build, not in memory.

@@ -1,6 +1,6 @@
 //! The store's file under a plain rusqlite connection: what SQLite itself can do with the same schema and statements.
 
-use crate::{Result, rows::Rows};
+use crate::Result;
 use rusqlite::Connection;
 use session::{
     Message, NewSession, OnConflict, SessionKey, SessionStore,
@@ -86,7 +86,7 @@ impl Raw {
 }
 
 /// Makes a file's only session `length` messages long. Nothing is durable meanwhile, and nobody else may have it open.
-pub(crate) fn grow(path: &Path, rows: &Rows, length: i64) -> Result<()> {
+pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> Message, length: i64) -> Result<()> {
     let raw = Raw { conn: Connection::open(path)? };
     raw.conn.pragma_update(None, "journal_mode", "OFF")?;
     raw.conn.pragma_update(None, "synchronous", "OFF")?;
@@ -96,7 +96,7 @@ pub(crate) fn grow(path: &Path, rows: &Rows, length: i64) -> Result<()> {
         })?;
     raw.begin()?;
     for seq in last_seq + 1..=length {
-        raw.insert((session_key, seq), &rows.next())?;
+        raw.insert((session_key, seq), &next())?;
     }
     raw.conn.execute(
         "UPDATE sessions SET last_seq = ?1,

@@ -27,7 +27,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     drop(raw::create(&path, std::slice::from_ref(&key))?);
     let (mut figures, mut medians) = (Vec::new(), Vec::new());
     for (length, name) in LENGTHS {
-        raw::grow(&path, &rows, length)?;
+        raw::grow(&path, &mut || rows.next(), length)?;
         let (samples, spent) = cpu_of(|| load(&path, &key));
         let samples = samples?;
         medians.push(samples.median());
