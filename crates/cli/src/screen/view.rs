@@ -64,9 +64,8 @@ impl View {
     /// Ends the turn: the last line, a refusal that is not a failure of the turn, and the tokens that it took.
     pub(crate) fn end_turn(&self, failed: bool) -> io::Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let Progress { input, output, failed, .. } = &mut *progress;
-        let (input, output) = (std::mem::take(input), std::mem::take(output));
-        if let Some(error) = failed.take() {
+        let (input, output) = (std::mem::take(&mut progress.input), std::mem::take(&mut progress.output));
+        if let Some(error) = progress.failed.take() {
             return Err(error);
         }
         self.end_line(&mut progress)?;
