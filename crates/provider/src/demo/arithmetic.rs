@@ -92,10 +92,17 @@ impl Term {
     }
 }
 
+/// The longest clause that is looked at, in tokens.
+const LONGEST: usize = 300;
+
 /// All expressions in a clause, in order, and the words that belong to none of them.
 /// `previous` is what «that» stands for.
 pub(super) fn find(words: &[Word], previous: Option<&str>) -> (Vec<String>, Vec<Word>) {
     let tokens = lexer::tokens(words);
+    // Nobody computes that much by hand; nesting without end would exhaust the stack.
+    if tokens.len() > LONGEST {
+        return (Vec::new(), words.to_vec());
+    }
     let (mut found, mut left) = (Vec::new(), Vec::new());
     let mut at = 0;
     while at < tokens.len() {

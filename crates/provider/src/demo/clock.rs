@@ -35,7 +35,10 @@ fn aspect(words: &[Word]) -> Option<Aspect> {
         Some(Aspect::Day(-1))
     } else if has("what year|which year|the year|current year") {
         Some(Aspect::Year)
-    } else if has("date|today|day is it|which day|what day|weekday|day of the week|month|what week") {
+    } else if has("date|today|day is it|which day|what day|weekday|day of the week|month|what week")
+        || words::starts(words, "is it")
+            && has("monday|tuesday|wednesday|thursday|friday|saturday|sunday|weekend")
+    {
         Some(Aspect::Day(0))
     } else if has("time|clock|o'clock|hour|right now|noon|midnight|how late")
         && !has("first time|last time|every time|long time")

@@ -55,9 +55,11 @@ fn paths(words: &[Word]) -> Vec<String> {
     let named = words.iter().enumerate().filter_map(|(at, word)| {
         let folder_follows = words.get(at + 1).is_some_and(|next| next.is_any("folder|directory|dir"));
         let file_follows = words.get(at + 1).is_some_and(|next| next.key == "file");
-        let plain = !is_small(word);
-        let is_path =
-            looks_like_path(word) || (folder_follows && plain) || (file_follows && plain && word.quoted);
+        let folder_before = at > 0 && words[at - 1].is_any("folder|directory|dir");
+        let plain = !is_small(word) && word.key.starts_with(char::is_alphanumeric);
+        let is_path = looks_like_path(word)
+            || ((folder_follows || folder_before) && plain)
+            || (file_follows && plain && word.quoted);
         is_path.then(|| well_known(word).unwrap_or_else(|| word.text.clone()))
     });
     let mut paths: Vec<String> = Vec::new();
@@ -156,7 +158,7 @@ fn list(words: &[Word], paths: &[String]) -> Option<Request> {
             what is here|what is in here|list everything|list all|what is around|list contents|\
             list the contents",
     );
-    let bare = words.len() == 1 && words[0].is_any("ls|dir|files");
+    let bare = words[0].key == "ls" || (words.len() == 1 && words[0].is_any("dir|files"));
     let folder_given = words.first().is_some_and(|word| word.is_any("ls|list|dir")) && !paths.is_empty();
     if !(about_files && asks || whole_folder || bare || folder_given) {
         return None;
@@ -179,7 +181,7 @@ fn is_small(word: &Word) -> bool {
         the|this|that|these|my|our|your|a|an|it|here|there|current|working|workspace|project|repo|\
         repository|folder|directory|dir|root|total|all|any|me|you|us|which|what|please|file|files|\
         code|everything|every|in|is|are|now|for|of|to|same|one|each|and|codebase|place|somewhere|\
-        other|top";
+        other|top|list|ls|show|contain|contains|have|has|do|does|and|there";
     SMALL.split('|').any(|small| small == word.key)
 }
 
@@ -228,17 +230,19 @@ const PHRASES: &str = "\
 fn subject(words: &[Word]) -> (Option<String>, Option<String>) {
     const LEAD: &str = "\
         the|word|words|text|string|term|phrase|pattern|a|an|any|all|files|file|with|function|me|us|\
-        please|every|containing|that|lines|of|mention|occurrences";
+        please|every|containing|that|lines|of|mention|occurrences|occurrence|where|something|anything|about|-r|-i|-n|-rn";
     const TAIL: &str = "\
         defined|used|mentioned|declared|located|found|implemented|please|appear|occur|appears|occurs|\
-        anywhere|somewhere|to|come";
+        anywhere|somewhere|to|come|is|are|gets";
     let start = words.iter().position(|word| word.quoted || !word.is_any(LEAD)).unwrap_or(words.len());
     let rest = &words[start..];
     let place = rest.iter().skip(1).position(|word| word.is_any("in|inside|within|under")).map(|at| at + 1);
-    let (what, place) = rest.split_at(place.unwrap_or(rest.len()));
+    // «grep TODO src» names the place without a word for it.
+    let grepped = rest.len() == 2 && words.first().is_some_and(|word| word.key.starts_with('-'));
+    let (what, place) = rest.split_at(place.unwrap_or(if grepped { 1 } else { rest.len() }));
     let place = place
         .iter()
-        .skip(1)
+        .skip(usize::from(!grepped))
         .find(|word| !is_small(word))
         .map(|word| well_known(word).unwrap_or_else(|| word.text.clone()));
     let end = what.iter().rposition(|word| !word.is_any(TAIL)).map_or(0, |at| at + 1);
@@ -252,7 +256,7 @@ fn sought(words: &[Word], paths: &[String]) -> Option<String> {
         words,
         "is there|are there|exist|exists|do we have|do i have|have a file|find|locate|where is",
     );
-    let counts = words::has_any(words, "how many|number of|line|lines|words");
+    let counts = words::has_any(words, "how many|number of|line|lines|words|anything in|something in");
     let kinds = [
         ("markdown", ".md"),
         ("rust", ".rs"),

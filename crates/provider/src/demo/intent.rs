@@ -58,13 +58,20 @@ pub(super) fn of(text: &str, memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Inte
         return vec![named];
     }
     let mut intents: Vec<Intent> = Vec::new();
-    for clause in clause::split(&words) {
+    let clauses = clause::split(&words);
+    // One who asks many things at once does not refer back with each of them.
+    let memory = if clauses.len() > 3 { memory.without_requests() } else { memory };
+    for clause in clauses {
         let more = of_clause(clause, memory, &intents, tools);
         if more.iter().any(|intent| path(intent).is_some()) {
             // «read a.txt and tell me how many lines it has» asks one thing of one file.
             intents.retain(|old| path(old).is_none() || !more.iter().any(|new| path(new) == path(old)));
         }
         intents.extend(more.into_iter().filter(|intent| !intents.contains(intent)).collect::<Vec<_>>());
+    }
+    // «how many apples do I have» belongs to the sum before it.
+    if intents.iter().any(|intent| intent.call().is_some()) {
+        intents.retain(|intent| !matches!(intent, Intent::Recall(Recall::About(_))));
     }
     // Politeness needs no answer of its own beside a request.
     if intents.iter().any(|intent| !matches!(intent, Intent::Talk(_))) {
@@ -91,7 +98,7 @@ fn of_clause(words: &[Word], memory: Memory<'_>, before: &[Intent], tools: &[Too
     if !files.is_empty() {
         return files.into_iter().map(Intent::Files).collect();
     }
-    if let Some(expression) = units::conversion(words) {
+    if let Some(expression) = units::conversion(words).or_else(|| units::of_each(words)) {
         return vec![Intent::Calculate(expression)];
     }
     let previous = before.iter().rev().find_map(expression).or_else(|| memory.last_number());
@@ -145,9 +152,12 @@ fn is_again(words: &[Word]) -> bool {
         && !words::has_any(words, "say|what")
 }
 
-/// What the last request asked for, unless that was a repetition itself.
+/// What the last request asked for that was not a mere repetition itself.
 fn again(memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
-    memory.last_request().map(|(text, before)| of(&text, before, tools)).unwrap_or_default()
+    let requests = std::iter::successors(memory.last_request(), |(_, before)| before.last_request());
+    let mut asked = requests.filter(|(text, _)| !is_again(&words::split(text)));
+    let last = asked.next().and_then(|(text, before)| Some((text, before.nearer()?)));
+    last.map(|(text, before)| of(&text, before, tools)).unwrap_or_default()
 }
 
 /// «and in Tokyo?» goes on with the question before it.

@@ -24,11 +24,14 @@ pub(super) fn tokens(words: &[Word]) -> Vec<(Token, usize)> {
     tokens
 }
 
+/// The longest word that is looked into.
+const LONGEST: usize = 200;
+
 /// A word is cut into numbers, names and signs, if all of them are arithmetic; else it stays whole.
 fn pieces(word: &Word) -> Vec<String> {
     // A lone sign is all punctuation.
     let whole = vec![if word.key.is_empty() { word.raw.clone() } else { word.key.clone() }];
-    if word.quoted || word.raw.is_empty() {
+    if word.quoted || word.raw.is_empty() || word.raw.len() > LONGEST {
         return if word.quoted { vec!["\"".to_owned()] } else { whole };
     }
     let raw = word.raw.to_lowercase();

@@ -20,10 +20,26 @@ pub(super) enum Recall {
 /// The messages before the one that is being answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory<'a> {
-    pub(super) messages: &'a [Message],
+    messages: &'a [Message],
+    /// How many requests back «again» may still look. Without an end, repetitions of repetitions would cost without end.
+    reach: u8,
 }
 
 impl<'a> Memory<'a> {
+    pub(super) fn of(messages: &'a [Message]) -> Self {
+        Self { messages, reach: 3 }
+    }
+
+    /// The same past, for one who must not follow it back.
+    pub(super) fn without_requests(self) -> Self {
+        Self { reach: 0, ..self }
+    }
+
+    /// The same past with a shorter reach, if there is any left.
+    pub(super) fn nearer(self) -> Option<Self> {
+        self.reach.checked_sub(1).map(|reach| Self { reach, ..self })
+    }
+
     pub(super) fn said(self) -> Vec<String> {
         self.messages
             .iter()
@@ -36,7 +52,7 @@ impl<'a> Memory<'a> {
     /// The last request and what came before it.
     pub(super) fn last_request(self) -> Option<(String, Memory<'a>)> {
         let at = self.messages.iter().rposition(is_spoken)?;
-        Some((text_of(&self.messages[at]), Memory { messages: &self.messages[..at] }))
+        Some((text_of(&self.messages[at]), Memory { messages: &self.messages[..at], ..self }))
     }
 
     pub(super) fn name(self) -> Option<String> {

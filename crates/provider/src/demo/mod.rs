@@ -39,7 +39,7 @@ pub fn answer(request: &Request) -> Vec<StreamEvent> {
     let messages = &request.messages;
     let asked = messages.iter().rposition(memory::is_spoken);
     let text = asked.map(|at| memory::text_of(&messages[at])).unwrap_or_default();
-    let memory = Memory { messages: &messages[..asked.unwrap_or(0)] };
+    let memory = Memory::of(&messages[..asked.unwrap_or(0)]);
     let intents = intent::of(&text, memory, &request.tools);
     let results = memory::paired(messages);
     if !results.is_empty() {

@@ -327,3 +327,70 @@ fn the_same_request_always_gets_the_same_answer_and_ends_once() {
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
     assert!(matches!(first.last(), Some(StreamEvent::Done(_))));
 }
+
+#[test]
+fn phrasings_that_come_up_in_conversation_are_understood() {
+    assert_snapshot!(table(&[
+        "got the time?",
+        "Is it still Friday?",
+        "How late is it in Singapore?",
+        "I need 25 percent of 400",
+        "what is ten more than 32",
+        "How many seconds are in an hour?",
+        "If I have 3 boxes with 12 apples each, how many apples do I have?",
+        "\"what is 5 + 5\"",
+        "Is there anything in TODO.md?",
+        "can i see the readme",
+        "Read package.json and tell me how many lines it has",
+        "ls -la",
+        "list dir src",
+        "Are there any markdown files here?",
+        "grep -r TODO src",
+        "look up where Config is used",
+        "in which files does the word panic appear?",
+        "can you check whether README.md mentions docker",
+    ]), @r#"
+    got the time?  → now()
+    Is it still Friday?  → now()
+    How late is it in Singapore?  → now(Asia/Singapore)
+    I need 25 percent of 400  → calculate(25 / 100 * 400)
+    what is ten more than 32  → calculate(10 + 32)
+    How many seconds are in an hour?  → calculate(1 * 3600)
+    If I have 3 boxes with 12 apples each, how many apples do I have?  → calculate(3 * 12)
+    "what is 5 + 5"  → calculate(5 + 5)
+    Is there anything in TODO.md?  → read_file(TODO.md)
+    can i see the readme  → read_file(README.md)
+    Read package.json and tell me how many lines it has  → read_file(package.json)
+    ls -la  → list_files(.)
+    list dir src  → list_files(src)
+    Are there any markdown files here?  → list_files(.)
+    grep -r TODO src  → search_files(TODO @ src)
+    look up where Config is used  → search_files(Config)
+    in which files does the word panic appear?  → search_files(panic)
+    can you check whether README.md mentions docker  → search_files(docker @ README.md)
+    "#);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_fall_over(
+        text in "([a-z]{1,4}|[0-9.,%+*/()^=-]{1,5}|what|is|the|time|in|file|read|find|half|of|and|it|\"|'|\\PC){0,12}",
+        spaced in "((what|is|two|hundred|plus|minus|of|it|that|files|in|src|find|for|my|name|each|3|%|\\(|\\)|-|to|the|5th) ){0,12}",
+    ) {
+        for text in [text, spaced] {
+            let events = answer(&request(vec![user("read a.txt"), user(&text)], &TOOLS));
+            proptest::prop_assert!(matches!(events.last(), Some(StreamEvent::Done(_))));
+        }
+    }
+}
+
+#[test]
+fn a_hostile_text_costs_neither_the_stack_nor_the_day() {
+    let texts =
+        ["(".repeat(100_000), "- ".repeat(50_000), "half of ".repeat(20_000), "what is it and ".repeat(5000)];
+    for text in &texts {
+        assert!(matches!(answer(&request(vec![user(text)], &TOOLS)).last(), Some(StreamEvent::Done(_))));
+    }
+    let log = vec![user("again. and in Tokyo? once more"); 500];
+    assert!(matches!(answer(&request(log, &TOOLS)).last(), Some(StreamEvent::Done(_))));
+}

@@ -34,6 +34,19 @@ pub(super) fn conversion(words: &[Word]) -> Option<String> {
     KINDS.iter().find_map(|kind| convert(words, kind))
 }
 
+/// «3 boxes with 12 apples each»
+pub(super) fn of_each(words: &[Word]) -> Option<String> {
+    let each = words.iter().any(|word| word.is_any("each|apiece"));
+    let numbers: Vec<String> = lexer::tokens(words)
+        .into_iter()
+        .filter_map(|(token, _)| if let Token::Number(digits) = token { Some(digits) } else { None })
+        .collect();
+    match numbers.as_slice() {
+        [count, size] if each => Some(format!("{count} * {size}")),
+        _ => None,
+    }
+}
+
 fn convert(words: &[Word], kind: &[(&str, u64)]) -> Option<String> {
     let size = |word: &Word| {
         let key = word.key.strip_suffix('s').filter(|key| key.len() > 1).unwrap_or(&word.key);
