@@ -94,3 +94,58 @@ pub(crate) fn options(config: &GenerateContentConfig) -> Options {
         response_schema: config.response_schema.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use adk::content::Origin as AdkOrigin;
+    use serde_json::json;
+
+    fn content(role: &str, parts: Value, model: Option<&str>) -> Content {
+        let origin = model.map(|model| AdkOrigin { provider: "p".to_owned(), model: model.to_owned() });
+        Content { origin, ..Content::new(role, serde_json::from_value(parts).unwrap()) }
+    }
+
+    fn converted(contents: &[Content]) -> Vec<Message> {
+        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+    }
+
+    #[test]
+    fn reasoning_and_signatures_go_back_to_the_model_that_made_them_alone() {
+        let parts = json!([
+            {"text": "hm", "thought": true, "thoughtSignature": "c2ln"},
+            {"text": "yes", "thoughtSignature": "c2ln"},
+            {"functionCall": {"id": "a", "name": "look"}, "thoughtSignature": "c2ln"},
+        ]);
+        let own = converted(&[content("model", parts.clone(), Some("m"))]);
+        let signature = Some("c2ln".to_owned());
+        assert_eq!(own[0].parts.len(), 3);
+        assert_eq!(own[0].parts[0], Part::Thought { text: "hm".to_owned(), signature });
+        for model in [Some("other"), None] {
+            let foreign = converted(&[content("model", parts.clone(), model)]);
+            assert_eq!(foreign[0].parts[0], Part::text("yes"));
+            assert_eq!(foreign[0].calls().next().unwrap().signature, None);
+        }
+    }
+
+    #[test]
+    fn a_content_becomes_a_message_for_each_role_that_its_parts_need() {
+        let parts = json!([
+            {"functionResponse": {"name": "look", "response": {"found": 1}}},
+            {"functionResponse": {"name": "look"}},
+            {"text": "what next?"},
+        ]);
+        let messages = converted(&[content("user", parts, None)]);
+        let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
+        assert_eq!(roles, [Role::Tool, Role::User]);
+        let ids: Vec<&str> = messages[0].results().map(|result| result.id.as_str()).collect();
+        assert_eq!(ids, ["call_look", "call_look_2"]);
+    }
+
+    #[test]
+    fn a_part_that_nobody_knows_is_shown_as_it_is() {
+        let parts = json!([{"executableCode": {"code": "1 + 1"}}, {}]);
+        let messages = converted(&[content("model", parts, None)]);
+        assert_eq!(messages, [Message::text(Role::Assistant, r#"{"executableCode":{"code":"1 + 1"}}"#)]);
+    }
+}

@@ -3,7 +3,7 @@
 use adk::content::{Data, FunctionCall, FunctionResponse, Part};
 use serde_json::{Map, Value};
 use session::{Message, ToolCall};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// What kind of row it is. A row with outputs is a tool's, whatever its role says (responses were once stored as `user`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,19 @@ impl Kind {
 /// Calls of the assistant that rows without ids may still answer, in order (spec N1).
 pub(super) type Waiting = VecDeque<(String, String)>;
 
+/// Whether what the row says depends on the rows before it.
+pub(super) fn is_positional(row: &Message) -> bool {
+    Kind::of(row) == Kind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
+}
+
 /// The parts of a row by its columns alone.
 pub(super) fn parts(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
     match Kind::of(row) {
-        Kind::Tool if row.tool_calls.iter().any(ToolCall::is_response) => {
+        Kind::Tool if is_positional(row) => vec![positional(row, waiting)],
+        Kind::Tool => {
             let answers = row.tool_calls.iter().filter(|call| call.is_response());
             answers.map(response_part).collect()
         }
-        Kind::Tool => vec![positional(row, waiting)],
         Kind::User | Kind::Assistant | Kind::Other => {
             let text = (!row.content.is_empty()).then(|| Part::text(row.content.clone()));
             let calls = row.tool_calls.iter().filter(|call| call.is_call()).map(call_part);
@@ -47,10 +52,29 @@ pub(super) fn parts(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
     }
 }
 
+/// The same for a row whose `meta` is of no use any more: a text beside the answers, which `meta` told apart, stays.
+pub(super) fn with_text(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
+    let mut parts = parts(row, waiting);
+    if Kind::of(row) == Kind::Tool && !is_positional(row) {
+        let (mut text, mut rest) = (String::new(), row.content.as_str());
+        for answer in row.tool_calls.iter().filter(|call| call.is_response()) {
+            let Some((before, behind)) = rest.split_once(&answer.output) else { continue };
+            text.push_str(before);
+            rest = behind;
+        }
+        text.push_str(rest);
+        parts.extend((!text.trim().is_empty()).then(|| Part::text(text)));
+    }
+    parts
+}
+
 /// Keeps account of which calls a later row without ids may answer.
 pub(super) fn follow(row: &Message, waiting: &mut Waiting) {
     match Kind::of(row) {
-        Kind::Tool => waiting.retain(|(id, _)| !row.tool_calls.iter().any(|answer| &answer.id == id)),
+        Kind::Tool => {
+            let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
+            waiting.retain(|(id, _)| !answered.contains(id.as_str()));
+        }
         Kind::User | Kind::Assistant | Kind::Other => {
             let calls = row.tool_calls.iter().filter(|call| call.is_call());
             *waiting = calls.map(|call| (call.id.clone(), call.name.clone())).collect();

@@ -32,10 +32,16 @@ impl Restorer {
     /// left aside: the columns say enough.
     pub fn restore(&mut self, stored: &Stored) -> Event {
         let row = &stored.message;
-        let meta = row.meta.as_deref().and_then(|meta| serde_json::from_str::<Meta>(meta).ok());
-        let event = match meta {
-            Some(meta) => self.with_meta(row, meta),
-            None => self.without_meta(stored),
+        let event = match row.meta.as_deref().map(serde_json::from_str) {
+            Some(Ok(meta)) => self.with_meta(row, meta),
+            Some(Err(_)) => {
+                let parts = legacy::with_text(row, &mut self.waiting);
+                self.without_meta(stored, parts)
+            }
+            None => {
+                let parts = legacy::parts(row, &mut self.waiting);
+                self.without_meta(stored, parts)
+            }
         };
         legacy::follow(row, &mut self.waiting);
         event
@@ -43,7 +49,7 @@ impl Restorer {
 
     fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
         let laid_out = meta.layout.and_then(|layout| lay_out(row, layout));
-        let parts = laid_out.unwrap_or_else(|| legacy::parts(row, &mut self.waiting));
+        let parts = laid_out.unwrap_or_else(|| legacy::with_text(row, &mut self.waiting));
         let content = Content { parts, role: meta.role, origin: meta.origin };
         Event {
             content: (!meta.bare).then_some(content),
@@ -54,9 +60,8 @@ impl Restorer {
         }
     }
 
-    fn without_meta(&mut self, stored: &Stored) -> Event {
+    fn without_meta(&self, stored: &Stored, parts: Vec<Part>) -> Event {
         let row = &stored.message;
-        let parts = legacy::parts(row, &mut self.waiting);
         let role = match Kind::of(row) {
             Kind::User => "user",
             Kind::Assistant => "model",
@@ -94,10 +99,10 @@ fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
                 rest = behind;
                 Part { thought_signature: slot.signature, ..Part::text(text) }
             }
-            Place::Call(index) => legacy::call_part(row.tool_calls.get(index)?),
+            Place::Call(index) => legacy::call_part(row.tool_calls.get(index).filter(|call| call.is_call())?),
             Place::Response(index, length) => {
                 rest = rest.split_at_checked(length)?.1;
-                legacy::response_part(row.tool_calls.get(index)?)
+                legacy::response_part(row.tool_calls.get(index).filter(|call| call.is_response())?)
             }
             Place::Part(part) => {
                 parts.push(*part);
@@ -115,3 +120,6 @@ fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
     }
     rest.is_empty().then_some(parts)
 }
+
+#[cfg(test)]
+mod tests;

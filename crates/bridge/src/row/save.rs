@@ -30,7 +30,7 @@ pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
         meta: None,
     };
     let parts = event.content.as_ref().map_or(&[][..], |content| &content.parts);
-    let plain = legacy::parts(&row, &mut Waiting::new()) == parts;
+    let plain = !legacy::is_positional(&row) && legacy::parts(&row, &mut Waiting::new()) == parts;
     let meta = Meta {
         role: event.content.as_ref().and_then(|content| content.role.clone()),
         layout: (!plain).then_some(columns.layout),
