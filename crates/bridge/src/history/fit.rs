@@ -1,75 +1,95 @@
 //! A request fits its budget: whole exchanges leave from the old end; what must stay and is too large is shortened where
 //! everybody can see it.
 
-use super::{repair::EARLIER, shorten};
+use super::{
+    notes::{EARLIER, is_note},
+    shorten,
+};
 use crate::{budget::Budget, cost};
 use provider::{Message, Part, Role};
 
 /// The newest exchanges that fit, in order. Takes legal messages and gives legal messages.
 pub fn fit(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
-    let most = budget.max_messages().unwrap_or(usize::MAX);
     let weights: Vec<u32> = messages.iter().map(cost::of_message).collect();
-    let total = weights.iter().fold(0_u32, |sum, &weight| sum.saturating_add(weight));
-    if total <= budget.tokens() && messages.len() <= most {
+    let total = weights.iter().copied().fold(0, u32::saturating_add);
+    if total <= budget.tokens() && messages.len() <= most(budget) {
         return messages;
     }
-    let starts = exchange_starts(&messages);
-    let opening = opening(&messages, &starts, budget);
-    // An exchange that does not begin with the user needs the opening in front of it.
-    let mut start = messages.len();
-    let mut left = budget.tokens();
-    for &candidate in starts.iter().rev() {
-        let weight = weights[candidate..start].iter().fold(0_u32, |sum, &weight| sum.saturating_add(weight));
-        let needs_opening = messages[candidate].role != Role::User;
-        let extra = if needs_opening { cost::of_message(&opening) } else { 0 };
-        let count = messages.len() - candidate + usize::from(needs_opening);
-        if weight.saturating_add(extra) > left || count > most {
+    let front = front(&messages, &weights, budget);
+    shorten::to(from(messages, front, budget), budget.tokens())
+}
+
+/// Where the oldest exchange begins that fits together with all newer ones. The newest stays, whatever its size.
+///
+/// An exchange is a user's message, or an assistant's with the answers to its calls.
+fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
+    let openings = opening_weights(messages, budget);
+    let mut front = messages.iter().rposition(|message| message.role != Role::Tool).unwrap_or(0);
+    let mut weight = 0_u32;
+    for (index, message) in messages.iter().enumerate().rev() {
+        weight = weight.saturating_add(weights[index]);
+        let count = messages.len() - index;
+        if weight > budget.tokens() || count > most(budget) {
             break;
         }
-        left -= weight;
-        start = candidate;
+        let count = count + usize::from(message.role != Role::User);
+        let fits = weight.saturating_add(openings[index]) <= budget.tokens() && count <= most(budget);
+        if fits && message.role != Role::Tool {
+            front = index;
+        }
     }
-    if start == messages.len() {
-        let newest = starts.last().copied().unwrap_or(0);
-        return shorten::newest(with_opening(messages, newest, opening), budget.tokens());
-    }
-    with_opening(messages, start, opening)
+    front
 }
 
-/// Where exchanges begin: at a user's message, or at an assistant's with the answers to its calls.
-fn exchange_starts(messages: &[Message]) -> Vec<usize> {
-    let begins = |(index, message): (usize, &Message)| (message.role != Role::Tool).then_some(index);
-    messages.iter().enumerate().filter_map(begins).collect()
+/// What each message would need in front of it if it came first: nothing, if it says itself what the user wants.
+fn opening_weights(messages: &[Message], budget: Budget) -> Vec<u32> {
+    let mut weight = cost::of_message(&Message::new(Role::User, vec![opening(None, budget)]));
+    let weigh = |message: &Message| {
+        let Some(task) = task(message) else { return weight };
+        weight = cost::of_message(&Message::new(Role::User, vec![opening(Some(&task), budget)]));
+        0
+    };
+    messages.iter().map(weigh).collect()
 }
 
-fn with_opening(mut messages: Vec<Message>, start: usize, opening: Message) -> Vec<Message> {
-    let kept = messages.split_off(start);
-    let needs_opening = kept.first().is_some_and(|first| first.role != Role::User);
-    needs_opening.then_some(opening).into_iter().chain(kept).collect()
+/// The messages from `front` on, with an opening if the first does not say what the user wants.
+fn from(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message> {
+    let mut kept = messages.split_off(front);
+    if messages.is_empty() || kept.first().and_then(task).is_some() {
+        return kept;
+    }
+    let opening = opening(messages.iter().rev().find_map(task).as_deref(), budget);
+    match kept.first_mut() {
+        Some(first) if first.role == Role::User => first.parts.insert(0, opening),
+        Some(_) | None => kept.insert(0, Message::new(Role::User, vec![opening])),
+    }
+    kept
 }
 
 /// What stands in for the part that is not shown: the task is not forgotten, however long the work on it takes.
-fn opening(messages: &[Message], starts: &[usize], budget: Budget) -> Message {
-    let newest = starts.last().copied().unwrap_or(0);
-    let asked = messages[..=newest.min(messages.len().saturating_sub(1))]
-        .iter()
-        .rev()
-        .filter(|message| message.role == Role::User);
-    let task = asked.map(said).find(|text| !text.trim().is_empty() && !text.starts_with('['));
+fn opening(task: Option<&str>, budget: Budget) -> Part {
     let text = match task {
         Some(task) => {
-            let room = budget.tokens() / 8;
-            format!("{EARLIER} The last request was: {}", shorten::text(&task, room))
+            format!("{EARLIER} The request was: {}", shorten::text(task, budget.tokens() / 8))
         }
         None => EARLIER.to_owned(),
     };
-    Message::text(Role::User, text)
+    Part::text(text)
 }
 
-fn said(message: &Message) -> String {
-    let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+/// What the user asked for in a message, if anything.
+fn task(message: &Message) -> Option<String> {
+    let said = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } if !is_note(text) => Some(text.as_str()),
+        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
     });
-    texts.collect::<Vec<_>>().join("\n")
+    let said = said.collect::<Vec<_>>().join("\n");
+    (message.role == Role::User && !said.is_empty()).then_some(said)
 }
+
+fn most(budget: Budget) -> usize {
+    budget.max_messages().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,14 @@
 //! Whatever the log holds, the messages are legal: calls and answers paired inside their turn, roles in turn, nothing
 //! empty, a user first and a question last. Nothing that was said is dropped on the way.
 
+use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
 use crate::ids::Taken;
-use provider::{Message, Part, Role, ToolCall, ToolResult};
-use serde_json::json;
-
-/// What stands in for an answer that is not there.
-pub const INTERRUPTED: &str =
-    "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
-/// What stands in for what was said before the first message that is shown.
-pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
-/// What asks for more when nobody has.
-const GO_ON: &str = "[Please go on.]";
+use provider::{Message, Part, Role, ToolResult};
+use serde_json::{Value, json};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+};
 
 /// Makes messages legal for every provider. Messages that are legal already come out as they went in.
 pub fn repair(messages: Vec<Message>) -> Vec<Message> {
@@ -19,134 +16,153 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
     for message in messages {
         healed.take(message);
     }
-    let mut messages = merge(healed.finish());
-    if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, Message::text(Role::User, EARLIER));
-    }
-    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(Message::text(Role::User, GO_ON));
-    }
-    messages
+    healed.finish()
 }
 
 #[derive(Default)]
 struct Healed {
     messages: Vec<Message>,
-    /// The calls of the last message, with their answers so far.
-    open: Vec<(ToolCall, Option<ToolResult>)>,
+    /// The calls of the last message.
+    open: Vec<Open>,
+    /// Where in `open` the next answer to an id belongs. An id that was used twice has two places.
+    places: HashMap<String, VecDeque<usize>>,
+    /// Answers without a call. They wait, so that an exchange under way is not torn apart.
+    aside: Vec<Part>,
+}
+
+/// A call, and its answer once it is there.
+struct Open {
+    id: String,
+    name: String,
+    answer: Option<Value>,
 }
 
 impl Healed {
     fn take(&mut self, message: Message) {
-        let role = message.role;
-        let (results, spoken): (Vec<Part>, Vec<Part>) =
-            message.parts.into_iter().partition(|part| matches!(part, Part::Result(_)));
-        for part in results {
+        let mut said = Vec::with_capacity(message.parts.len());
+        for part in message.parts {
             if let Part::Result(result) = part {
                 self.answer(result);
+            } else if says_something(&part) {
+                said.push(part);
             }
         }
-        let spoken: Vec<Part> = spoken.into_iter().filter(says_something).collect();
-        match role {
-            Role::Assistant => self.take_assistant(spoken),
-            Role::User | Role::Tool | Role::System => self.take_user(spoken),
+        match message.role {
+            Role::Assistant => self.take_assistant(said),
+            Role::User | Role::Tool | Role::System => self.take_user(said),
         }
-    }
-
-    fn take_user(&mut self, parts: Vec<Part>) {
-        // Only the assistant calls tools; a call in another mouth is told as text.
-        let parts: Vec<Part> = parts
-            .into_iter()
-            .map(|part| if let Part::Call(call) = part { told(&call) } else { part })
-            .collect();
-        if !parts.is_empty() {
-            self.close();
-            self.messages.push(Message::new(Role::User, parts));
-        }
-    }
-
-    fn take_assistant(&mut self, parts: Vec<Part>) {
-        let only_thinks = parts.iter().all(|part| matches!(part, Part::Thought { .. }));
-        if only_thinks {
-            return;
-        }
-        self.close();
-        let parts = with_own_ids(parts);
-        self.open = parts.iter().filter_map(as_call).map(|call| (call.clone(), None)).collect();
-        self.messages.push(Message::new(Role::Assistant, parts));
     }
 
     /// The newest answer to a call of the present exchange counts; what answers nothing is told as text.
     fn answer(&mut self, result: ToolResult) {
-        let open = self.open.iter_mut().find(|(call, _)| call.id == result.id);
-        if let Some((call, answer)) = open {
-            *answer = Some(ToolResult { name: call.name.clone(), ..result });
-            return;
+        let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
+        match place.and_then(|place| self.open.get_mut(place)) {
+            Some(open) => open.answer = Some(result.response),
+            None => self.aside.push(Part::text(notes::answered(&result))),
         }
-        let told = format!("[{} answered, but its call is not shown: {}]", result.name, result.response);
-        self.take_user(vec![Part::text(told)]);
     }
 
+    fn take_user(&mut self, parts: Vec<Part>) {
+        let parts: Vec<Part> = parts.into_iter().filter_map(in_users_mouth).collect();
+        if !parts.is_empty() {
+            self.close();
+            self.say(Role::User, parts);
+        }
+    }
+
+    /// What only thinks has said nothing yet: the message that says it will think again.
+    fn take_assistant(&mut self, mut parts: Vec<Part>) {
+        if !parts.iter().any(is_visible) {
+            return;
+        }
+        self.close();
+        self.open_calls(&mut parts);
+        self.say(Role::Assistant, parts);
+    }
+
+    /// Two calls of one message never share an id.
+    fn open_calls(&mut self, parts: &mut [Part]) {
+        let mut taken = Taken::default();
+        for part in parts {
+            let Part::Call(call) = part else { continue };
+            let id = id_or_name(&call.id, &call.name).into_owned();
+            call.id = taken.unique(id.clone());
+            self.places.entry(id).or_default().push_back(self.open.len());
+            self.open.push(Open { id: call.id.clone(), name: call.name.clone(), answer: None });
+        }
+    }
+
+    /// Ends the exchange under way: every call has an answer, in the order of the calls.
     fn close(&mut self) {
-        let results: Vec<Part> = self
-            .open
-            .drain(..)
-            .map(|(call, answer)| Part::Result(answer.unwrap_or_else(|| cut_off(call))))
-            .collect();
-        if !results.is_empty() {
-            self.messages.push(Message::new(Role::Tool, results));
+        self.places.clear();
+        let answers: Vec<Part> = self.open.drain(..).map(answered).collect();
+        let aside = std::mem::take(&mut self.aside);
+        self.say(Role::Tool, answers);
+        self.say(Role::User, aside);
+    }
+
+    /// Neighbours of one role are one message.
+    fn say(&mut self, role: Role, parts: Vec<Part>) {
+        match self.messages.last_mut() {
+            _ if parts.is_empty() => {}
+            Some(last) if last.role == role => last.parts.extend(parts),
+            Some(_) | None => self.messages.push(Message::new(role, parts)),
         }
     }
 
     fn finish(mut self) -> Vec<Message> {
         self.close();
+        if self.messages.first().is_none_or(|first| first.role != Role::User) {
+            self.messages.insert(0, Message::text(Role::User, EARLIER));
+        }
+        if self.messages.last().is_some_and(|last| last.role == Role::Assistant) {
+            self.messages.push(Message::text(Role::User, GO_ON));
+        }
         self.messages
     }
 }
 
+/// Each answer to an id takes a place of its own while there are several; later ones replace the last.
+fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
+    if places.len() > 1 { places.pop_front() } else { places.front().copied() }
+}
+
+fn answered(Open { id, name, answer }: Open) -> Part {
+    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
+    Part::Result(ToolResult { id, name, response })
+}
+
+fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
+    if id.is_empty() { Cow::Owned(format!("call_{name}")) } else { Cow::Borrowed(id) }
+}
+
 fn says_something(part: &Part) -> bool {
     match part {
-        Part::Text { text, signature } | Part::Thought { text, signature } => {
-            signature.is_some() || !text.trim().is_empty()
-        }
+        Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
+        Part::Text { text, .. } | Part::Thought { text, .. } => !text.trim().is_empty(),
         Part::Call(call) => !call.name.is_empty(),
         Part::Result(_) | Part::Media(_) => true,
     }
 }
 
-fn as_call(part: &Part) -> Option<&ToolCall> {
-    if let Part::Call(call) = part { Some(call) } else { None }
-}
-
-fn told(call: &ToolCall) -> Part {
-    Part::text(format!("[{} was called with {}]", call.name, serde_json::Value::Object(call.args.clone())))
-}
-
-fn cut_off(call: ToolCall) -> ToolResult {
-    ToolResult { id: call.id, name: call.name, response: json!({"error": INTERRUPTED}) }
-}
-
-/// Two calls of one message never share an id.
-fn with_own_ids(mut parts: Vec<Part>) -> Vec<Part> {
-    let mut taken = Taken::default();
-    for part in &mut parts {
-        if let Part::Call(call) = part {
-            let id = std::mem::take(&mut call.id);
-            let id = if id.is_empty() { format!("call_{}", call.name) } else { id };
-            call.id = taken.unique(&id);
-        }
+/// Whether a reader of the message sees it. Some models sign an empty text.
+fn is_visible(part: &Part) -> bool {
+    match part {
+        Part::Text { text, .. } => !text.trim().is_empty(),
+        Part::Thought { .. } => false,
+        Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
     }
-    parts
 }
 
-/// Neighbours of one role are one message.
-fn merge(messages: Vec<Message>) -> Vec<Message> {
-    let mut merged: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages {
-        match merged.last_mut() {
-            Some(last) if last.role == message.role => last.parts.extend(message.parts),
-            Some(_) | None => merged.push(message),
-        }
+/// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
+fn in_users_mouth(part: Part) -> Option<Part> {
+    match part {
+        Part::Text { text, .. } => (!text.trim().is_empty()).then(|| Part::text(text)),
+        Part::Thought { .. } => None,
+        Part::Call(call) => Some(Part::text(notes::called(&call))),
+        Part::Result(_) | Part::Media(_) => Some(part),
     }
-    merged
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! Which rows of a session are history: from the newest to the oldest until the budget is used up, and never half of an
 //! exchange at the front.
 
-use crate::{budget::Budget, row::Kind};
-use session::{Message, Stored};
+use crate::{budget::Budget, cost, row::Kind};
+use session::{Message, Stored, ToolCall};
 use std::{collections::HashSet, ops::Range};
 
 /// The rows that are shown. `cut` says that older rows exist which are not even here.
@@ -14,42 +14,45 @@ pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
     if start == 0 && !cut {
         return 0..rows.len();
     }
-    let safe = (start..rows.len()).find(|&index| is_safe_front(&rows[index..]));
-    safe.unwrap_or_else(|| newest_exchange(rows))..rows.len()
+    let safe = safe_fronts(&rows[start..]).into_iter().position(|safe| safe);
+    safe.map_or_else(|| newest_exchange(rows), |safe| start + safe)..rows.len()
 }
 
 fn by_budget(rows: &[Stored], budget: Budget) -> usize {
-    let mut left = u64::from(budget.tokens());
+    let mut left = Some(budget.tokens());
     let most = budget.max_messages().unwrap_or(usize::MAX);
     let fitting = rows.iter().rev().take(most).take_while(|row| {
-        let fits = left.checked_sub(row.message.tokens.into());
-        left = fits.unwrap_or(0);
-        fits.is_some()
+        left = left.and_then(|left| left.checked_sub(cost::of_row(&row.message)));
+        left.is_some()
     });
     rows.len() - fitting.count().max(1).min(rows.len())
 }
 
-fn is_safe_front(rows: &[Stored]) -> bool {
-    let Some(first) = rows.first().map(|row| &row.message) else { return true };
-    match Kind::of(first) {
-        Kind::Tool => false,
-        Kind::User | Kind::Other => true,
-        Kind::Assistant => {
-            let calls: Vec<&str> = call_ids(first).collect();
-            calls.is_empty() || rows.len() == 1 || are_answered(&calls, &rows[1..])
+/// For each row, whether the history may begin with it. Read from the end: an answer belongs to the newest call before
+/// it that has its id, however late it came.
+fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
+    let mut answers: HashSet<&str> = HashSet::new();
+    // Rows without ids answer the calls right before them by position (spec N1).
+    let mut unnamed = 0;
+    let mut safe: Vec<bool> = Vec::with_capacity(rows.len());
+    for row in rows.iter().rev().map(|row| &row.message) {
+        if Kind::of(row) == Kind::Tool {
+            unnamed += usize::from(row.tool_calls.is_empty());
+            answers.extend(row.tool_calls.iter().map(|answer| answer.id.as_str()));
+            safe.push(false);
+            continue;
         }
+        let is_last = safe.is_empty();
+        let open = calls(row).filter(|call| !answers.contains(call.id.as_str())).count();
+        calls(row).for_each(|call| {
+            answers.remove(call.id.as_str());
+        });
+        answers.extend(row.tool_calls.iter().filter(|call| call.is_response()).map(|call| call.id.as_str()));
+        safe.push(is_last || open <= unnamed);
+        unnamed = 0;
     }
-}
-
-/// Whether the answers to all calls stand before anything else is said.
-fn are_answered(calls: &[&str], rows: &[Stored]) -> bool {
-    let answers: Vec<&Message> =
-        rows.iter().map(|row| &row.message).take_while(|row| Kind::of(row) == Kind::Tool).collect();
-    let ids: HashSet<&str> =
-        answers.iter().flat_map(|row| row.tool_calls.iter().map(|call| call.id.as_str())).collect();
-    // Rows without ids answer by position (spec N1).
-    let unnamed = answers.iter().filter(|row| row.tool_calls.is_empty()).count();
-    calls.iter().filter(|id| !ids.contains(*id)).count() <= unnamed
+    safe.reverse();
+    safe
 }
 
 /// Where the last exchange begins: the answers at the end and the row that they answer.
@@ -58,6 +61,9 @@ fn newest_exchange(rows: &[Stored]) -> usize {
     (rows.len() - answers).saturating_sub(1)
 }
 
-fn call_ids(row: &Message) -> impl Iterator<Item = &str> {
-    row.tool_calls.iter().filter(|call| call.is_call()).map(|call| call.id.as_str())
+fn calls(row: &Message) -> impl Iterator<Item = &ToolCall> {
+    row.tool_calls.iter().filter(|call| call.is_call())
 }
+
+#[cfg(test)]
+mod tests;

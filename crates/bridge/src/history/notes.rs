@@ -1,0 +1,31 @@
+//! What the view says in its own words. People and models can tell it from what was said: it stands in brackets.
+
+use provider::{ToolCall, ToolResult};
+
+/// What stands in for an answer that is not there.
+pub const INTERRUPTED: &str =
+    "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
+/// What stands in for what was said before the first message that is shown.
+pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
+/// What asks for more when nobody has.
+pub(super) const GO_ON: &str = "[Please go on.]";
+
+const OUT_OF_PLACE: &str = "[Out of place: ";
+/// The correction after an unknown agent begins like this (spec G1).
+const CORRECTION: &str = "[System: ";
+
+/// A call that cannot stand as one.
+pub(super) fn called(call: &ToolCall) -> String {
+    let args = serde_json::to_string(&call.args).unwrap_or_default();
+    format!("{OUT_OF_PLACE}{} was called with {args}]", call.name)
+}
+
+/// An answer that cannot stand as one.
+pub(super) fn answered(result: &ToolResult) -> String {
+    format!("{OUT_OF_PLACE}{} answered {}]", result.name, result.response)
+}
+
+/// Whether a text in the user's mouth is none of the user's.
+pub(super) fn is_note(text: &str) -> bool {
+    text == EARLIER || text == GO_ON || text.starts_with(OUT_OF_PLACE) || text.starts_with(CORRECTION)
+}

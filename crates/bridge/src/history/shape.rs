@@ -1,0 +1,89 @@
+//! Messages as a picture for tests: one line each.
+
+use provider::{MediaSource, Message, Part, Role, ToolCall, ToolResult};
+use serde_json::{Value, json};
+
+pub(super) fn shape(messages: &[Message]) -> String {
+    messages.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn line(message: &Message) -> String {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user ",
+        Role::Assistant => "agent",
+        Role::Tool => "tool ",
+    };
+    format!("{role} {}", message.parts.iter().map(piece).collect::<Vec<_>>().join(" | "))
+}
+
+fn piece(part: &Part) -> String {
+    match part {
+        Part::Text { text, signature } => format!("{}{}", brief(text), signed(signature.as_ref())),
+        Part::Thought { text, signature } => format!("({}){}", brief(text), signed(signature.as_ref())),
+        Part::Call(call) => {
+            let args = brief(&Value::Object(call.args.clone()).to_string());
+            format!("→ {}#{} {args}{}", call.name, call.id, signed(call.signature.as_ref()))
+        }
+        Part::Result(result) => {
+            format!("← {}#{} {}", result.name, result.id, brief(&result.response.to_string()))
+        }
+        Part::Media(media) => match &media.source {
+            MediaSource::Base64(data) => format!("<{} {} bytes>", media.mime_type, data.len()),
+            MediaSource::Uri(uri) => format!("<{} {uri}>", media.mime_type),
+        },
+    }
+}
+
+fn signed(signature: Option<&String>) -> &'static str {
+    signature.map_or("", |_| "*")
+}
+
+/// Long texts: both ends, and the mark if there is one. How much it hides depends on the estimate: that is `n`.
+fn brief(text: &str) -> String {
+    let text = text.replace('\n', "⏎");
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= 160 {
+        return text;
+    }
+    let marked = text.split_once("[… ").and_then(|(_, mark)| mark.split_once("…]"));
+    let mark = marked.map(|(mark, _)| mark.trim_start_matches(|letter: char| letter.is_ascii_digit()));
+    let mark = mark.map_or_else(String::new, |mark| format!("[… n{mark}…]"));
+    let head: String = letters[..24].iter().collect();
+    let tail: String = letters[letters.len() - 16..].iter().collect();
+    format!("{head} ~{mark}~ {tail}")
+}
+
+pub(super) fn user(text: &str) -> Message {
+    Message::text(Role::User, text)
+}
+
+pub(super) fn agent(text: &str) -> Message {
+    Message::text(Role::Assistant, text)
+}
+
+/// The assistant calls the tool `look` once for each id.
+pub(super) fn calls(ids: &[&str]) -> Message {
+    Message::new(Role::Assistant, ids.iter().map(|id| call(id)).collect())
+}
+
+pub(super) fn call(id: &str) -> Part {
+    let args = serde_json::Map::from_iter([("at".to_owned(), json!(1))]);
+    Part::Call(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, signature: None })
+}
+
+/// The answers of `look`, each with a text.
+pub(super) fn answers(answers: &[(&str, &str)]) -> Message {
+    let result = |(id, text): &(&str, &str)| {
+        Part::Result(ToolResult {
+            id: (*id).to_owned(),
+            name: "look".to_owned(),
+            response: json!({"result": text}),
+        })
+    };
+    Message::new(Role::Tool, answers.iter().map(result).collect())
+}
+
+pub(super) fn thought(text: &str) -> Part {
+    Part::Thought { text: text.to_owned(), signature: Some("c2ln".to_owned()) }
+}

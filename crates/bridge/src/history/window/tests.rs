@@ -1,0 +1,211 @@
+//! Which rows are history.
+
+use super::*;
+use insta::assert_snapshot;
+use session::Seq;
+
+fn row(role: &str, content: &str, tokens: u32, tool_calls: Vec<ToolCall>) -> Message {
+    let (role, content) = (role.to_owned(), content.to_owned());
+    Message { role, content, tool_calls, tokens, counted_by: "test".to_owned(), ..Message::default() }
+}
+
+fn user(text: &str) -> Message {
+    row("user", text, 10, Vec::new())
+}
+
+fn says(text: &str) -> Message {
+    row("assistant", text, 10, Vec::new())
+}
+
+fn calls(ids: &[&str]) -> Message {
+    let call = |id: &&str| ToolCall { id: (*id).to_owned(), input: "{}".to_owned(), ..ToolCall::default() };
+    row("assistant", "", 10, ids.iter().map(call).collect())
+}
+
+fn answers(ids: &[&str], tokens: u32) -> Message {
+    let answer =
+        |id: &&str| ToolCall { id: (*id).to_owned(), output: "{}".to_owned(), ..ToolCall::default() };
+    row("tool", "{}", tokens, ids.iter().map(answer).collect())
+}
+
+fn legacy_answer(text: &str) -> Message {
+    row("tool", text, 10, Vec::new())
+}
+
+/// The rows that are shown of a log that is read with room for so many tokens above the least budget, which a first row
+/// of the user's may fill.
+fn shown(rows: &[Message], tokens: u32, most: Option<usize>, cut: bool) -> String {
+    let rows: Vec<Stored> = rows.iter().map(|row| Stored { seq: Seq::START, message: row.clone() }).collect();
+    let range = window(&rows, Budget::new(tokens, most).unwrap(), cut);
+    assert_eq!(range.end, rows.len(), "the newest row is always shown");
+    rows[range.clone()]
+        .iter()
+        .zip(range)
+        .map(|(row, place)| line(place, &row.message))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn line(place: usize, row: &Message) -> String {
+    let ids = row.tool_calls.iter().map(|call| {
+        let arrow = if call.is_response() { "←" } else { "→" };
+        format!("{arrow} {}", call.id)
+    });
+    let said = Some(row.content.clone()).filter(|content| content != "{}" && !content.is_empty());
+    format!("{place:02} {:9} {}", row.role, said.into_iter().chain(ids).collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn f1_from_the_newest_to_the_oldest_until_the_budget_is_used_up() {
+    let log = [
+        user("one"),
+        row("assistant", "two", 200, vec![]),
+        user("three"),
+        row("assistant", "four", 240, vec![]),
+    ];
+    assert_snapshot!(shown(&log, 256, None, false), @"
+    02 user      three
+    03 assistant four
+    ");
+    assert_snapshot!(shown(&log, 450, None, false), @"
+    01 assistant two
+    02 user      three
+    03 assistant four
+    ");
+    assert_snapshot!(shown(&log, 460, None, false), @"
+    00 user      one
+    01 assistant two
+    02 user      three
+    03 assistant four
+    ");
+}
+
+#[test]
+fn a_row_that_does_not_fit_ends_the_window_though_older_ones_would_fit() {
+    let log = [user("small"), row("user", "huge", 999, vec![]), user("small too")];
+    assert_snapshot!(shown(&log, 256, None, false), @"02 user      small too");
+}
+
+#[test]
+fn f7_no_more_rows_than_the_cap_and_never_half_an_exchange() {
+    let log = [user("one"), calls(&["a"]), answers(&["a"], 10), says("two"), user("three")];
+    assert_snapshot!(shown(&log, 256, Some(2), false), @"
+    03 assistant two
+    04 user      three
+    ");
+    assert_snapshot!(shown(&log, 256, Some(3), false), @"
+    03 assistant two
+    04 user      three
+    ");
+    assert_snapshot!(shown(&log, 256, Some(4), false), @"
+    01 assistant → a
+    02 tool      ← a
+    03 assistant two
+    04 user      three
+    ");
+    assert_snapshot!(shown(&log, 256, Some(9), false), @"
+    00 user      one
+    01 assistant → a
+    02 tool      ← a
+    03 assistant two
+    04 user      three
+    ");
+}
+
+#[test]
+fn o1_leading_answers_are_skipped() {
+    let log = [calls(&["a", "b"]), answers(&["a"], 10), answers(&["b"], 10), says("so"), user("ok")];
+    assert_snapshot!(shown(&log[1..], 256, None, true), @"
+    02 assistant so
+    03 user      ok
+    ");
+}
+
+#[test]
+fn o2_a_pending_call_at_the_end_stays() {
+    assert_snapshot!(shown(&[user("go"), calls(&["a"])], 256, None, false), @"
+    00 user      go
+    01 assistant → a
+    ");
+    assert_snapshot!(shown(&[calls(&["a"])], 256, None, true), @"00 assistant → a");
+}
+
+#[test]
+fn o3_a_call_whose_answer_is_not_there_is_skipped() {
+    let log = [calls(&["a"]), user("never mind"), says("fine")];
+    assert_snapshot!(shown(&log, 256, None, true), @"
+    01 user      never mind
+    02 assistant fine
+    ");
+    assert_snapshot!(shown(&log, 256, None, false), @"
+    00 assistant → a
+    01 user      never mind
+    02 assistant fine
+    ");
+}
+
+#[test]
+fn a_call_that_is_answered_late_is_answered() {
+    let log = [calls(&["a"]), user("hurry"), answers(&["a"], 10), says("done")];
+    assert_snapshot!(shown(&log, 256, None, true), @"
+    00 assistant → a
+    01 user      hurry
+    02 tool      ← a
+    03 assistant done
+    ");
+}
+
+#[test]
+fn an_answer_to_a_later_call_with_the_same_id_answers_that_one() {
+    let log = [calls(&["call_0"]), user("again"), calls(&["call_0"]), answers(&["call_0"], 10)];
+    assert_snapshot!(shown(&log, 256, None, true), @"
+    01 user      again
+    02 assistant → call_0
+    03 tool      ← call_0
+    ");
+}
+
+#[test]
+fn parallel_calls_that_are_partly_answered_are_not_a_front() {
+    let log = [calls(&["a", "b"]), answers(&["a"], 10), user("and b?")];
+    assert_snapshot!(shown(&log, 256, None, true), @"02 user      and b?");
+}
+
+#[test]
+fn the_newest_exchange_stays_whatever_its_size() {
+    let log = [user("go"), calls(&["a", "b"]), answers(&["a"], 500), answers(&["b"], 9_000)];
+    assert_snapshot!(shown(&log, 256, None, false), @"
+    01 assistant → a → b
+    02 tool      ← a
+    03 tool      ← b
+    ");
+    assert_snapshot!(shown(&[user("go"), row("user", "huge", 9_000, vec![])], 256, None, false), @"01 user      huge");
+}
+
+#[test]
+fn rows_without_ids_answer_by_position() {
+    let log = [calls(&["a", "b"]), legacy_answer("one"), legacy_answer("two"), user("ok")];
+    assert_snapshot!(shown(&log, 256, None, true), @"
+    00 assistant → a → b
+    01 tool      one
+    02 tool      two
+    03 user      ok
+    ");
+    assert_snapshot!(shown(&[calls(&["a", "b"]), legacy_answer("one"), user("ok")], 256, None, true), @"02 user      ok");
+}
+
+#[test]
+fn rows_that_were_never_counted_are_weighed_by_their_columns() {
+    let uncounted = |text: &str| Message { counted_by: String::new(), tokens: 0, ..user(text) };
+    let log = [uncounted("old"), uncounted(&"word ".repeat(400)), uncounted("new")];
+    assert_snapshot!(shown(&log, 256, None, false), @"02 user      new");
+}
+
+#[test]
+fn a_log_of_nothing_but_answers_shows_the_newest_ones() {
+    assert_snapshot!(shown(&[answers(&["a"], 10), answers(&["b"], 10)], 256, None, true), @"
+    00 tool      ← a
+    01 tool      ← b
+    ");
+    assert_snapshot!(shown(&[], 256, None, true), @"");
+}
