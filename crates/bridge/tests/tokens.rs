@@ -1,5 +1,8 @@
 //! The estimate of tokens, judged by the tokenizer that it stands in for.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::print_stdout, reason = "the figures are worth reading when all is well")]
+
 use std::{fmt::Write as _, fs, path::Path, sync::LazyLock};
 
 use bridge::tokens::estimate;

@@ -108,7 +108,7 @@ impl Number {
         let Exact { over, under } = self else { return None };
         // Powers of 0, 1 and -1 are exact for any exponent, so that a huge one must not be refused here.
         let exponent =
-            if over.abs() <= 1 && under == 1 && exponent > 2 { 2 + exponent % 2 } else { exponent };
+            if over.unsigned_abs() <= 1 && under == 1 && exponent > 2 { 2 + exponent % 2 } else { exponent };
         let exponent = u32::try_from(exponent).ok()?;
         Some(Exact { over: over.checked_pow(exponent)?, under: under.checked_pow(exponent)? })
     }

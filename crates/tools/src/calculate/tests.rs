@@ -1,3 +1,5 @@
+//! What people type, what it is worth, and what they are told when it is worth nothing.
+
 use serde_json::Value;
 
 use super::*;
@@ -76,6 +78,8 @@ fn integers_are_exact_up_to_128_bits() {
         json!("170141183460469231731687303715884105726")
     );
     assert_eq!(value("(-1)^99999999999999999999"), json!(-1));
+    assert_eq!(value("((-2)^127)^2"), json!(2.894_802_230_932_9e76));
+    assert_eq!(value("abs((-2)^127) / (-2)^127"), json!(-1.0));
     assert_eq!(value("123456789 * 987654321"), json!(121_932_631_112_635_269_i64));
 }
 

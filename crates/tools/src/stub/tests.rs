@@ -1,3 +1,5 @@
+//! Every tool of the canned agent, made of configuration alone; and what templates do.
+
 use std::sync::Arc;
 
 use super::*;
