@@ -4,25 +4,25 @@ use crate::{
     artifacts::ArtifactAdapter,
     budget::Budget,
     collect::Collector,
-    queue::{Entry, Queue, Turn},
-    service::{SessionServiceAdapter, store_key},
+    model,
+    queue::{Entry, Place, Queue, Turn},
+    service::SessionServiceAdapter,
+    waiting::Waiting,
 };
 use adk::{
     agent::{AgentTree, LlmAgent},
     content::Content,
     error::{RunError, ServiceError, TreeError},
     event::Event,
-    runner::{EventSink, Input, RunConfig, RunRequest, Runner, StreamingMode},
+    runner::{EventSink, RunRequest, Runner},
     session::SessionKey,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use session::{Append, NewRun, RunStatus, RunUpdate, Store, Ticket};
+use serde_json::{Map, json};
+use session::{RunStatus, Store, Ticket};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
-use tokio_util::sync::CancellationToken;
 
 /// Marks a message that we wrote in the user's place, so that people can be shown the difference.
 pub const CORRECTION: &str = "lango:correction";
@@ -51,6 +51,17 @@ impl Agent {
         &self.sessions
     }
 
+    /// The request that a model would get if the session went on now.
+    pub async fn preview(
+        &self,
+        key: &SessionKey,
+        target: provider::Origin,
+    ) -> Result<provider::Request, RunError> {
+        let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
+        let runner = Runner::new(Arc::clone(&self.tree), self.sessions.clone(), artifacts);
+        Ok(model::request_for(target, runner.preview(key).await?, self.sessions.budget()))
+    }
+
     /// Runs one turn when it is this message's turn, and answers with what the agent said.
     pub async fn run_and_collect(&self, request: RunRequest) -> Result<String, RunError> {
         let collector = Mutex::new(Collector::default());
@@ -61,55 +72,81 @@ impl Agent {
 
     /// Runs one turn when it is this message's turn. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
-        let lost = request.cancel.child_token();
-        let mut place = self.queue.place(&request.key, payload(&request));
+        let mut place = self.queue.place(&request.key);
+        let entered = tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => Err(RunError::Cancelled),
+            entered = self.wait(&mut place, &request) => entered,
+        };
+        let mut turn = match entered {
+            Ok(turn) => turn,
+            Err(error) => {
+                place.leave().await;
+                return Err(error);
+            }
+        };
+        let result = self.take_turn(&mut turn, request, out).await;
+        match result {
+            Ok(()) => place.served(),
+            // A message that failed before it was in the log is not to be answered later.
+            Err(_) => place.leave().await,
+        }
+        turn.leave().await;
+        result
+    }
+
+    /// Waits for the turn, and answers those on the way whose senders are gone.
+    async fn wait(&self, place: &mut Place, request: &RunRequest) -> Result<Turn, RunError> {
         loop {
-            let entered = tokio::select! {
-                biased;
-                entered = place.enter(&lost) => entered.map_err(not_found)?,
-                () = request.cancel.cancelled() => {
-                    place.leave().await?;
-                    return Err(RunError::Cancelled);
+            match place.enter(&|| Waiting::payload(request)).await.map_err(not_found)? {
+                Entry::Ours(turn) => return Ok(turn),
+                Entry::LeftBehind(turn, ticket) => {
+                    let answer = self.clone().answer_left_behind(turn, ticket, request.key.clone());
+                    // A task of its own: it is another's message, and goes on if we do not.
+                    let answered = tokio::spawn(answer).await;
+                    answered.unwrap_or_else(|lost| Err(ServiceError::Store(lost.into()).into()))?;
                 }
-            };
-            match entered {
-                Entry::Ours(turn) => {
-                    let request = RunRequest { cancel: lost, ..request };
-                    return self.take_turn(turn, request, out).await;
-                }
-                Entry::LeftBehind(turn, ticket) => self.answer_left_behind(turn, &ticket, &request.key).await,
             }
         }
     }
 
-    async fn take_turn(&self, turn: Turn, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
-        let key = request.key.clone();
-        let run = uuid::Uuid::new_v4().to_string();
-        let started = NewRun {
-            id: run.clone(),
-            key: store_key(&key),
-            status: RunStatus::Running,
-            idempotency_key: None,
-            owner: turn.owner().to_owned(),
+    async fn take_turn(
+        &self,
+        turn: &mut Turn,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let (key, cancel) = (request.key.clone(), request.cancel.clone());
+        let result = match self.run_turn(turn, request, out).await {
+            // Nobody asked for it: the turn was taken away.
+            Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
+            other => other,
         };
-        let store = self.sessions.store();
-        let result = match store.start(started).await {
-            Ok(_) => {
-                let sessions = self.sessions.for_turn(turn.mark(run.clone()));
-                let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
-                self.run_corrected(&Runner::new(Arc::clone(&self.tree), sessions, artifacts), request, out)
-                    .await
-            }
-            Err(error) => Err(ServiceError::Store(Box::new(error)).into()),
+        let status = match &result {
+            Ok(()) => RunStatus::Done,
+            Err(RunError::Cancelled) => RunStatus::Cancelled,
+            Err(_) => RunStatus::Failed,
         };
-        if let Err(error) = &result {
-            let status =
-                if matches!(error, RunError::Cancelled) { RunStatus::Cancelled } else { RunStatus::Failed };
-            let update = RunUpdate { id: run, status, error: Some(error.to_string()) };
-            // The run's own error is the one to report.
-            let _ = store.append(&store_key(&key), Append { run: Some(update), ..Append::default() }).await;
+        turn.end_run(status, result.as_ref().err().map(ToString::to_string)).await;
+        result
+    }
+
+    async fn run_turn(
+        &self,
+        turn: &mut Turn,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let lost = request.cancel.child_token();
+        let begun = turn.begin(lost.clone()).await;
+        let mark = begun.map_err(|error| ServiceError::Store(Box::new(error)))?;
+        let sessions = self.sessions.for_turn(mark, &request.input);
+        let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
+        let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts);
+        let result = self.run_corrected(&runner, RunRequest { cancel: lost, ..request }, out).await;
+        if runner.sessions().has_ended() {
+            turn.run_has_ended();
         }
-        turn.leave().await;
         result
     }
 
@@ -133,8 +170,12 @@ impl Agent {
             cancel,
             ..RunRequest::message(key, Content::user(correction))
         };
-        let retried = runner.run(retry, out).await;
-        retried.map_err(|retry| RunError::RetryFailed { retry: Box::new(retry), first: Box::new(first) })
+        match runner.run(retry, out).await {
+            Ok(()) => Ok(()),
+            // Whoever cancels wants no reasons.
+            Err(RunError::Cancelled) => Err(RunError::Cancelled),
+            Err(retry) => Err(RunError::RetryFailed { retry: Box::new(retry), first: Box::new(first) }),
+        }
     }
 
     /// The words of the seeds; `None` for an agent that works alone.
@@ -149,55 +190,29 @@ impl Agent {
     }
 
     /// Nobody listens to this turn any more; its answer is in the log when its sender comes back.
-    async fn answer_left_behind(&self, turn: Turn, ticket: &Ticket, key: &SessionKey) {
-        let Ok(waiting) = serde_json::from_str::<Waiting>(&ticket.payload) else {
-            // A ticket that cannot be read must not block the queue for ever.
-            let _ = self.sessions.store().withdraw(&store_key(key), ticket.number).await;
-            return turn.leave().await;
+    async fn answer_left_behind(
+        self,
+        mut turn: Turn,
+        ticket: Ticket,
+        key: SessionKey,
+    ) -> Result<(), RunError> {
+        let result = match serde_json::from_str::<Waiting>(&ticket.payload) {
+            Ok(waiting) => self.take_turn(&mut turn, waiting.into_request(key), &|_| {}).await,
+            Err(error) => Err(ServiceError::Invalid { key, message: error.to_string() }.into()),
         };
-        let _ = self.take_turn(turn, waiting.into_request(key.clone()), &|_| {}).await;
+        let result = match result {
+            // It stays for the next one, and so does ours: nothing can be stored now.
+            Err(RunError::Service(error @ ServiceError::Store(_))) => Err(error.into()),
+            Ok(()) | Err(RunError::Service(ServiceError::Stale(_))) => Ok(()),
+            Err(_) => {
+                // What can never be answered must not block the queue for ever.
+                turn.drop_ticket().await;
+                Ok(())
+            }
+        };
+        turn.leave().await;
+        result
     }
-}
-
-/// A message as it waits in the inbox.
-#[derive(Debug, Serialize, Deserialize)]
-struct Waiting {
-    #[serde(default)]
-    message: Option<Content>,
-    #[serde(default)]
-    state_delta: Map<String, Value>,
-    #[serde(default)]
-    metadata: Option<Map<String, Value>>,
-    #[serde(default)]
-    streaming: bool,
-}
-
-impl Waiting {
-    fn into_request(self, key: SessionKey) -> RunRequest {
-        let streaming = if self.streaming { StreamingMode::Sse } else { StreamingMode::None };
-        RunRequest {
-            key,
-            input: self.message.map_or(Input::Again, Input::Message),
-            state_delta: self.state_delta,
-            message_metadata: Map::new(),
-            config: RunConfig { streaming, custom_metadata: self.metadata, ..RunConfig::default() },
-            cancel: CancellationToken::new(),
-        }
-    }
-}
-
-fn payload(request: &RunRequest) -> String {
-    let message = match &request.input {
-        Input::Message(content) => Some(content.clone()),
-        Input::Again | Input::Resume => None,
-    };
-    let waiting = Waiting {
-        message,
-        state_delta: request.state_delta.clone(),
-        metadata: request.config.custom_metadata.clone(),
-        streaming: request.config.streaming == StreamingMode::Sse,
-    };
-    serde_json::to_string(&waiting).unwrap_or_default()
 }
 
 fn not_found(error: ServiceError) -> RunError {

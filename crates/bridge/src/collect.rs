@@ -18,7 +18,8 @@ impl Collector {
         let said = event.content.as_ref().map(Content::said).unwrap_or_default();
         let begun = self.streaming.as_ref() == Some(&event.id);
         if event.is_partial() {
-            if !begun {
+            // A piece that says nothing, such as a thought, is not a piece of the text.
+            if !begun && !said.is_empty() {
                 self.streaming = Some(event.id.clone());
                 self.separate(&said);
             }

@@ -45,6 +45,10 @@ impl EventsAdapter {
         self.events.get(index).map(AsRef::as_ref)
     }
 
+    pub(crate) fn holds(&self, id: &str) -> bool {
+        self.events.iter().rev().any(|event| event.id == id)
+    }
+
     /// Shows a row that was stored just now; answers with the event as the wire has it.
     pub(crate) fn show(&mut self, row: &Stored) -> Event {
         let event = self.restorer.restore(row);

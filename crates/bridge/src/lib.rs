@@ -3,7 +3,7 @@
 //! | read | for |
 //! |---|---|
 //! | [`agent`] | the one path by which every front end runs a turn |
-//! | `queue`, `owner` | one turn at a time for each session, first come first served, across processes |
+//! | `queue`, `owner`, `waiting` | one turn at a time for each session, first come first served, across processes |
 //! | [`service`], [`session`], [`events`], [`state`] | stored sessions as ADK's |
 //! | [`row`] | an event as a row, and back |
 //! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
@@ -32,6 +32,7 @@ pub mod session;
 pub mod state;
 pub mod tokens;
 pub mod tool;
+mod waiting;
 
 pub use agent::Agent;
 pub use artifacts::ArtifactAdapter;

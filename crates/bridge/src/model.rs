@@ -30,18 +30,23 @@ impl ModelAdapter {
         Self { provider, model, name, budget }
     }
 
-    /// The request as the provider gets it: the system message first, then a history that is legal and fits.
+    /// The request as the provider gets it.
     pub fn request(&self, request: LlmRequest) -> Request {
         let target =
             provider::Origin { provider: self.provider.name().to_owned(), model: self.model.clone() };
-        let spoken = messages::convert(&request.contents, &target);
-        let all = messages::system(&request.config).into_iter().chain(spoken).collect();
-        Request {
-            model: self.model.clone(),
-            messages: history::prepare(all, self.budget),
-            tools: messages::tools(request.tools),
-            options: messages::options(&request.config),
-        }
+        request_for(target, request, self.budget)
+    }
+}
+
+/// The request as a model gets it: the system message first, then a history that is legal and fits.
+pub fn request_for(target: provider::Origin, request: LlmRequest, budget: Budget) -> Request {
+    let spoken = messages::convert(&request.contents, &target);
+    let all = messages::system(&request.config).into_iter().chain(spoken).collect();
+    Request {
+        messages: history::prepare(all, budget),
+        model: target.model,
+        tools: messages::tools(request.tools),
+        options: messages::options(&request.config),
     }
 }
 
@@ -114,6 +119,9 @@ impl Answer {
 
     /// Adds a piece to the part that it continues. A signature closes its part, and is in no partial response.
     fn extend(&mut self, piece: Part, signature: Option<String>) -> Taken {
+        if piece.is_empty() && signature.is_none() {
+            return Taken::Nothing;
+        }
         let shown = piece.clone();
         let continues = |last: &&mut Part| last.thought == piece.thought && last.thought_signature.is_none();
         match self.parts.last_mut().filter(continues).map(|last| &mut last.data) {

@@ -1,33 +1,55 @@
-//! Who holds a lease: this machine, this start of it, this process — so that a dead owner is known to be dead.
+//! Who holds a lease or a ticket: this machine, this start of it, this process, this one claim — so that an owner that is
+//! gone is known to be gone.
 
 use std::{
+    collections::BTreeSet,
     fs,
     sync::{
-        OnceLock,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-/// A name for one turn of this process. Its process part tells whether it is still alive.
-pub(crate) fn claim() -> String {
-    static TURNS: AtomicU64 = AtomicU64::new(0);
-    format!("{}#{}", process(), TURNS.fetch_add(1, Ordering::Relaxed))
+/// The claims of this process that somebody still holds.
+static LIVING: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// One claim of this process. It is alive as long as this is not dropped, and dead afterwards, also to this process itself.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    name: String,
+    number: u64,
 }
 
-/// This process: machine, boot, pid, start time.
-pub(crate) fn process() -> &'static str {
-    static PROCESS: OnceLock<String> = OnceLock::new();
-    PROCESS.get_or_init(|| {
-        let pid = std::process::id();
-        let start = start_time(pid).unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-        format!("{}/{}/{pid}/{start}", machine(), boot())
-    })
+impl Owner {
+    pub(crate) fn new() -> Self {
+        static CLAIMS: AtomicU64 = AtomicU64::new(0);
+        let number = CLAIMS.fetch_add(1, Ordering::Relaxed);
+        living().insert(number);
+        Self { name: format!("{}#{number}", process()), number }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        living().remove(&self.number);
+    }
+}
+
+fn living() -> MutexGuard<'static, BTreeSet<u64>> {
+    LIVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether an owner is certainly gone. An owner on another machine may be alive: its lease has to run out.
 pub(crate) fn is_dead(owner: &str) -> bool {
-    let own = owner.split('#').next().unwrap_or_default();
-    let mut fields = own.split('/');
+    let (place, claim) = owner.split_once('#').unwrap_or((owner, ""));
+    if place == process() {
+        return claim.parse().is_ok_and(|number| !living().contains(&number));
+    }
+    let mut fields = place.split('/');
     let (Some(on), Some(since), Some(pid), Some(start)) =
         (fields.next(), fields.next(), fields.next(), fields.next())
     else {
@@ -40,10 +62,23 @@ pub(crate) fn is_dead(owner: &str) -> bool {
     restarted || pid.parse().ok().and_then(start_time).as_deref() != Some(start)
 }
 
+/// This process: machine, boot, pid, start time.
+fn process() -> &'static str {
+    static PROCESS: OnceLock<String> = OnceLock::new();
+    PROCESS.get_or_init(|| {
+        let pid = std::process::id();
+        let start = start_time(pid).unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+        format!("{}/{}/{pid}/{start}", machine(), boot())
+    })
+}
+
+/// Where a pid means the same process as here: two containers on one machine may both have a process 7.
 fn machine() -> &'static str {
     static MACHINE: OnceLock<String> = OnceLock::new();
     MACHINE.get_or_init(|| {
-        read("/etc/machine-id").or_else(|| read("/proc/sys/kernel/hostname")).unwrap_or_default()
+        let machine = read("/etc/machine-id").or_else(|| read("/proc/sys/kernel/hostname"));
+        let pids = fs::read_link("/proc/self/ns/pid").ok().map(|link| plain(&link.to_string_lossy()));
+        machine.map(|machine| format!("{machine}.{}", pids.unwrap_or_default())).unwrap_or_default()
     })
 }
 
@@ -54,7 +89,11 @@ fn boot() -> &'static str {
 
 fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().replace(['/', '#'], "_")).filter(|text| !text.is_empty())
+    Some(plain(text.trim())).filter(|text| !text.is_empty())
+}
+
+fn plain(text: &str) -> String {
+    text.replace(['/', '#'], "_")
 }
 
 /// When a process began, in ticks since boot; the field is the 22nd, counted behind the name, which may hold anything.
@@ -72,12 +111,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_one_that_began_at_another_time_is_not() {
-        assert!(!is_dead(&claim()));
+    fn a_claim_is_alive_until_it_is_dropped() {
+        let owner = Owner::new();
+        let name = owner.name().to_owned();
+        assert!(!is_dead(&name));
+        drop(owner);
+        assert!(is_dead(&name));
+    }
+
+    #[test]
+    fn a_process_that_began_at_another_time_is_gone() {
         if cfg!(target_os = "linux") {
-            let other = format!("{}/{}/{}/1", machine(), boot(), std::process::id());
-            assert!(is_dead(&other));
-            assert!(is_dead(&format!("{}/an-earlier-boot/1/1", machine())));
+            assert!(is_dead(&format!("{}/{}/{}/1#0", machine(), boot(), std::process::id())));
+            assert!(is_dead(&format!("{}/an-earlier-boot/1/1#0", machine())));
         }
     }
 
@@ -85,5 +131,11 @@ mod tests {
     fn an_owner_on_another_machine_may_be_alive() {
         assert!(!is_dead("elsewhere/boot/1/1#0"));
         assert!(!is_dead("nonsense"));
+    }
+
+    #[test]
+    fn a_pid_of_another_container_says_nothing() {
+        let elsewhere = machine().rsplit_once('.').map(|(machine, _)| format!("{machine}.pid:[1]"));
+        assert!(!is_dead(&format!("{}/{}/1/1#0", elsewhere.unwrap_or_default(), boot())));
     }
 }

@@ -3,25 +3,31 @@
 //! A free session is entered at once. A busy one hands out tickets: they are stored, so that a message whose sender died
 //! while it waited is still answered, by whoever comes next.
 
+mod ticket;
+mod turn;
+
+pub(crate) use turn::Turn;
+
 use crate::{
-    owner,
-    service::{TurnMark, service_error, store_key},
+    owner::{self, Owner},
+    service::{service_error, store_key},
 };
 use adk::{error::ServiceError, session::SessionKey};
-use session::{Claim, Claimed, Lease, NewTicket, Store, Ticket};
+use session::{NewTicket, Store, Ticket};
 use std::{
     collections::HashMap,
     fmt,
+    future::Future,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
-use tokio::sync::Notify;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use ticket::Held;
+use tokio::{sync::Notify, time::Instant};
 
-/// How long a lease lasts without being renewed. It matters only for owners on other machines.
-const LEASE: Duration = Duration::from_secs(30);
 /// How often a waiting process looks whether another process has left.
 const LOOK: Duration = Duration::from_millis(40);
+/// How long a sender that may be alive may leave a free turn alone before it counts as gone; it looks every [`LOOK`].
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(crate) struct Queue {
@@ -37,64 +43,98 @@ pub(crate) enum Entry {
     LeftBehind(Turn, Ticket),
 }
 
-/// The right to run a turn. Leaving it, or dropping it, lets the next one in.
-pub(crate) struct Turn {
-    lease: Lease,
-    queue: Queue,
-    takes: Option<u64>,
-    door: Arc<Notify>,
-    /// Ends the task that renews the lease.
-    _renewal: DropGuard,
-    left: bool,
-}
-
 impl Queue {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, doors: Arc::default() }
     }
 
-    /// Takes a place in the queue of a session; `payload` is what is kept if this process dies while it waits.
-    pub(crate) fn place(&self, key: &SessionKey, payload: String) -> Place {
-        Place {
-            queue: self.clone(),
-            key: key.clone(),
-            owner: owner::claim(),
-            payload,
-            ticket: None,
+    /// A place at the door of a session, not yet in its queue.
+    pub(crate) fn place(&self, key: &SessionKey) -> Place {
+        let desk = Desk {
+            store: Arc::clone(&self.store),
+            key: store_key(key),
+            owner: Arc::new(Owner::new()),
             door: self.door(key),
-        }
+        };
+        Place { desk, key: key.clone(), ticket: None, watched: None }
     }
 
     fn door(&self, key: &SessionKey) -> Arc<Notify> {
         let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        doors.retain(|_, door| door.strong_count() > 0);
         if let Some(door) = doors.get(key).and_then(Weak::upgrade) {
             return door;
         }
+        doors.retain(|_, door| door.strong_count() > 0);
         let door = Arc::new(Notify::new());
         doors.insert(key.clone(), Arc::downgrade(&door));
         door
     }
 }
 
-/// A place in the queue.
-pub(crate) struct Place {
-    queue: Queue,
-    key: SessionKey,
-    owner: String,
-    payload: String,
-    ticket: Option<Ticket>,
+/// What everything in the queue needs to be given back. The owner counts as alive until the last one is dropped.
+#[derive(Clone)]
+struct Desk {
+    store: Arc<dyn Store>,
+    key: session::SessionKey,
+    owner: Arc<Owner>,
     door: Arc<Notify>,
 }
 
+impl Desk {
+    /// Runs to its end even if nobody waits for it: who is dropped while the store answers must not leave half of it behind.
+    async fn whole<T: Send + 'static>(
+        work: impl Future<Output = session::Result<T>> + Send + 'static,
+    ) -> session::Result<T> {
+        let done = tokio::spawn(work).await;
+        done.unwrap_or_else(|lost| Err(session::Error::Backend(lost.into())))
+    }
+
+    /// As [`whole`](Self::whole), for those who cannot wait. Without a runtime nothing is done: the owner is dead then, and
+    /// that says enough.
+    fn afterwards(work: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(work);
+        }
+    }
+}
+
+/// A place in the queue. Dropping it withdraws the message.
+pub(crate) struct Place {
+    desk: Desk,
+    key: SessionKey,
+    ticket: Option<Held>,
+    watched: Option<Watched>,
+}
+
+/// A ticket before ours whose sender may or may not be alive.
+struct Watched {
+    number: u64,
+    since: Instant,
+    /// It was first and the turn was free, and still its sender did not take it.
+    idle: bool,
+}
+
+impl Watched {
+    fn new(ticket: &Ticket, idle: bool) -> Self {
+        Self { number: ticket.number, since: Instant::now(), idle }
+    }
+}
+
 impl Place {
-    /// Waits until this place, or one before it that nobody holds any more, is the first. `lost` is cancelled if the lease is
-    /// taken away during the turn.
-    pub(crate) async fn enter(&mut self, lost: &CancellationToken) -> Result<Entry, ServiceError> {
+    /// Waits until this place, or one before it that nobody holds any more, is the first. `payload` is what is kept if this
+    /// process dies while it waits.
+    pub(crate) async fn enter(
+        &mut self,
+        payload: &(dyn Fn() -> String + Sync),
+    ) -> Result<Entry, ServiceError> {
         loop {
-            let door = Arc::clone(&self.door);
+            let door = Arc::clone(&self.desk.door);
             let opened = door.notified();
-            if let Some(entry) = self.try_enter(lost).await? {
+            let entry = match self.ticket.as_ref().map(Held::number) {
+                None => self.arrive(payload).await,
+                Some(number) => self.look(number).await,
+            };
+            if let Some(entry) = entry.map_err(|error| service_error(error, &self.key))? {
                 return Ok(entry);
             }
             // Another process makes no sound when it leaves: look again after a while.
@@ -102,134 +142,86 @@ impl Place {
         }
     }
 
-    async fn try_enter(&mut self, lost: &CancellationToken) -> Result<Option<Entry>, ServiceError> {
-        let first = match &self.ticket {
-            None => None,
-            Some(_) => self.waiting().await?.into_iter().next(),
-        };
-        let mine = match (&self.ticket, &first) {
-            (Some(own), Some(first)) => own.number == first.number,
-            (Some(_), None) => return Err(ServiceError::Stale(self.key.clone())),
-            (None, _) => true,
-        };
-        if !mine && !first.as_ref().is_some_and(|first| owner::is_dead(&first.owner)) {
-            return Ok(None);
+    async fn arrive(&mut self, payload: &(dyn Fn() -> String + Sync)) -> session::Result<Option<Entry>> {
+        let claimed = Turn::claim(&self.desk).await?;
+        if let Some((turn, 0)) = claimed {
+            return Ok(Some(Entry::Ours(turn)));
         }
-        let Some((lease, waiting)) = self.claim().await? else {
-            self.take_ticket().await?;
-            return Ok(None);
+        let new = NewTicket {
+            id: uuid::Uuid::new_v4().to_string(),
+            owner: self.desk.owner.name().to_owned(),
+            payload: payload(),
         };
-        if self.ticket.is_none() && waiting > 0 {
-            // Others came first. Their turn must not wait for our ticket.
-            self.take_ticket().await?;
-            let released = self.queue.store.release(&lease).await;
-            released.map_err(|error| service_error(error, &self.key))?;
-            return Ok(None);
+        self.ticket = Some(Held::push(&self.desk, new).await?);
+        if let Some((turn, _)) = claimed {
+            // Others came first.
+            turn.leave().await;
         }
-        let turn = self.turn(lease, first.as_ref().map(|ticket| ticket.number), lost);
-        Ok(Some(match first {
-            Some(first) if !mine => Entry::LeftBehind(turn, first),
-            Some(_) | None => Entry::Ours(turn),
-        }))
+        Ok(None)
     }
 
-    async fn waiting(&self) -> Result<Vec<Ticket>, ServiceError> {
-        let waiting = self.queue.store.waiting(&store_key(&self.key), 1).await;
-        waiting.map_err(|error| service_error(error, &self.key))
+    async fn look(&mut self, own: u64) -> session::Result<Option<Entry>> {
+        // Numbers grow: if ours is not there, somebody took it.
+        let first = self.first().await?.filter(|first| first.number <= own);
+        let first = first.ok_or_else(|| self.taken(own))?;
+        if first.number != own && !self.may_be_gone(&first) {
+            return Ok(None);
+        }
+        let Some((turn, _)) = Turn::claim(&self.desk).await? else {
+            self.watched = Some(Watched::new(&first, false));
+            return Ok(None);
+        };
+        if first.number == own {
+            return Ok(Some(Entry::Ours(turn.taking(own))));
+        }
+        // Whoever had the turn until now may have taken the ticket.
+        let is_still_first = self.first().await?.is_some_and(|now| now.number == first.number);
+        if is_still_first && self.is_gone(&first) {
+            return Ok(Some(Entry::LeftBehind(turn.taking(first.number), first)));
+        }
+        self.watched = Some(Watched::new(&first, true));
+        turn.leave().await;
+        Ok(None)
     }
 
-    /// The lease and how many wait, or `None` while somebody alive has it.
-    async fn claim(&self) -> Result<Option<(Lease, usize)>, ServiceError> {
-        let mut displaces = None;
-        loop {
-            let claim = Claim { owner: self.owner.clone(), ttl: LEASE, displaces };
-            let claimed = self.queue.store.claim(&store_key(&self.key), claim).await;
-            match claimed.map_err(|error| service_error(error, &self.key))? {
-                Claimed::Granted { lease, waiting } => return Ok(Some((lease, waiting))),
-                Claimed::Held { owner, epoch } if displaces != Some(epoch) && owner::is_dead(&owner) => {
-                    displaces = Some(epoch);
-                }
-                Claimed::Held { .. } => return Ok(None),
+    async fn first(&self) -> session::Result<Option<Ticket>> {
+        Ok(self.desk.store.waiting(&self.desk.key, 1).await?.into_iter().next())
+    }
+
+    fn taken(&self, number: u64) -> session::Error {
+        session::Error::TicketGone { key: self.desk.key.clone(), number }
+    }
+
+    /// Whether it is time to find out.
+    fn may_be_gone(&mut self, first: &Ticket) -> bool {
+        if owner::is_dead(&first.owner) {
+            return true;
+        }
+        match &self.watched {
+            Some(watched) if watched.number == first.number => watched.since.elapsed() >= PATIENCE,
+            Some(_) | None => {
+                self.watched = Some(Watched::new(first, false));
+                false
             }
         }
     }
 
-    async fn take_ticket(&mut self) -> Result<(), ServiceError> {
-        if self.ticket.is_some() {
-            return Ok(());
-        }
-        let new = NewTicket {
-            id: uuid::Uuid::new_v4().to_string(),
-            owner: self.owner.clone(),
-            payload: self.payload.clone(),
-        };
-        let ticket = self.queue.store.push(&store_key(&self.key), new).await;
-        self.ticket = Some(ticket.map_err(|error| service_error(error, &self.key))?);
-        Ok(())
+    fn is_gone(&self, first: &Ticket) -> bool {
+        let idle = |watched: &Watched| watched.idle && watched.number == first.number;
+        owner::is_dead(&first.owner) || self.watched.as_ref().is_some_and(idle)
     }
 
-    fn turn(&self, lease: Lease, takes: Option<u64>, lost: &CancellationToken) -> Turn {
-        let ended = CancellationToken::new();
-        tokio::spawn(renew(Arc::clone(&self.queue.store), lease.clone(), ended.clone(), lost.clone()));
-        let door = Arc::clone(&self.door);
-        Turn { lease, queue: self.queue.clone(), takes, door, _renewal: ended.drop_guard(), left: false }
+    /// The message is in the log.
+    pub(crate) fn served(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.forget();
+        }
     }
 
     /// Gives the place up: the message will not be sent.
-    pub(crate) async fn leave(self) -> Result<(), ServiceError> {
-        if let Some(ticket) = self.ticket {
-            let withdrawn = self.queue.store.withdraw(&store_key(&self.key), ticket.number).await;
-            withdrawn.map_err(|error| service_error(error, &self.key))?;
-            self.door.notify_waiters();
-        }
-        Ok(())
-    }
-}
-
-async fn renew(store: Arc<dyn Store>, lease: Lease, ended: CancellationToken, lost: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = ended.cancelled() => return,
-            () = tokio::time::sleep(LEASE / 3) => {}
-        }
-        if let Err(session::Error::Fenced(_)) = store.renew(&lease, LEASE).await {
-            lost.cancel();
-            return;
-        }
-    }
-}
-
-impl Turn {
-    pub(crate) fn mark(&self, run: String) -> TurnMark {
-        TurnMark { epoch: Some(self.lease.epoch), run: Some(run), takes: self.takes }
-    }
-
-    pub(crate) fn owner(&self) -> &str {
-        &self.lease.owner
-    }
-
-    /// Lets the next one in, and says so.
     pub(crate) async fn leave(mut self) {
-        self.left = true;
-        // A lease that cannot be given back runs out; nothing depends on it.
-        let _ = self.queue.store.release(&self.lease).await;
-        self.door.notify_waiters();
-    }
-}
-
-impl Drop for Turn {
-    /// A turn that was dropped in the middle must not hold up the next.
-    fn drop(&mut self) {
-        if self.left {
-            return;
-        }
-        let (store, lease, door) =
-            (Arc::clone(&self.queue.store), self.lease.clone(), Arc::clone(&self.door));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let _ = store.release(&lease).await;
-                door.notify_waiters();
-            });
+        if let Some(ticket) = self.ticket.take() {
+            ticket.withdraw().await;
         }
     }
 }

@@ -13,6 +13,7 @@ use adk::{
     event::Event,
     facts::Facts,
     flow::step::{Step, next_step},
+    runner::Input,
     session::{SessionKey, SessionService},
     state::without_temp,
 };
@@ -20,17 +21,27 @@ use serde_json::{Map, Value};
 use session::{Append, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store, Stored, TailBudget};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// What the steps of one turn carry beside their events.
 #[derive(Clone, Debug, Default)]
-pub struct TurnMark {
+pub(crate) struct TurnMark {
     /// The epoch of the turn's lease: another owner with a greater one ends our appends.
-    pub epoch: Option<u64>,
-    pub run: Option<String>,
-    /// The inbox ticket that the turn's first message consumes.
-    pub takes: Option<u64>,
+    pub(crate) epoch: Option<u64>,
+    /// The run, until its last event is stored.
+    pub(crate) run: Option<String>,
+    /// The inbox ticket, until the message that it stands for is stored.
+    pub(crate) takes: Option<u64>,
+    /// Whether that message is the user's. What is settled before it leaves the ticket alone.
+    pub(crate) from_user: bool,
+}
+
+impl TurnMark {
+    fn stored(&mut self, takes: bool, ends: bool) {
+        self.takes = self.takes.filter(|_| !takes);
+        self.run = self.run.take().filter(|_| !ends);
+    }
 }
 
 #[derive(Clone)]
@@ -47,12 +58,26 @@ impl SessionServiceAdapter {
     }
 
     /// The same service for one turn.
-    pub fn for_turn(&self, mark: TurnMark) -> Self {
+    pub(crate) fn for_turn(&self, mark: TurnMark, input: &Input) -> Self {
+        let mark = TurnMark { from_user: matches!(input, Input::Message(_)), ..mark };
         Self { mark: Arc::new(Mutex::new(mark)), ..self.clone() }
+    }
+
+    /// Whether an event of this turn has told how its run ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.mark().run.is_none()
+    }
+
+    fn mark(&self) -> MutexGuard<'_, TurnMark> {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    pub fn budget(&self) -> Budget {
+        self.budget
     }
 
     /// The session, made now if there is none. Any number of callers may race for the first message.
@@ -90,7 +115,12 @@ impl SessionServiceAdapter {
     }
 
     /// What to store for an event, and the facts after it.
-    fn step(&self, session: &SessionAdapter, event: &Event) -> Result<(Append, Facts), ServiceError> {
+    fn step(
+        &self,
+        session: &SessionAdapter,
+        event: &Event,
+        kept: bool,
+    ) -> Result<(Append, Facts), ServiceError> {
         let invalid = |error: serde_json::Error| ServiceError::Invalid {
             key: session.key.clone(),
             message: error.to_string(),
@@ -100,27 +130,22 @@ impl SessionServiceAdapter {
         for change in &changes {
             facts.apply(change);
         }
-        let TurnMark { epoch, run, takes } = self.next_mark();
-        let ends = !event.is_from_user() && next_step(Some(event), &facts) == Step::Done;
+        let TurnMark { epoch, run, takes, from_user } = self.mark().clone();
+        // While a person is being asked, the answers of the step are still to come.
+        let ends = !event.is_from_user()
+            && facts.open_calls.is_empty()
+            && next_step(Some(event), &facts) == Step::Done;
         let step = Append {
-            message: if event.is_state_only() { None } else { Some(save(event).map_err(invalid)?) },
+            message: if kept { Some(save(event).map_err(invalid)?) } else { None },
             state: state::changes(&event.actions.state_delta),
             facts: facts::to_rows(&changes).map_err(invalid)?,
             run: run.filter(|_| ends).map(|id| ended(id, event, &facts)),
-            takes,
+            takes: takes.filter(|_| event.is_from_user() || !from_user),
             expected_seq: None,
             epoch,
             title: (!session.has_title).then(|| title(event)).flatten(),
         };
         Ok((step, facts))
-    }
-
-    /// A ticket is consumed by the first step of its turn.
-    fn next_mark(&self) -> TurnMark {
-        let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = mark.clone();
-        mark.takes = None;
-        next
     }
 }
 
@@ -158,27 +183,34 @@ impl SessionService for SessionServiceAdapter {
     }
 
     async fn append(&self, session: &mut SessionAdapter, event: Event) -> Result<Arc<Event>, ServiceError> {
-        let temporary = event.actions.state_delta.clone();
+        if event.is_partial() {
+            return Ok(Arc::new(event));
+        }
+        let kept = !event.is_state_only();
+        let delta = event.actions.state_delta.clone();
         let mut event = event;
-        event.actions.state_delta = without_temp(&temporary);
-        let (step, facts) = self.step(session, &event)?;
+        event.actions.state_delta = without_temp(&delta);
+        let (step, facts) = self.step(session, &event, kept)?;
         let (message, titled) = (step.message.clone(), step.title.is_some());
+        let (takes, ends) = (step.takes.is_some(), step.run.is_some());
         let appended = self
             .store
             .append(&store_key(&session.key), step)
             .await
             .map_err(|error| service_error(error, &session.key))?;
-        session.state.apply(&temporary);
+        self.mark().stored(takes, ends);
+        if appended.repeated && session.events.holds(&event.id) {
+            return Ok(Arc::new(event));
+        }
+        session.state.apply(&delta);
         session.facts = facts;
-        session.last_seq = appended.seq;
+        session.last_seq = session.last_seq.max(appended.seq);
         session.last_update_time = event.timestamp;
         session.has_title |= titled;
-        match message {
-            Some(message) if !appended.repeated => {
-                Ok(Arc::new(session.events.show(&Stored { seq: appended.seq, message })))
-            }
-            Some(_) | None => Ok(Arc::new(event)),
-        }
+        Ok(Arc::new(match message {
+            Some(message) => session.events.show(&Stored { seq: appended.seq, message }),
+            None => event,
+        }))
     }
 
     async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
@@ -204,7 +236,9 @@ pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceE
     match error {
         session::Error::NotFound(_) => ServiceError::NotFound(key.clone()),
         session::Error::Exists(_) => ServiceError::Exists(key.clone()),
-        session::Error::Conflict { .. } | session::Error::Fenced(_) => ServiceError::Stale(key.clone()),
+        session::Error::Conflict { .. } | session::Error::Fenced(_) | session::Error::TicketGone { .. } => {
+            ServiceError::Stale(key.clone())
+        }
         other => ServiceError::Store(Box::new(other)),
     }
 }

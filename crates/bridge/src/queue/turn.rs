@@ -1,0 +1,167 @@
+//! The right to run a turn: a lease, kept while the turn lasts and given back however it ends.
+
+use super::Desk;
+use crate::{owner, service::TurnMark};
+use session::{Append, Claim, Claimed, Lease, NewRun, RunStatus, RunUpdate};
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a lease lasts without being renewed. It matters only for owners on other machines.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Leaving it, or dropping it, lets the next one in.
+pub(crate) struct Turn {
+    desk: Desk,
+    lease: Lease,
+    /// Its own ticket, or the one that it answers.
+    takes: Option<u64>,
+    /// Who had the turn before and died in it.
+    displaced: Option<String>,
+    run: Option<String>,
+    /// Ends the task that renews the lease.
+    renewal: Option<DropGuard>,
+    left: bool,
+}
+
+impl Turn {
+    /// The turn and how many wait for it, or `None` while somebody alive has it.
+    pub(super) async fn claim(desk: &Desk) -> session::Result<Option<(Self, usize)>> {
+        let desk = desk.clone();
+        Desk::whole(async move {
+            let mut displaced: Option<(String, u64)> = None;
+            loop {
+                let displaces = displaced.as_ref().map(|(_, epoch)| *epoch);
+                let claim = Claim { owner: desk.owner.name().to_owned(), ttl: LEASE, displaces };
+                match desk.store.claim(&desk.key, claim).await? {
+                    Claimed::Granted { lease, waiting } => {
+                        let displaced = displaced.map(|(owner, _)| owner);
+                        return Ok(Some((Self::new(desk, lease, displaced), waiting)));
+                    }
+                    Claimed::Held { owner, epoch } if displaces != Some(epoch) && owner::is_dead(&owner) => {
+                        displaced = Some((owner, epoch));
+                    }
+                    Claimed::Held { .. } => return Ok(None),
+                }
+            }
+        })
+        .await
+    }
+
+    fn new(desk: Desk, lease: Lease, displaced: Option<String>) -> Self {
+        Self { desk, lease, takes: None, displaced, run: None, renewal: None, left: false }
+    }
+
+    pub(super) fn taking(mut self, number: u64) -> Self {
+        self.takes = Some(number);
+        self
+    }
+
+    /// Writes down that the turn runs, and keeps it. `lost` is cancelled if it is taken away.
+    pub(crate) async fn begin(&mut self, lost: CancellationToken) -> session::Result<TurnMark> {
+        if let Some(dead) = self.displaced.take() {
+            interrupt_runs_of(&self.desk, &dead).await?;
+        }
+        let run = uuid::Uuid::new_v4().to_string();
+        self.run = Some(run.clone());
+        let started = NewRun {
+            id: run.clone(),
+            key: self.desk.key.clone(),
+            status: RunStatus::Running,
+            idempotency_key: None,
+            owner: self.lease.owner.clone(),
+        };
+        self.desk.store.start(started).await?;
+        let ended = CancellationToken::new();
+        tokio::spawn(renew(self.desk.clone(), self.lease.clone(), ended.clone(), lost));
+        self.renewal = Some(ended.drop_guard());
+        Ok(TurnMark {
+            epoch: Some(self.lease.epoch),
+            run: Some(run),
+            takes: self.takes,
+            ..TurnMark::default()
+        })
+    }
+
+    /// Writes down how the run ended, if its last event did not.
+    pub(crate) async fn end_run(&mut self, status: RunStatus, error: Option<String>) {
+        if let Some(id) = self.run.take() {
+            let run = Some(RunUpdate { id, status, error });
+            // The run's own error is the one to report.
+            let _ = self.desk.store.append(&self.desk.key, Append { run, ..Append::default() }).await;
+        }
+    }
+
+    /// The last event has told the end of the run.
+    pub(crate) fn run_has_ended(&mut self) {
+        self.run = None;
+    }
+
+    /// Takes the turn's ticket out of the queue although its message is not in the log.
+    pub(crate) async fn drop_ticket(&self) {
+        if let Some(number) = self.takes {
+            let _ = self.desk.store.withdraw(&self.desk.key, number).await;
+        }
+    }
+
+    /// Lets the next one in, and says so.
+    pub(crate) async fn leave(mut self) {
+        release(&self.desk, &self.lease).await;
+        self.left = true;
+    }
+}
+
+/// A lease that cannot be given back has a dead owner from now on.
+async fn release(desk: &Desk, lease: &Lease) {
+    let _ = desk.store.release(lease).await;
+    desk.door.notify_waiters();
+}
+
+async fn renew(desk: Desk, lease: Lease, ended: CancellationToken, lost: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = ended.cancelled() => return,
+            () = tokio::time::sleep(LEASE / 3) => {}
+        }
+        // Any other error is no reason to stop: if it lasts, somebody else takes the lease, and the next append says so.
+        if let Err(session::Error::Fenced(_) | session::Error::NotFound(_)) =
+            desk.store.renew(&lease, LEASE).await
+        {
+            return lost.cancel();
+        }
+    }
+}
+
+/// The runs of an owner that died in the middle of them.
+async fn interrupt_runs_of(desk: &Desk, owner: &str) -> session::Result<()> {
+    let newest = desk.store.runs(&desk.key, 8).await?;
+    for run in newest.into_iter().filter(|run| run.owner == owner && run.status == RunStatus::Running) {
+        interrupt(desk, run.id).await?;
+    }
+    Ok(())
+}
+
+async fn interrupt(desk: &Desk, id: String) -> session::Result<()> {
+    let update = RunUpdate { id, status: RunStatus::Interrupted, error: None };
+    desk.store.append(&desk.key, Append { run: Some(update), ..Append::default() }).await?;
+    Ok(())
+}
+
+impl Drop for Turn {
+    /// A turn that was dropped in the middle must not hold up the next.
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        let (desk, lease, run) = (self.desk.clone(), self.lease.clone(), self.run.take());
+        Desk::afterwards(async move {
+            // First of all: what was on its way when the turn was dropped is stored by then, and may have ended the run.
+            release(&desk, &lease).await;
+            if let Some(id) = run
+                && let Ok(Some(run)) = desk.store.run(&desk.key, &id).await
+                && run.status == RunStatus::Running
+            {
+                let _ = interrupt(&desk, run.id).await;
+            }
+        });
+    }
+}
