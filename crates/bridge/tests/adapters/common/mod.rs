@@ -1,0 +1,104 @@
+//! What the tests share: both stores, a model that plays what it is told, and pictures of logs and requests.
+
+mod model;
+mod picture;
+mod queue;
+mod stores;
+mod tap;
+
+pub(crate) use model::{Fake, call, calls, done, failure, text};
+pub(crate) use picture::{asked, log, messages, seen};
+pub(crate) use queue::{ELSEWHERE, dead_owner, lease_of, payload, tickets, until};
+pub(crate) use stores::{Place, Shared, both, key, runs, session_key, store_key};
+pub(crate) use tap::Tap;
+
+use adk::{
+    agent::LlmAgent,
+    content::Content,
+    runner::{RunConfig, RunRequest, StreamingMode},
+};
+use bridge::{Agent, Budget, ModelAdapter, ToolAdapter};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tools::{
+    Call, Error, Outcome, Spec,
+    stub::{Stub, StubConfig},
+};
+
+/// An agent that works alone, under the name `root`.
+pub(crate) fn root(model: &Arc<Fake>) -> LlmAgent {
+    named("root", model)
+}
+
+pub(crate) fn named(name: &str, model: &Arc<Fake>) -> LlmAgent {
+    named_within(name, model, Budget::default())
+}
+
+pub(crate) fn named_within(name: &str, model: &Arc<Fake>, budget: Budget) -> LlmAgent {
+    LlmAgent::new(name, Arc::new(ModelAdapter::new(model.clone(), "m1", budget)))
+}
+
+/// `root` with the sub-agent `helper`.
+pub(crate) fn team(model: &Arc<Fake>) -> LlmAgent {
+    LlmAgent { sub_agents: vec![named("helper", model)], ..root(model) }
+}
+
+/// The agent of a process that has just started, with the session of [`key`] made.
+pub(crate) async fn start(store: &Shared, root: LlmAgent) -> Agent {
+    start_within(store, root, Budget::default()).await
+}
+
+pub(crate) async fn start_within(store: &Shared, root: LlmAgent, budget: Budget) -> Agent {
+    let agent = Agent::new(store.clone(), root, budget).unwrap();
+    agent.sessions().get_or_create(&key()).await.unwrap();
+    agent
+}
+
+pub(crate) fn say(text: &str) -> RunRequest {
+    RunRequest::message(key(), Content::user(text))
+}
+
+pub(crate) fn say_streaming(text: &str) -> RunRequest {
+    let config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
+    RunRequest { config, ..say(text) }
+}
+
+/// A tool that a configuration makes up.
+pub(crate) fn stub(config: Value) -> Arc<dyn adk::tool::Tool> {
+    let config: StubConfig = serde_json::from_value(config).unwrap();
+    Arc::new(ToolAdapter::new(Arc::new(Stub::from(config))))
+}
+
+/// A tool that remembers how it was called, and answers with its arguments.
+pub(crate) struct Recorder {
+    spec: Spec,
+    pub(crate) calls: Mutex<Vec<(String, Value)>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
+        let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        Arc::new(Self { spec: Spec::reading(name, "Remembers.", parameters), calls: Mutex::default() })
+    }
+
+    pub(crate) fn adapted(self: &Arc<Self>) -> Arc<dyn adk::tool::Tool> {
+        Arc::new(ToolAdapter::new(self.clone()))
+    }
+
+    pub(crate) fn calls(&self) -> Vec<(String, Value)> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+impl tools::Tool for Recorder {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        let args = Value::Object(call.args);
+        self.calls.lock().unwrap().push((call.id, args.clone()));
+        Box::pin(async move { Ok(Outcome::Done(json!({"given": args}))) })
+    }
+}

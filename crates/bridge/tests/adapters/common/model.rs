@@ -1,0 +1,98 @@
+//! A provider that plays its answers in order and remembers what it was asked. When it has none left, it echoes.
+
+use futures::{FutureExt, StreamExt, stream};
+use provider::{Done, Error, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::Semaphore;
+
+pub(crate) struct Fake {
+    answers: Mutex<VecDeque<Vec<StreamEvent>>>,
+    requests: Mutex<Vec<Request>>,
+    /// One permit lets one answer begin.
+    gate: Option<Arc<Semaphore>>,
+}
+
+impl Fake {
+    pub(crate) fn new(answers: Vec<Vec<StreamEvent>>) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: None })
+    }
+
+    /// A model that repeats the user's words.
+    pub(crate) fn echo() -> Arc<Self> {
+        Self::new(Vec::new())
+    }
+
+    /// A model whose answers begin only when they are let through.
+    pub(crate) fn gated(answers: Vec<Vec<StreamEvent>>) -> (Arc<Self>, Arc<Semaphore>) {
+        let gate = Arc::new(Semaphore::new(0));
+        let gated = Some(gate.clone());
+        let fake = Self { answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: gated };
+        (Arc::new(fake), gate)
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    pub(crate) fn last_request(&self) -> Request {
+        self.requests.lock().unwrap().last().cloned().expect("the model was asked")
+    }
+}
+
+impl Provider for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let scripted = self.answers.lock().unwrap().pop_front();
+        let answer = scripted.unwrap_or_else(|| vec![text(&format!("re: {}", last_words(&request))), done()]);
+        self.requests.lock().unwrap().push(request);
+        let gate = self.gate.clone();
+        let opened = async move {
+            if let Some(gate) = gate {
+                gate.acquire_owned().await.unwrap().forget();
+            }
+            stream::iter(answer)
+        };
+        opened.into_stream().flatten().boxed()
+    }
+}
+
+fn last_words(request: &Request) -> String {
+    let mut users = request.messages.iter().rev().filter(|message| message.role == Role::User);
+    users.find_map(words).unwrap_or_default()
+}
+
+fn words(message: &Message) -> Option<String> {
+    message.parts.iter().rev().find_map(|part| match part {
+        Part::Text { text, .. } => Some(text.clone()),
+        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    })
+}
+
+pub(crate) fn text(text: &str) -> StreamEvent {
+    StreamEvent::text(text)
+}
+
+pub(crate) fn call(id: &str, name: &str, args: Value) -> StreamEvent {
+    let Value::Object(args) = args else { panic!("arguments are an object: {args}") };
+    StreamEvent::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), args, signature: None })
+}
+
+/// An answer that is one call and nothing else.
+pub(crate) fn calls(id: &str, name: &str, args: Value) -> Vec<StreamEvent> {
+    vec![call(id, name, args), done()]
+}
+
+pub(crate) fn done() -> StreamEvent {
+    StreamEvent::Done(Done::default())
+}
+
+pub(crate) fn failure(message: &str) -> StreamEvent {
+    StreamEvent::Error(Error::Failed { code: "BROKEN".to_owned(), message: message.to_owned() })
+}

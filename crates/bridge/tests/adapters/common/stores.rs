@@ -1,0 +1,58 @@
+//! Both stores, and what is read from them directly.
+
+use adk::session::SessionKey;
+use session::{Run, Store, memory::MemoryStore, sqlite};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+pub(crate) type Shared = Arc<dyn Store>;
+
+/// A store and where it lives.
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) store: Shared,
+    dir: Option<TempDir>,
+}
+
+impl Place {
+    pub(crate) fn memory() -> Self {
+        Self { name: "memory", store: Arc::new(MemoryStore::new()), dir: None }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let dir = TempDir::new().unwrap();
+        Self { name: "sqlite", store: open(&dir), dir: Some(dir) }
+    }
+
+    /// The store as another process finds it. Memory has no other process: it is the same store.
+    pub(crate) fn again(&self) -> Shared {
+        self.dir.as_ref().map_or_else(|| self.store.clone(), open)
+    }
+}
+
+fn open(dir: &TempDir) -> Shared {
+    Arc::new(sqlite::SqliteStore::open(dir.path().join("lango.db"), sqlite::Options::default()).unwrap())
+}
+
+pub(crate) fn both() -> [Place; 2] {
+    [Place::memory(), Place::sqlite()]
+}
+
+pub(crate) fn key() -> SessionKey {
+    session_key("s1")
+}
+
+pub(crate) fn session_key(session: &str) -> SessionKey {
+    SessionKey::new("app", "ann", session)
+}
+
+pub(crate) fn store_key() -> session::SessionKey {
+    session::SessionKey::new("app", "ann", "s1")
+}
+
+/// The runs of the session, oldest first.
+pub(crate) async fn runs(store: &Shared) -> Vec<Run> {
+    let mut runs = store.runs(&store_key(), 100).await.unwrap();
+    runs.reverse();
+    runs
+}

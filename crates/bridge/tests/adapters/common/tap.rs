@@ -1,0 +1,158 @@
+//! A store that shows which steps pass through it, and that refuses those that it is told to refuse.
+
+use super::Shared;
+use session::{
+    Append, Appended, Artifact, ArtifactKey, ArtifactStore, Claim, Claimed, Error, Fact, Inbox, Lease,
+    Leases, ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Run, RunLog,
+    SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
+};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+type Refusal = Box<dyn Fn(&Append) -> bool + Send + Sync>;
+
+pub(crate) struct Tap {
+    store: Shared,
+    steps: Mutex<Vec<Append>>,
+    refuses: Mutex<Option<Refusal>>,
+    renewals: AtomicUsize,
+}
+
+impl Tap {
+    pub(crate) fn on(store: &Shared) -> Arc<Self> {
+        let (steps, refuses, renewals) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Self { store: store.clone(), steps, refuses, renewals })
+    }
+
+    /// The steps that were stored since the last look.
+    pub(crate) fn steps(&self) -> Vec<Append> {
+        std::mem::take(&mut *self.steps.lock().unwrap())
+    }
+
+    pub(crate) fn refuse(&self, which: impl Fn(&Append) -> bool + Send + Sync + 'static) {
+        *self.refuses.lock().unwrap() = Some(Box::new(which));
+    }
+
+    /// How often a lease was renewed.
+    pub(crate) fn renewals(&self) -> usize {
+        self.renewals.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refuse_nothing(&self) {
+        *self.refuses.lock().unwrap() = None;
+    }
+}
+
+impl SessionStore for Tap {
+    fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
+        self.store.create(new)
+    }
+
+    fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
+        self.store.load(key, tail)
+    }
+
+    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended> {
+        if self.refuses.lock().unwrap().as_ref().is_some_and(|refuses| refuses(&step)) {
+            return Box::pin(async { Err(Error::Backend("the disk is on fire".into())) });
+        }
+        let key = key.clone();
+        Box::pin(async move {
+            let appended = self.store.append(&key, step.clone()).await?;
+            self.steps.lock().unwrap().push(step);
+            Ok(appended)
+        })
+    }
+
+    fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>> {
+        self.store.list(query)
+    }
+
+    fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
+        self.store.delete(key)
+    }
+}
+
+impl SessionLog for Tap {
+    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+        self.store.read(key, page)
+    }
+
+    fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
+        self.store.state_changes(key, page)
+    }
+
+    fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
+        self.store.fact(key, kind, id)
+    }
+}
+
+impl Leases for Tap {
+    fn claim(&self, key: &SessionKey, claim: Claim) -> Pending<'_, Claimed> {
+        self.store.claim(key, claim)
+    }
+
+    fn renew(&self, lease: &Lease, ttl: Duration) -> Pending<'_, ()> {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        self.store.renew(lease, ttl)
+    }
+
+    fn release(&self, lease: &Lease) -> Pending<'_, ()> {
+        self.store.release(lease)
+    }
+}
+
+impl Inbox for Tap {
+    fn push(&self, key: &SessionKey, ticket: NewTicket) -> Pending<'_, Ticket> {
+        self.store.push(key, ticket)
+    }
+
+    fn waiting(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Ticket>> {
+        self.store.waiting(key, limit)
+    }
+
+    fn withdraw(&self, key: &SessionKey, number: u64) -> Pending<'_, bool> {
+        self.store.withdraw(key, number)
+    }
+}
+
+impl RunLog for Tap {
+    fn start(&self, run: NewRun) -> Pending<'_, Run> {
+        self.store.start(run)
+    }
+
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
+        self.store.run(key, id)
+    }
+
+    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
+        self.store.runs(key, limit)
+    }
+}
+
+impl ArtifactStore for Tap {
+    fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64> {
+        self.store.save(key, artifact)
+    }
+
+    fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
+        self.store.artifact(key, version)
+    }
+
+    fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
+        self.store.names(session)
+    }
+
+    fn versions(&self, key: &ArtifactKey) -> Pending<'_, Vec<u64>> {
+        self.store.versions(key)
+    }
+
+    fn remove(&self, key: &ArtifactKey) -> Pending<'_, bool> {
+        self.store.remove(key)
+    }
+}

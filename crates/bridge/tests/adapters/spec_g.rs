@@ -1,0 +1,161 @@
+//! G: a model that makes up an agent's name is told the real ones, once.
+
+use crate::common::{
+    Fake, asked, both, call, calls, done, failure, log, named, root, runs, say, say_streaming, start, stub,
+    team, text,
+};
+use adk::{
+    agent::LlmAgent,
+    error::RunError,
+    session::{Session, SessionService},
+};
+use bridge::agent::CORRECTION;
+use provider::StreamEvent;
+use serde_json::json;
+use session::RunStatus;
+use std::error::Error as _;
+
+const CORRECTED: &str = "[System: Agent \"ghost\" does not exist. Valid agents: helper. Please retry using one of the valid agent names listed above.]";
+
+fn to_ghost(id: &str) -> Vec<StreamEvent> {
+    calls(id, "transfer_to_agent", json!({"agent_name": "ghost"}))
+}
+
+#[tokio::test]
+async fn spec_g1_an_unknown_agent_is_corrected_and_the_run_retried_once() {
+    for place in both() {
+        let model = Fake::new(vec![to_ghost("c1"), vec![text("Sorry."), done()]]);
+        let agent = start(&place.store, team(&model)).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        assert_eq!(model.requests().len(), 2, "{}", place.name);
+        assert_eq!(asked(&model).last().unwrap(), &format!("user: {CORRECTED}"));
+        assert_eq!(
+            log(&place.store).await,
+            [
+                "user: help",
+                r#"root: →transfer_to_agent#c1{"agent_name":"ghost"}"#,
+                r#"root: ←transfer_to_agent#c1{"error":"failed to find agent: ghost"}"#,
+                &format!("user: {CORRECTED}"),
+                "root: Sorry.",
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn spec_g1_the_list_names_every_agent_but_the_root() {
+    let model = Fake::new(vec![to_ghost("c1")]);
+    let deep = LlmAgent { sub_agents: vec![named("deep", &model)], ..named("second", &model) };
+    let family = LlmAgent { sub_agents: vec![named("first", &model), deep], ..root(&model) };
+    let agent = start(&both()[0].store, family).await;
+    agent.run_and_collect(say("help")).await.unwrap();
+    assert!(asked(&model).last().unwrap().contains("Valid agents: first, second, deep. Please"));
+}
+
+#[tokio::test]
+async fn spec_g1_the_correction_is_a_marked_user_event_streaming_or_not() {
+    for place in both() {
+        for (request, round) in [(say("help"), 1), (say_streaming("help"), 2)] {
+            let model = Fake::new(vec![to_ghost("c1"), vec![text("So"), text("rry."), done()]]);
+            let agent = start(&place.store, team(&model)).await;
+            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Sorry.", "{}", place.name);
+            let session = agent.sessions().get(&crate::common::key()).await.unwrap().unwrap();
+            let marked = session.events().iter().filter(|event| {
+                event
+                    .custom_metadata
+                    .as_ref()
+                    .is_some_and(|marks| marks.get(CORRECTION) == Some(&json!(true)))
+            });
+            let marked: Vec<_> = marked.collect();
+            assert_eq!(marked.len(), round);
+            assert!(marked.iter().all(|event| event.is_from_user()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn spec_g1_the_siblings_of_a_call_that_leads_nowhere_are_answered_too() {
+    for place in both() {
+        let both_calls = vec![
+            call("c1", "clock", json!({})),
+            call("c2", "transfer_to_agent", json!({"agent_name": "ghost"})),
+            done(),
+        ];
+        let model = Fake::new(vec![both_calls, vec![text("Sorry."), done()]]);
+        let tools = vec![stub(json!({"name": "clock", "response": {"time": "noon"}}))];
+        let agent = start(&place.store, LlmAgent { tools, ..team(&model) }).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        let answered = &log(&place.store).await[2];
+        assert_eq!(
+            answered,
+            r#"root: ←clock#c1{"time":"noon"} ←transfer_to_agent#c2{"error":"failed to find agent: ghost"}"#,
+            "{}",
+            place.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn spec_g2_a_retry_that_works_is_the_answer() {
+    for place in both() {
+        let to_helper = calls("c2", "transfer_to_agent", json!({"agent_name": "helper"}));
+        let model = Fake::new(vec![to_ghost("c1"), to_helper, vec![text("I am helper."), done()]]);
+        let agent = start(&place.store, team(&model)).await;
+        assert_eq!(agent.run_and_collect(say("help")).await.unwrap(), "I am helper.", "{}", place.name);
+        assert_eq!(log(&place.store).await.last().unwrap(), "helper: I am helper.");
+        let runs = runs(&place.store).await;
+        assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Done));
+    }
+}
+
+#[tokio::test]
+async fn spec_g3_a_retry_that_fails_is_the_error_and_the_first_its_cause() {
+    for place in both() {
+        let model = Fake::new(vec![to_ghost("c1"), vec![failure("the model is on fire")]]);
+        let agent = start(&place.store, team(&model)).await;
+        let error = agent.run_and_collect(say("help")).await.unwrap_err();
+        assert_eq!(error.to_string(), "the model is on fire", "{}", place.name);
+        assert_eq!(error.source().unwrap().to_string(), "failed to find agent: ghost");
+        let runs = runs(&place.store).await;
+        assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Failed));
+    }
+}
+
+#[tokio::test]
+async fn spec_g3_a_second_unknown_agent_is_not_corrected_again() {
+    for place in both() {
+        let model = Fake::new(vec![to_ghost("c1"), to_ghost("c2")]);
+        let agent = start(&place.store, team(&model)).await;
+        let error = agent.run_and_collect(say("help")).await.unwrap_err();
+        assert!(matches!(error, RunError::RetryFailed { .. }), "{}: {error:?}", place.name);
+        assert_eq!(error.to_string(), "failed to find agent: ghost");
+        assert_eq!(model.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn spec_g4_any_other_error_is_returned_at_once() {
+    for place in both() {
+        let model = Fake::new(vec![vec![failure("failed to find the key")]]);
+        let agent = start(&place.store, team(&model)).await;
+        let error = agent.run_and_collect(say("help")).await.unwrap_err();
+        assert!(matches!(error, RunError::Model(_)), "{}: {error:?}", place.name);
+        assert_eq!(model.requests().len(), 1);
+        assert_eq!(log(&place.store).await, ["user: help", "root: !BROKEN"]);
+    }
+}
+
+#[tokio::test]
+async fn spec_g5_an_agent_that_works_alone_is_not_corrected() {
+    for place in both() {
+        let model = Fake::new(vec![to_ghost("c1")]);
+        let agent = start(&place.store, root(&model)).await;
+        let error = agent.run_and_collect(say("help")).await.unwrap_err();
+        assert_eq!(error.to_string(), "failed to find agent: ghost", "{}", place.name);
+        assert!(matches!(error, RunError::AgentNotFound { .. }));
+        assert_eq!(model.requests().len(), 1);
+        assert_eq!(runs(&place.store).await[0].status, RunStatus::Failed);
+        // The call is answered, so the next message works.
+        assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
+    }
+}

@@ -1,0 +1,198 @@
+//! N–P: legacy rows, what truncation may leave at the front, and ids on their way out.
+
+use crate::common::{
+    Fake, Shared, asked, both, key, messages, named_within, root, say, seen, start, start_within, store_key,
+};
+use adk::{
+    content::{Content, FunctionCall, FunctionResponse, Part},
+    model::LlmRequest,
+    session::{Session, SessionService},
+};
+use bridge::{Budget, ModelAdapter, SessionServiceAdapter, history::INTERRUPTED};
+use session::{Append, Message, ToolCall};
+
+struct Row {
+    role: &'static str,
+    content: &'static str,
+    calls: &'static [(&'static str, &'static str)],
+    tokens: u32,
+}
+
+fn row(role: &'static str, content: &'static str) -> Row {
+    Row { role, content, calls: &[], tokens: 10 }
+}
+
+/// Puts rows with the seeds' columns alone into a fresh session.
+async fn store_rows(store: &Shared, rows: &[Row]) {
+    SessionServiceAdapter::new(store.clone(), "root", Budget::default()).get_or_create(&key()).await.unwrap();
+    for (number, row) in rows.iter().enumerate() {
+        let call = |(id, name): &(&str, &str)| {
+            let (id, name) = ((*id).to_owned(), (*name).to_owned());
+            // A row of the role `tool` with calls holds answers.
+            let json = "{}".to_owned();
+            let (input, output) =
+                if row.role == "tool" { (String::new(), json) } else { (json, String::new()) };
+            ToolCall { id, name, input, output, ..ToolCall::default() }
+        };
+        let message = Message {
+            id: number.to_string(),
+            role: row.role.into(),
+            content: row.content.into(),
+            tool_calls: row.calls.iter().map(call).collect(),
+            tokens: row.tokens,
+            ..Message::default()
+        };
+        store.append(&store_key(), Append { message: Some(message), ..Append::default() }).await.unwrap();
+    }
+}
+
+async fn shown(store: &Shared, budget: Budget) -> Vec<String> {
+    let service = SessionServiceAdapter::new(store.clone(), "root", budget);
+    seen(service.get(&key()).await.unwrap().unwrap().events())
+}
+
+#[tokio::test]
+async fn spec_n1_a_legacy_answer_belongs_to_the_call_before_it() {
+    for place in both() {
+        let calls = Row { calls: &[("call_exec", "exec")], ..row("assistant", "") };
+        store_rows(&place.store, &[calls, row("tool", r#"{"result":"file.txt"}"#)]).await;
+        let expected = ["root: →exec#call_exec{}", r#"root: ←exec#call_exec{"result":"file.txt"}"#];
+        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_n1_legacy_answers_to_parallel_calls_are_matched_by_position() {
+    for place in both() {
+        let calls = Row { calls: &[("a", "exec"), ("b", "look")], ..row("assistant", "") };
+        store_rows(&place.store, &[calls, row("tool", "first"), row("tool", r#"{"n":2}"#)]).await;
+        let expected =
+            ["root: →exec#a{} →look#b{}", r#"root: ←exec#a{"result":"first"}"#, r#"root: ←look#b{"n":2}"#];
+        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_n1_a_legacy_session_goes_on() {
+    for place in both() {
+        let calls = Row { calls: &[("a", "exec"), ("b", "look")], ..row("assistant", "") };
+        store_rows(&place.store, &[row("user", "do it"), calls, row("tool", "1"), row("tool", "2")]).await;
+        let model = Fake::echo();
+        let agent = start(&place.store, root(&model)).await;
+        agent.run_and_collect(say("and?")).await.unwrap();
+        let expected = [
+            "user: do it",
+            "assistant: →exec#a{} →look#b{}",
+            r#"tool: ←exec#a{"result":1} ←look#b{"result":2}"#,
+            "user: and?",
+        ];
+        assert_eq!(asked(&model), expected, "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_n2_an_answer_that_matches_nothing_is_text() {
+    for place in both() {
+        store_rows(&place.store, &[row("user", "hello"), row("tool", r#"{"result":"x"}"#)]).await;
+        let expected = ["user: hello", r#"root: {"result":"x"}"#];
+        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+    }
+}
+
+fn least() -> Budget {
+    Budget::new(256, None).unwrap()
+}
+
+#[tokio::test]
+async fn spec_o1_leading_answers_are_skipped_where_something_was_cut() {
+    for place in both() {
+        let calls = Row { calls: &[("a", "f"), ("b", "f")], tokens: 200, ..row("assistant", "") };
+        let first = Row { calls: &[("a", "f")], tokens: 30, ..row("tool", "") };
+        let second = Row { calls: &[("b", "f")], tokens: 30, ..row("tool", "") };
+        store_rows(&place.store, &[row("user", "go"), calls, first, second, row("assistant", "done")]).await;
+        assert_eq!(shown(&place.store, least()).await, ["root: done"], "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_o1_nothing_is_skipped_where_nothing_was_cut() {
+    for place in both() {
+        let orphan = Row { calls: &[("a", "f")], ..row("tool", "") };
+        store_rows(&place.store, &[orphan, row("assistant", "done")]).await;
+        assert_eq!(shown(&place.store, least()).await, ["root: ←f#a{}", "root: done"], "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_o2_a_pending_call_at_the_end_stays_in_the_log_and_its_request_is_legal() {
+    for place in both() {
+        let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
+        store_rows(&place.store, &[row("user", "go"), calls]).await;
+        assert_eq!(shown(&place.store, least()).await, ["user: go", "root: →f#a{} →f#b{}"], "{}", place.name);
+        let model = Fake::echo();
+        let agent = start_within(&place.store, named_within("root", &model, least()), least()).await;
+        agent.run_and_collect(say("well?")).await.unwrap();
+        let sent = asked(&model);
+        assert_eq!(sent[1], "assistant: →f#a{} →f#b{}");
+        assert_eq!(sent[2].matches(INTERRUPTED).count(), 2, "{sent:?}");
+        assert_eq!(sent[3], "user: well?");
+    }
+}
+
+#[tokio::test]
+async fn spec_o3_a_leading_call_whose_answer_is_not_there_is_skipped() {
+    for place in both() {
+        let large = Row { tokens: 250, ..row("user", "go") };
+        let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
+        let only_one = Row { calls: &[("a", "f")], ..row("tool", "") };
+        store_rows(&place.store, &[large, calls, only_one, row("user", "well?")]).await;
+        assert_eq!(shown(&place.store, least()).await, ["user: well?"], "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_o3_a_leading_call_with_all_its_answers_stays() {
+    for place in both() {
+        let large = Row { tokens: 250, ..row("user", "go") };
+        let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
+        let answers = Row { calls: &[("a", "f"), ("b", "f")], ..row("tool", "") };
+        store_rows(&place.store, &[large, calls, answers, row("user", "well?")]).await;
+        let expected = ["root: →f#a{} →f#b{}", "root: ←f#a{} ←f#b{}", "user: well?"];
+        assert_eq!(shown(&place.store, least()).await, expected, "{}", place.name);
+    }
+}
+
+fn outgoing(ids: [Option<&str>; 2]) -> Vec<String> {
+    let call = |id: Option<&str>| -> Part {
+        FunctionCall { id: id.map(str::to_owned), name: "exec".into(), ..FunctionCall::default() }.into()
+    };
+    let response = |id: Option<&str>| -> Part {
+        FunctionResponse { id: id.map(str::to_owned), name: "exec".into(), ..FunctionResponse::default() }
+            .into()
+    };
+    let contents = vec![
+        Content::user("go"),
+        Content::new("model", ids.map(call).into()),
+        Content::new("user", ids.map(response).into()),
+    ];
+    let adapter = ModelAdapter::new(Fake::echo(), "m1", Budget::default());
+    messages(&adapter.request(LlmRequest { contents, ..LlmRequest::default() }).messages)
+}
+
+#[test]
+fn spec_p1_ids_are_forwarded_as_they_are() {
+    let expected =
+        ["user: go", "assistant: →exec#adk-uuid-123{} →exec#x{}", "tool: ←exec#adk-uuid-123{} ←exec#x{}"];
+    assert_eq!(outgoing([Some("adk-uuid-123"), Some("x")]), expected);
+}
+
+#[test]
+fn spec_p2_without_ids_calls_and_responses_are_named_by_one_rule() {
+    let expected = [
+        "user: go",
+        "assistant: →exec#call_exec{} →exec#call_exec_2{}",
+        "tool: ←exec#call_exec{} ←exec#call_exec_2{}",
+    ];
+    assert_eq!(outgoing([None, None]), expected);
+    assert_eq!(outgoing([Some(""), None]), expected, "an empty id is none");
+}

@@ -1,0 +1,221 @@
+//! Questions to people and work that takes long: the answer may come after a restart, and long after its call was said.
+
+use crate::common::{
+    Fake, Recorder, Shared, asked, both, call, calls, done, key, log, named_within, root, runs, say, start,
+    start_within, stub, text,
+};
+use adk::{
+    agent::LlmAgent,
+    content::{Content, FunctionResponse, Part},
+    error::RunError,
+    facts::REQUEST_CONFIRMATION,
+    runner::RunRequest,
+    session::{Session, SessionService},
+};
+use bridge::{Agent, Budget};
+use serde_json::{Value, json};
+use session::RunStatus;
+use std::sync::Arc;
+
+fn answer(id: &str, name: &str, response: Value) -> RunRequest {
+    let part = Part::from(FunctionResponse::new(id, name, response));
+    RunRequest::message(key(), Content::new("user", vec![part]))
+}
+
+/// The ids of the questions that wait for a person, in the order of the calls that they are about.
+async fn questions(agent: &Agent) -> Vec<String> {
+    let session = agent.sessions().get(&key()).await.unwrap().unwrap();
+    let mut questions = session.facts().questions.clone();
+    questions.sort_by_key(|question| question.call.id());
+    questions.into_iter().map(|question| question.id).collect()
+}
+
+fn dangerous(model: &Arc<Fake>) -> LlmAgent {
+    let tools = vec![
+        stub(json!({"name": "danger", "confirm": true, "response": {"done": "{what}"}})),
+        stub(json!({"name": "clock", "response": {"time": "noon"}})),
+    ];
+    LlmAgent { tools, ..root(model) }
+}
+
+async fn statuses(store: &Shared) -> Vec<RunStatus> {
+    runs(store).await.iter().map(|run| run.status).collect()
+}
+
+#[tokio::test]
+async fn a_call_waits_for_its_confirmation_across_a_restart() {
+    for (confirmed, outcome) in
+        [(true, r#"{"done":"rm"}"#), (false, r#"{"error":"This tool call is rejected."}"#)]
+    {
+        for place in both() {
+            let model = Fake::new(vec![calls("c1", "danger", json!({"what": "rm"}))]);
+            let agent = start(&place.store, dangerous(&model)).await;
+            assert_eq!(agent.run_and_collect(say("clean up")).await.unwrap(), "", "{}", place.name);
+            assert_eq!(statuses(&place.store).await, [RunStatus::Waiting]);
+            drop(agent);
+
+            let model = Fake::new(vec![vec![text("So be it."), done()]]);
+            let store = place.again();
+            let agent = start(&store, dangerous(&model)).await;
+            let [question] = &questions(&agent).await[..] else { panic!("one question") };
+            let request = answer(question, REQUEST_CONFIRMATION, json!({"confirmed": confirmed}));
+            assert_eq!(agent.run_and_collect(request).await.unwrap(), "So be it.");
+            assert_eq!(
+                asked(&model),
+                [
+                    "user: clean up".to_owned(),
+                    r#"assistant: →danger#c1{"what":"rm"}"#.to_owned(),
+                    format!("tool: ←danger#c1{outcome}"),
+                ]
+            );
+            assert_eq!(statuses(&store).await, [RunStatus::Waiting, RunStatus::Done]);
+            assert!(questions(&agent).await.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_wait_for_their_own_confirmations_and_others_do_not_wait() {
+    for place in both() {
+        let all = vec![
+            call("c1", "danger", json!({"what": "a"})),
+            call("c2", "clock", json!({})),
+            call("c3", "danger", json!({"what": "b"})),
+            done(),
+        ];
+        let model = Fake::new(vec![all]);
+        let agent = start(&place.store, dangerous(&model)).await;
+        agent.run_and_collect(say("clean up")).await.unwrap();
+        let waiting = questions(&agent).await;
+        assert_eq!(waiting.len(), 2, "{}", place.name);
+        assert!(log(&place.store).await.concat().contains(r#"←clock#c2{"time":"noon"}"#));
+        for (question, confirmed) in waiting.iter().zip([true, false]) {
+            let request = answer(question, REQUEST_CONFIRMATION, json!({"confirmed": confirmed}));
+            agent.run_and_collect(request).await.unwrap();
+        }
+        let sent = asked(&model);
+        let answers = sent.iter().find(|line| line.starts_with("tool: ")).unwrap();
+        assert_eq!(
+            answers,
+            r#"tool: ←danger#c1{"done":"a"} ←clock#c2{"time":"noon"} ←danger#c3{"error":"This tool call is rejected."}"#
+        );
+        assert!(questions(&agent).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn another_message_overtakes_a_question() {
+    for place in both() {
+        let model = Fake::new(vec![calls("c1", "danger", json!({"what": "rm"}))]);
+        let agent = start(&place.store, dangerous(&model)).await;
+        agent.run_and_collect(say("clean up")).await.unwrap();
+        let question = questions(&agent).await.remove(0);
+        assert_eq!(
+            agent.run_and_collect(say("never mind")).await.unwrap(),
+            "re: never mind",
+            "{}",
+            place.name
+        );
+        assert!(questions(&agent).await.is_empty());
+        let late =
+            agent.run_and_collect(answer(&question, REQUEST_CONFIRMATION, json!({"confirmed": true}))).await;
+        assert!(matches!(late, Err(RunError::UnknownCall { .. })), "{late:?}");
+        assert!(!log(&place.store).await.concat().contains(r#"{"done":"rm"}"#));
+    }
+}
+
+fn slow(model: &Arc<Fake>, budget: Budget) -> LlmAgent {
+    let tools = vec![stub(json!({"name": "job", "pending": true, "response": {"ticket": 7}}))];
+    LlmAgent { tools, ..named_within("root", model, budget) }
+}
+
+#[tokio::test]
+async fn long_work_is_answered_for_now_and_for_good_after_a_restart() {
+    for place in both() {
+        let model = Fake::new(vec![calls("c1", "job", json!({})), vec![text("It runs."), done()]]);
+        let agent = start(&place.store, slow(&model, Budget::default())).await;
+        assert_eq!(agent.run_and_collect(say("work")).await.unwrap(), "It runs.", "{}", place.name);
+        drop(agent);
+
+        let model = Fake::new(vec![vec![text("It is done."), done()]]);
+        let store = place.again();
+        let agent = start(&store, slow(&model, Budget::default())).await;
+        let result = answer("c1", "job", json!({"result": 42}));
+        assert_eq!(agent.run_and_collect(result).await.unwrap(), "It is done.");
+        let sent = asked(&model);
+        let place_of = |text: &str| sent.iter().position(|line| line.contains(text)).unwrap();
+        assert_eq!(place_of("→job#c1"), place_of(r#"←job#c1{"result":42}"#) - 1, "{sent:?}");
+        assert!(!sent.concat().contains("ticket"), "the newest answer counts: {sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_result_finds_its_call_before_the_end_that_is_read() {
+    for place in both() {
+        let budget = Budget::new(300, None).unwrap();
+        let model = Fake::new(vec![calls("c1", "job", json!({})), vec![text("It runs."), done()]]);
+        let agent = start_within(&place.store, slow(&model, budget), budget).await;
+        agent.run_and_collect(say("work")).await.unwrap();
+        for number in 0..12 {
+            agent.run_and_collect(say(&format!("{number} {}", "words ".repeat(30)))).await.unwrap();
+        }
+        let session = agent.sessions().get(&key()).await.unwrap().unwrap();
+        let calls = session.events().iter().flat_map(|event| event.calls()).count();
+        assert_eq!(calls, 0, "{}: the call is out of sight", place.name);
+        agent.run_and_collect(answer("c1", "job", json!({"result": 42}))).await.unwrap();
+        let sent = asked(&model);
+        // The call is shown again, as the last thing that the assistant said.
+        let [.., call, result] = &sent[..] else { panic!("{sent:?}") };
+        assert!(call.starts_with("assistant: ") && call.ends_with("→job#c1{}"), "{}: {call}", place.name);
+        assert_eq!(result, r#"tool: ←job#c1{"result":42}"#);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_nothing_is_refused_and_leaves_no_trace() {
+    for place in both() {
+        let agent = start(&place.store, root(&Fake::echo())).await;
+        let refused = agent.run_and_collect(answer("c9", "job", json!({}))).await;
+        assert!(matches!(refused, Err(RunError::UnknownCall { id }) if id == "c9"), "{}", place.name);
+        assert!(log(&place.store).await.is_empty());
+        assert_eq!(statuses(&place.store).await, [RunStatus::Failed]);
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_keeps_the_word_across_a_restart() {
+    for place in both() {
+        let model = Fake::new(vec![calls("c1", "transfer_to_agent", json!({"agent_name": "helper"}))]);
+        let agent = start(&place.store, crate::common::team(&model)).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        drop(agent);
+        let store = place.again();
+        let agent = start(&store, crate::common::team(&Fake::echo())).await;
+        agent.run_and_collect(say("more")).await.unwrap();
+        assert_eq!(log(&store).await.last().unwrap(), "helper: re: more", "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_crash_cut_off_is_told_as_unknown_after_the_restart() {
+    for place in both() {
+        let model = Fake::new(vec![calls("c1", "wait", json!({}))]);
+        let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
+        let agent = start(&place.store, LlmAgent { tools, ..root(&model) }).await;
+        let cut_off = tokio::spawn({
+            let agent = agent.clone();
+            async move { agent.run_and_collect(say("wait")).await }
+        });
+        crate::common::until(async || log(&place.store).await.len() == 2).await;
+        cut_off.abort();
+        drop(agent);
+        let (store, model) = (place.again(), Fake::echo());
+        let tool = Recorder::new("wait");
+        let agent = start(&store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        agent.run_and_collect(say("and?")).await.unwrap();
+        assert!(tool.calls().is_empty(), "{}: it must not run twice", place.name);
+        let sent = asked(&model);
+        assert!(sent[2].starts_with(r#"tool: ←wait#c1{"error":"interrupted, outcome unknown"#), "{sent:?}");
+        assert_eq!(sent[3], "user: and?");
+    }
+}
