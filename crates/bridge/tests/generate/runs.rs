@@ -1,0 +1,111 @@
+//! Sessions as a runner grows them: the user asks, the agent calls tools and answers, turn after turn.
+
+use super::view::{AGENT, MODEL, PROVIDER};
+use adk::{
+    content::{Content, FunctionCall, FunctionResponse, Origin, Part},
+    event::Event,
+};
+use proptest::{collection::vec, option::of, prelude::*};
+use serde_json::{Map, json};
+
+/// Events in order, and after how many of them the model is asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) events: Vec<Event>,
+    pub(crate) asked: Vec<usize>,
+}
+
+pub(crate) fn run() -> impl Strategy<Value = Run> {
+    (vec(turn(), 1..5), ids()).prop_map(|(turns, ids)| {
+        let mut run = Run::default();
+        for turn in turns {
+            run.take(turn, ids);
+        }
+        run
+    })
+}
+
+/// How a provider names calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ids {
+    Unique,
+    /// From 0 on, in every answer anew.
+    Repeated,
+    /// Not at all, so that the runner does.
+    Minted,
+}
+
+fn ids() -> impl Strategy<Value = Ids> {
+    prop::sample::select(vec![Ids::Unique, Ids::Repeated, Ids::Minted])
+}
+
+#[derive(Clone, Debug)]
+struct Turn {
+    question: String,
+    steps: Vec<Step>,
+    answer: String,
+}
+
+/// One answer of the model that calls tools.
+#[derive(Clone, Debug)]
+struct Step {
+    thought: Option<String>,
+    text: Option<String>,
+    signature: Option<String>,
+    calls: usize,
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let words = || "[a-zé漢]{1,8}( [a-z]{1,8}){0,4}";
+    let step = (of(words()), of(words()), of("[A-Za-z0-9+/]{4,16}"), 1_usize..4)
+        .prop_map(|(thought, text, signature, calls)| Step { thought, text, signature, calls });
+    (words(), vec(step, 0..4), words()).prop_map(|(question, steps, answer)| Turn { question, steps, answer })
+}
+
+impl Run {
+    fn take(&mut self, turn: Turn, ids: Ids) {
+        self.push("user", Content::user(turn.question));
+        for step in turn.steps {
+            self.asked.push(self.events.len());
+            self.step(&step, ids);
+        }
+        self.asked.push(self.events.len());
+        self.push(AGENT, made(vec![Part::text(turn.answer)]));
+    }
+
+    fn step(&mut self, step: &Step, ids: Ids) {
+        let place = self.events.len();
+        let id = |number: usize| match ids {
+            Ids::Unique => format!("toolu_{place}_{number}"),
+            Ids::Repeated => format!("call_{number}"),
+            Ids::Minted => format!("adk-{place}-{number}"),
+        };
+        let signed = |part: Part| Part { thought_signature: step.signature.clone(), ..part };
+        let thought = step.thought.clone().map(|text| signed(Part::thought(text)));
+        let calls = (0..step.calls).map(|number| {
+            let args = json!({"at": number}).as_object().cloned();
+            signed(
+                FunctionCall { id: Some(id(number)), name: "look".to_owned(), args, extra: Map::new() }
+                    .into(),
+            )
+        });
+        let parts = thought.into_iter().chain(step.text.clone().map(Part::text)).chain(calls).collect();
+        self.push(AGENT, made(parts));
+        let answers = (0..step.calls).map(|number| {
+            let response = json!({"result": format!("found {place}.{number}")}).as_object().cloned();
+            FunctionResponse { id: Some(id(number)), name: "look".to_owned(), response, extra: Map::new() }
+                .into()
+        });
+        self.push(AGENT, Content::new("user", answers.collect()));
+    }
+
+    fn push(&mut self, author: &str, content: Content) {
+        let (author, content) = (author.to_owned(), Some(content));
+        self.events.push(Event { id: self.events.len().to_string(), author, content, ..Event::default() });
+    }
+}
+
+fn made(parts: Vec<Part>) -> Content {
+    let origin = Origin { provider: PROVIDER.to_owned(), model: MODEL.to_owned() };
+    Content { origin: Some(origin), ..Content::new("model", parts) }
+}

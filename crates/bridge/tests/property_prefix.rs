@@ -1,0 +1,70 @@
+//! As a session grows, the request before is the beginning of the request after: a provider's cache holds.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+#[path = "generate/run.rs"]
+mod run;
+#[path = "generate/runs.rs"]
+mod runs;
+#[path = "generate/view.rs"]
+mod view;
+
+use bridge::{Budget, history, row::save};
+use proptest::prelude::*;
+use provider::Request;
+use run::check;
+use runs::Run;
+use serde_json::Value;
+use session::{Seq, Stored};
+
+/// The requests of a run, in order.
+fn requests(run: &Run) -> Vec<Request> {
+    let rows: Vec<Stored> =
+        run.events.iter().map(|event| Stored { seq: Seq::START, message: save(event).unwrap() }).collect();
+    run.asked.iter().map(|&length| view::request(&rows[..length], Budget::default(), false)).collect()
+}
+
+#[test]
+fn a_request_begins_with_the_request_before_it() {
+    check(500, &runs::run(), |run| {
+        for pair in requests(&run).windows(2) {
+            let (before, after) = (&pair[0], &pair[1]);
+            prop_assert!(after.messages.len() > before.messages.len());
+            prop_assert!(after.messages.starts_with(&before.messages), "{before:#?}\nand then {after:#?}");
+            for ((api, before, list), (_, after, _)) in
+                view::encodings(before).into_iter().zip(view::encodings(after))
+            {
+                let (before, after) = (unmarked(before), unmarked(after));
+                let (old, new) = (before[list].as_array().unwrap(), after[list].as_array().unwrap());
+                prop_assert!(new.starts_with(old), "{api:?}: {before:#}\nand then {after:#}");
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Without the marks that say where a cache may end.
+fn unmarked(mut body: Value) -> Value {
+    match &mut body {
+        Value::Object(map) => {
+            map.shift_remove("cache_control");
+            map.values_mut().for_each(|value| *value = unmarked(value.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| *value = unmarked(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    body
+}
+
+#[test]
+fn what_a_runner_makes_needs_no_repair() {
+    check(500, &runs::run(), |run| {
+        for request in requests(&run) {
+            let spoken = &request.messages[1..];
+            prop_assert_eq!(history::repair(spoken.to_vec()), spoken);
+            let said = format!("{spoken:?}");
+            prop_assert!(!said.contains("outcome unknown") && !said.contains("[Earlier"), "{said}");
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,131 @@
+//! An event is stored and comes back as it was, whatever it holds, from every store.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+#[path = "generate/events.rs"]
+mod events;
+#[path = "generate/json.rs"]
+mod json;
+#[path = "generate/run.rs"]
+mod run;
+
+use adk::{
+    event::Event,
+    session::{SessionKey, SessionService},
+    state::without_temp,
+};
+use bridge::{
+    Budget, SessionServiceAdapter,
+    row::{Restorer, save},
+};
+use proptest::prelude::*;
+use run::check;
+use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::SqliteStore};
+use std::sync::Arc;
+
+/// Equal in every field, and to the byte in the order of keys.
+fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
+    prop_assert_eq!(found, expected);
+    prop_assert_eq!(serde_json::to_string(found).unwrap(), serde_json::to_string(expected).unwrap());
+    Ok(())
+}
+
+/// The rows of a log as a store would number them.
+fn stored(events: &[Event]) -> Vec<Stored> {
+    let mut seq = Seq::START;
+    let mut number = |event: &Event| {
+        seq = seq.next();
+        Stored { seq, message: save(event).unwrap() }
+    };
+    events.iter().map(&mut number).collect()
+}
+
+#[test]
+fn an_event_comes_back_as_it_was_stored() {
+    check(4_000, &events::log(), |events| {
+        let mut restorer = Restorer::new("root");
+        for (event, row) in events.iter().zip(stored(&events)) {
+            assert_same(&restorer.restore(&row), event)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_row_restores_alike_wherever_the_reader_begins() {
+    check(500, &events::log(), |events| {
+        for (event, row) in events.iter().zip(stored(&events)) {
+            assert_same(&Restorer::new("root").restore(&row), event)?;
+        }
+        Ok(())
+    });
+}
+
+/// Each case is a session of its own.
+fn through(store: &Arc<dyn Store>, cases: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let service = SessionServiceAdapter::new(Arc::clone(store), "root", Budget::default());
+    check(cases, &events::log(), |events| runtime.block_on(round_trip(&service, events)));
+}
+
+async fn round_trip(service: &SessionServiceAdapter, events: Vec<Event>) -> Result<(), TestCaseError> {
+    let key = SessionKey::new("app", "user", adk::event::mint_id());
+    let mut session = service.create(key.clone(), serde_json::Map::new()).await.unwrap();
+    let mut expected = Vec::new();
+    for mut event in events {
+        event.actions.state_delta = without_temp(&event.actions.state_delta);
+        let shown = service.append(&mut session, event.clone()).await.unwrap();
+        assert_same(&shown, &event)?;
+        expected.extend((!event.is_state_only()).then_some(event));
+    }
+    let key = session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id);
+    let page = PageRequest { after: Seq::START, limit: 100 };
+    let rows = service.store().read(&key, page).await.unwrap();
+    prop_assert_eq!(rows.len(), expected.len());
+    let mut restorer = Restorer::new("root");
+    for (row, event) in rows.iter().zip(&expected) {
+        assert_same(&restorer.restore(row), event)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_event_comes_back_from_memory_as_it_was_stored() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    through(&store, 400);
+}
+
+#[test]
+fn an_event_comes_back_from_sqlite_as_it_was_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(
+        SqliteStore::open(folder.path().join("log.db"), session::sqlite::Options::default()).unwrap(),
+    );
+    through(&store, 200);
+}
+
+/// Texts that are not empty, of an event and of what became of it.
+fn texts(event: &Event) -> Vec<&str> {
+    let parts = event.content.iter().flat_map(|content| &content.parts);
+    parts.filter_map(adk::content::Part::as_text).filter(|text| !text.trim().is_empty()).collect()
+}
+
+#[test]
+fn a_row_with_a_damaged_or_misfitting_meta_loses_no_text() {
+    let damage =
+        prop::sample::select(vec!["not json", "{\"layout\":[{\"t\":99999}]}", "{\"layout\":7}", "[]", ""]);
+    check(1_000, &(events::log(), damage), |(events, damage)| {
+        let mut restorer = Restorer::new("root");
+        for (event, mut row) in events.iter().zip(stored(&events)) {
+            row.message.meta = Some(damage.to_owned());
+            let restored = restorer.restore(&row);
+            let all = serde_json::to_string(&restored.content).unwrap();
+            for text in texts(event) {
+                let quoted = serde_json::to_string(text).unwrap();
+                let whole = texts(&restored).iter().any(|found| found.contains(text));
+                prop_assert!(whole || all.contains(quoted.trim_matches('"')), "{text:?} is not in {all}");
+            }
+        }
+        Ok(())
+    });
+}
