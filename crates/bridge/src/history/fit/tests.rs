@@ -169,3 +169,13 @@ fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
     let log = vec![user("count the stars"), agent(&long("counting", 300)), user(GO_ON)];
     assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
 }
+
+#[test]
+fn nothing_that_was_left_out_is_not_announced() {
+    let picture = Part::Media(provider::Media {
+        mime_type: "image/png".to_owned(),
+        source: provider::MediaSource::Base64("AAAA".to_owned()),
+        name: None,
+    });
+    assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
+}

@@ -113,6 +113,18 @@ fn a_thousand_parallel_calls_fit_into_the_least_budget() {
 }
 
 #[test]
+fn the_mark_of_dropped_calls_has_its_place_in_every_budget() {
+    let ids: Vec<String> = (0..100).map(|number| format!("c{number}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let words = "some words ".repeat(40);
+    let results: Vec<(&str, &str)> = ids.iter().map(|&id| (id, words.as_str())).collect();
+    for budget in 256..400 {
+        let short = shortened_to(budget, vec![user(&words), calls(&ids), answers(&results)]);
+        assert!(shape(&short[..1]).ends_with("more calls and their answers are not shown]"));
+    }
+}
+
+#[test]
 fn the_newest_pictures_that_fit_stay_and_the_others_are_named() {
     let parts = vec![
         Part::text("compare"),
