@@ -97,6 +97,8 @@ pub struct Append {
     pub expected_seq: Option<Seq>,
     /// Refuses the step unless the lease still has this epoch.
     pub epoch: Option<u64>,
+    /// Gives that lease back: the turn ends with this step. A repeated step gives nothing back.
+    pub release: bool,
     /// Set when the session has no title yet.
     pub title: Option<String>,
 }

@@ -74,6 +74,22 @@ pub async fn a_released_lease_goes_to_the_next(store: Shared) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_step_may_give_the_lease_back(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = granted(&store, &key, claim("a")).await?;
+    let last = |id: &str, epoch| Append { epoch, release: true, ..says(id) };
+    store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") }).await?;
+    // Refused, repeated, or without saying whose lease it is: nothing is given back.
+    assert!(matches!(store.append(&key, last("m2", Some(old.epoch + 1))).await, Err(Error::Fenced(_))));
+    assert!(store.append(&key, last("m1", Some(old.epoch))).await?.repeated);
+    store.append(&key, last("m2", None)).await?;
+    assert_eq!(holder(&store, &key).await?, Some(("a".into(), old.epoch)));
+    store.append(&key, last("m3", Some(old.epoch))).await?;
+    let new = granted(&store, &key, claim("b")).await?;
+    assert!(new.epoch > old.epoch);
+    Ok(())
+}
+
 pub async fn a_dead_owner_is_displaced_by_its_epoch(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let dead = granted(&store, &key, claim("dead")).await?;

@@ -112,6 +112,7 @@ macro_rules! store_laws {
                 a_claim_of_ones_own_keeps_its_epoch,
                 an_expired_lease_goes_to_the_next,
                 a_released_lease_goes_to_the_next,
+                a_step_may_give_the_lease_back,
                 a_dead_owner_is_displaced_by_its_epoch,
                 renewing_moves_the_end,
                 a_lost_lease_cannot_be_renewed_or_released,

@@ -97,6 +97,9 @@ impl Session {
         }
         let seq = self.row.last_seq;
         self.row.updated_at = clock::now();
+        if step.release && step.epoch.is_some() {
+            self.lease_owner = None;
+        }
         if self.row.title.is_none() {
             self.row.title = step.title;
         }

@@ -20,6 +20,7 @@ pub(super) struct Step {
     takes: Option<u64>,
     expected_seq: Option<Seq>,
     epoch: Option<u64>,
+    release: bool,
     title: Option<String>,
 }
 
@@ -39,10 +40,12 @@ impl MessageText {
 
 impl Step {
     pub(super) fn new(key: SessionKey, step: Append) -> Result<Self> {
-        let Append { message, state, facts, run, takes, expected_seq, epoch, title } = step;
+        let Append { message, state, facts, run, takes, expected_seq, epoch, release, title } = step;
         let message = message.map(MessageText::new).transpose()?;
         let state = state::Text::all(state)?;
-        Ok(Self { key, message, state, facts, run, takes, expected_seq, epoch, title })
+        // Without an epoch nobody knows whose lease it is.
+        let release = release && epoch.is_some();
+        Ok(Self { key, message, state, facts, run, takes, expected_seq, epoch, release, title })
     }
 
     /// About how many bytes it keeps in the queue.
@@ -153,10 +156,10 @@ fn update(conn: &Connection, (session_key, seq): (i64, u64), step: &Step) -> rus
     let tokens = step.message.as_ref().map_or(0, |text| text.message.tokens);
     conn.prepare_cached(
         "UPDATE sessions SET last_seq = ?2, total_tokens = total_tokens + ?3, updated_at = ?4,
-             title = COALESCE(title, ?5)
+             title = COALESCE(title, ?5), lease_owner = CASE WHEN ?6 THEN NULL ELSE lease_owner END
          WHERE session_key = ?1",
     )?
-    .execute((session_key, seq, tokens, clock::now(), &step.title))
+    .execute((session_key, seq, tokens, clock::now(), &step.title, step.release))
     .map(drop)
 }
 
