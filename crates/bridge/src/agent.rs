@@ -145,7 +145,7 @@ impl Agent {
         let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts);
         let result = self.run_corrected(&runner, RunRequest { cancel: lost, ..request }, out).await;
         if runner.sessions().has_ended() {
-            turn.run_has_ended();
+            turn.has_ended();
         }
         result
     }

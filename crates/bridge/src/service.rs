@@ -29,7 +29,7 @@ use std::{
 pub(crate) struct TurnMark {
     /// The epoch of the turn's lease: another owner with a greater one ends our appends.
     pub(crate) epoch: Option<u64>,
-    /// The run, until its last event is stored.
+    /// The run, until its last event is stored. That event gives the lease back too.
     pub(crate) run: Option<String>,
     /// The inbox ticket, until the message that it stands for is stored.
     pub(crate) takes: Option<u64>,
@@ -63,7 +63,7 @@ impl SessionServiceAdapter {
         Self { mark: Arc::new(Mutex::new(mark)), ..self.clone() }
     }
 
-    /// Whether an event of this turn has told how its run ended.
+    /// Whether an event of this turn has told how its run ended, and has given the lease back.
     pub(crate) fn has_ended(&self) -> bool {
         self.mark().run.is_none()
     }
@@ -143,6 +143,7 @@ impl SessionServiceAdapter {
             takes: takes.filter(|_| event.is_from_user() || !from_user),
             expected_seq: None,
             epoch,
+            release: ends,
             title: (!session.has_title).then(|| title(event)).flatten(),
         };
         Ok((step, facts))
@@ -198,7 +199,7 @@ impl SessionService for SessionServiceAdapter {
             .append(&store_key(&session.key), step)
             .await
             .map_err(|error| service_error(error, &session.key))?;
-        self.mark().stored(takes, ends);
+        self.mark().stored(takes, ends && !appended.repeated);
         if appended.repeated && session.events.holds(&event.id) {
             return Ok(Arc::new(event));
         }

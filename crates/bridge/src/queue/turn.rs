@@ -18,6 +18,8 @@ pub(crate) struct Turn {
     /// Who had the turn before and died in it.
     displaced: Option<String>,
     run: Option<String>,
+    /// The lease is no longer ours, but nobody has been told.
+    given_back: bool,
     /// Ends the task that renews the lease.
     renewal: Option<DropGuard>,
     left: bool,
@@ -48,7 +50,7 @@ impl Turn {
     }
 
     fn new(desk: Desk, lease: Lease, displaced: Option<String>) -> Self {
-        Self { desk, lease, takes: None, displaced, run: None, renewal: None, left: false }
+        Self { desk, lease, takes: None, displaced, run: None, given_back: false, renewal: None, left: false }
     }
 
     pub(super) fn taking(mut self, number: u64) -> Self {
@@ -91,9 +93,10 @@ impl Turn {
         }
     }
 
-    /// The last event has told the end of the run.
-    pub(crate) fn run_has_ended(&mut self) {
+    /// The last event has told how the run ended, and has given the lease back.
+    pub(crate) fn has_ended(&mut self) {
         self.run = None;
+        self.given_back = true;
     }
 
     /// Takes the turn's ticket out of the queue although its message is not in the log.
@@ -105,15 +108,17 @@ impl Turn {
 
     /// Lets the next one in, and says so.
     pub(crate) async fn leave(mut self) {
-        release(&self.desk, &self.lease).await;
+        if !self.given_back {
+            release(&self.desk, &self.lease).await;
+        }
         self.left = true;
+        self.desk.door.notify_waiters();
     }
 }
 
 /// A lease that cannot be given back has a dead owner from now on.
 async fn release(desk: &Desk, lease: &Lease) {
     let _ = desk.store.release(lease).await;
-    desk.door.notify_waiters();
 }
 
 async fn renew(desk: Desk, lease: Lease, ended: CancellationToken, lost: CancellationToken) {
@@ -156,6 +161,7 @@ impl Drop for Turn {
         Desk::afterwards(async move {
             // First of all: what was on its way when the turn was dropped is stored by then, and may have ended the run.
             release(&desk, &lease).await;
+            desk.door.notify_waiters();
             if let Some(id) = run
                 && let Ok(Some(run)) = desk.store.run(&desk.key, &id).await
                 && run.status == RunStatus::Running

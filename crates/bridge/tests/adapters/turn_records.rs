@@ -34,8 +34,28 @@ async fn a_run_ends_in_the_step_that_stores_its_last_event() {
         let statuses: Vec<_> = steps.iter().map(status).collect();
         assert_eq!(statuses, [None, None, None, Some(RunStatus::Done)], "{}", place.name);
         assert!(steps.iter().all(|step| step.message.is_some() && step.epoch.is_some()));
+        // The turn is given back in it too.
+        assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
+        assert_eq!(tap.releases(), 0);
         let run = runs(&store).await.remove(0);
         assert_eq!((run.status, run.started_after.0, run.last_seq.0), (RunStatus::Done, 0, 4));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_asks_a_person_ends_with_the_answers_of_its_step() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
+        let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
+        let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
+        agent.run_and_collect(say("go")).await.unwrap();
+        let steps = tap.steps();
+        let statuses: Vec<_> = steps.iter().map(status).collect();
+        // The message, the call, the question, the answer for now.
+        assert_eq!(statuses, [None, None, None, Some(RunStatus::Waiting)], "{}", place.name);
+        assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
     }
 }
 

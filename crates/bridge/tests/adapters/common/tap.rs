@@ -21,12 +21,18 @@ pub(crate) struct Tap {
     steps: Mutex<Vec<Append>>,
     refuses: Mutex<Option<Refusal>>,
     renewals: AtomicUsize,
+    releases: AtomicUsize,
 }
 
 impl Tap {
     pub(crate) fn on(store: &Shared) -> Arc<Self> {
-        let (steps, refuses, renewals) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Self { store: store.clone(), steps, refuses, renewals })
+        Arc::new(Self {
+            store: store.clone(),
+            steps: Mutex::default(),
+            refuses: Mutex::default(),
+            renewals: AtomicUsize::new(0),
+            releases: AtomicUsize::new(0),
+        })
     }
 
     /// The steps that were stored since the last look.
@@ -41,6 +47,11 @@ impl Tap {
     /// How often a lease was renewed.
     pub(crate) fn renewals(&self) -> usize {
         self.renewals.load(Ordering::Relaxed)
+    }
+
+    /// How often a lease was given back by itself, and not with a step.
+    pub(crate) fn releases(&self) -> usize {
+        self.releases.load(Ordering::Relaxed)
     }
 
     pub(crate) fn refuse_nothing(&self) {
@@ -103,6 +114,7 @@ impl Leases for Tap {
     }
 
     fn release(&self, lease: &Lease) -> Pending<'_, ()> {
+        self.releases.fetch_add(1, Ordering::Relaxed);
         self.store.release(lease)
     }
 }
