@@ -1,58 +1,74 @@
 //! ADK's facts as rows of the store, and back.
 
 use adk::facts::{Call, FactChange, Facts, Question};
-use serde::Serialize;
-use session::{Fact, FactChange as RowChange};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use session::{Fact, FactChange as RowChange, Seq};
 
 const AGENT: &str = "agent";
 const CALL: &str = "call";
 const QUESTION: &str = "question";
 
+/// A fact and when it became one. Rows come back by their names, but calls and questions have an order.
+#[derive(Debug, Serialize, Deserialize)]
+struct Placed<T> {
+    /// The place in the log that it came after, and which of the changes there it was.
+    at: (u64, usize),
+    fact: T,
+}
+
 /// The facts that a snapshot carries. A row that cannot be read is as good as none: the view heals what follows.
 pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
-    let mut facts = Facts::default();
-    for row in rows {
-        match row.kind.as_str() {
-            AGENT => facts.active_agent = serde_json::from_str(&row.value).ok(),
-            CALL => facts.open_calls.extend(serde_json::from_str::<Call>(&row.value)),
-            QUESTION => facts.questions.extend(serde_json::from_str::<Question>(&row.value)),
-            _ => {}
-        }
+    Facts {
+        active_agent: of_kind(rows, AGENT).pop(),
+        open_calls: of_kind::<Call>(rows, CALL),
+        questions: of_kind::<Question>(rows, QUESTION),
+        deferred: Vec::new(),
     }
-    facts
+}
+
+/// The facts of a kind, in the order in which they became facts.
+fn of_kind<T: DeserializeOwned>(rows: &[Fact], kind: &str) -> Vec<T> {
+    let rows = rows.iter().filter(|row| row.kind == kind);
+    let mut facts: Vec<Placed<T>> = rows.filter_map(|row| serde_json::from_str(&row.value).ok()).collect();
+    facts.sort_by_key(|placed| placed.at);
+    facts.into_iter().map(|placed| placed.fact).collect()
 }
 
 /// The row that holds a call which was answered for now.
 pub(crate) fn deferred(row: &Fact) -> Option<Call> {
-    serde_json::from_str(&row.value).ok()
+    serde_json::from_str::<Placed<Call>>(&row.value).ok().map(|placed| placed.fact)
 }
 
 pub(crate) const fn call_kind() -> &'static str {
     CALL
 }
 
-pub(crate) fn to_rows(changes: &[FactChange]) -> Result<Vec<RowChange>, serde_json::Error> {
-    changes.iter().map(to_row).collect()
+/// The changes of a step that is appended after that place.
+pub(crate) fn to_rows(changes: &[FactChange], after: Seq) -> Result<Vec<RowChange>, serde_json::Error> {
+    let to_row = |(index, change)| to_row(change, (after.0, index));
+    changes.iter().enumerate().map(to_row).collect()
 }
 
-fn to_row(change: &FactChange) -> Result<RowChange, serde_json::Error> {
+fn to_row(change: &FactChange, at: (u64, usize)) -> Result<RowChange, serde_json::Error> {
     match change {
-        FactChange::Active(name) => set(AGENT, String::new(), name, true),
-        FactChange::Opened(call) => set(CALL, call.id(), call, true),
+        FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, fact: name }, true),
+        FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, fact: call }, true),
         FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
         // Kept for the day on which its result comes, but not carried along until then.
-        FactChange::Deferred(call) => set(CALL, call.id(), call, false),
-        FactChange::Asked(question) => set(QUESTION, question.id.clone(), question, true),
+        FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, fact: call }, false),
+        FactChange::Asked(question) => {
+            set(QUESTION, question.id.clone(), &Placed { at, fact: question }, true)
+        }
         FactChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }
 }
 
-fn set(
+fn set<T: Serialize>(
     kind: &str,
     id: String,
-    value: &impl Serialize,
+    fact: &Placed<T>,
     carried: bool,
 ) -> Result<RowChange, serde_json::Error> {
-    let value = serde_json::to_string(value)?;
+    let value = serde_json::to_string(fact)?;
     Ok(RowChange::Set(Fact { kind: kind.to_owned(), id, value, carried }))
 }

@@ -134,8 +134,12 @@ impl Place {
                 None => self.arrive(payload).await,
                 Some(number) => self.look(number).await,
             };
-            if let Some(entry) = entry.map_err(|error| service_error(error, &self.key))? {
-                return Ok(entry);
+            match entry {
+                Ok(Some(entry)) => return Ok(entry),
+                Ok(None) => {}
+                // Who is in the queue loses nothing by waiting a little longer.
+                Err(error) if error.is_transient() && self.ticket.is_some() => {}
+                Err(error) => return Err(service_error(error, &self.key)),
             }
             // Another process makes no sound when it leaves: look again after a while.
             let _ = tokio::time::timeout(LOOK, opened).await;

@@ -138,7 +138,7 @@ impl SessionServiceAdapter {
         let step = Append {
             message: if kept { Some(save(event).map_err(invalid)?) } else { None },
             state: state::changes(&event.actions.state_delta),
-            facts: facts::to_rows(&changes).map_err(invalid)?,
+            facts: facts::to_rows(&changes, session.last_seq).map_err(invalid)?,
             run: run.filter(|_| ends).map(|id| ended(id, event, &facts)),
             takes: takes.filter(|_| event.is_from_user() || !from_user),
             expected_seq: None,

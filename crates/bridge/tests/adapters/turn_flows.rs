@@ -22,12 +22,10 @@ fn answer(id: &str, name: &str, response: Value) -> RunRequest {
     RunRequest::message(key(), Content::new("user", vec![part]))
 }
 
-/// The ids of the questions that wait for a person, in the order of the calls that they are about.
+/// The ids of the questions that wait for a person, in order.
 async fn questions(agent: &Agent) -> Vec<String> {
     let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-    let mut questions = session.facts().questions.clone();
-    questions.sort_by_key(|question| question.call.id());
-    questions.into_iter().map(|question| question.id).collect()
+    session.facts().questions.iter().map(|question| question.id.clone()).collect()
 }
 
 fn dangerous(model: &Arc<Fake>) -> LlmAgent {
@@ -193,6 +191,27 @@ async fn a_sub_agent_keeps_the_word_across_a_restart() {
         let agent = start(&store, crate::common::team(&Fake::echo())).await;
         agent.run_and_collect(say("more")).await.unwrap();
         assert_eq!(log(&store).await.last().unwrap(), "helper: re: more", "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn calls_that_were_cut_off_are_settled_in_their_order() {
+    for place in both() {
+        let ids: Vec<String> = (0..12).map(|n| format!("c{}", (n * 7) % 12)).collect();
+        let all = ids.iter().map(|id| call(id, "wait", json!({}))).chain([done()]).collect();
+        let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
+        let agent = start(&place.store, LlmAgent { tools, ..root(&Fake::new(vec![all])) }).await;
+        let cut_off = tokio::spawn({
+            let agent = agent.clone();
+            async move { agent.run_and_collect(say("wait")).await }
+        });
+        crate::common::until(async || log(&place.store).await.len() == 2).await;
+        cut_off.abort();
+        agent.run_and_collect(say("and?")).await.unwrap();
+        let session = agent.sessions().get(&key()).await.unwrap().unwrap();
+        let settled: Vec<_> =
+            session.events()[2].responses().filter_map(|answer| answer.id.clone()).collect();
+        assert_eq!(settled, ids, "{}", place.name);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One turn at a time for each session: in order, none lost, none interleaved.
 
-use crate::common::{Fake, both, calls, key, log, root, runs, say, start, stub, tickets, until};
+use crate::common::{Fake, Shared, Tap, both, calls, key, log, root, runs, say, start, stub, tickets, until};
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
 use bridge::Agent;
 use futures::future::join_all;
@@ -97,6 +97,24 @@ async fn a_waiting_message_is_durable() {
         gate.add_permits(2);
         first.await.unwrap().unwrap();
         second.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_message_outlasts_a_store_that_is_too_busy_for_a_while() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let (model, gate) = Fake::gated(Vec::new());
+        let agent = start(&(tap.clone() as Shared), root(&model)).await;
+        let first = send(&agent, say("one"));
+        until(async || model.requests().len() == 1).await;
+        let second = send(&agent, say("two"));
+        until(async || tickets(&place.store).await.len() == 1).await;
+        tap.be_busy(3);
+        until(async || !tap.is_busy()).await;
+        gate.add_permits(2);
+        first.await.unwrap().unwrap();
+        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", place.name);
     }
 }
 

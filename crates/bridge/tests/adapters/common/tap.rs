@@ -22,6 +22,7 @@ pub(crate) struct Tap {
     refuses: Mutex<Option<Refusal>>,
     renewals: AtomicUsize,
     releases: AtomicUsize,
+    busy: AtomicUsize,
 }
 
 impl Tap {
@@ -32,6 +33,7 @@ impl Tap {
             refuses: Mutex::default(),
             renewals: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
         })
     }
 
@@ -52,6 +54,15 @@ impl Tap {
     /// How often a lease was given back by itself, and not with a step.
     pub(crate) fn releases(&self) -> usize {
         self.releases.load(Ordering::Relaxed)
+    }
+
+    /// The store is too busy for so many looks at the inbox.
+    pub(crate) fn be_busy(&self, times: usize) {
+        self.busy.store(times, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn refuse_nothing(&self) {
@@ -125,6 +136,10 @@ impl Inbox for Tap {
     }
 
     fn waiting(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Ticket>> {
+        let busy = self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if let Ok(waiting) = busy {
+            return Box::pin(async move { Err(Error::QueueFull { waiting }) });
+        }
         self.store.waiting(key, limit)
     }
 
