@@ -29,6 +29,10 @@ pub enum Error {
         "{path} was written by a newer version (schema {found}, this one knows {known}); use that version, or another data directory"
     )]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
+    #[error(
+        "{path} holds the sessions of Lango in Go; move it away with the files beside it, then `lango sessions import --from lango FILE` brings them along"
+    )]
+    LangoInGo { path: PathBuf },
     #[error("{path} is locked by another program")]
     Locked { path: PathBuf, source: Cause },
     #[error("{path} cannot be written: it is read-only")]
@@ -59,6 +63,7 @@ impl Error {
             | Self::TicketGone { .. }
             | Self::NoRun { .. }
             | Self::NewerSchema { .. }
+            | Self::LangoInGo { .. }
             | Self::ReadOnly { .. }
             | Self::DiskFull { .. }
             | Self::Damaged { .. }

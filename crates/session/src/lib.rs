@@ -10,6 +10,7 @@
 //! | [`inbox`] | messages that wait for their turn |
 //! | [`run`] | what became of each request |
 //! | [`artifact`] | files that belong to a session or to a user, with their versions |
+//! | [`import`] | conversations of Lango in Go, read from its database |
 //! | [`memory`], [`sqlite`] | two backends; `testkit::store_suite` says what every backend must do |
 //!
 //! **Invariant.** A row that was acknowledged is never changed, reordered or lost; its sequence number is assigned
@@ -19,6 +20,7 @@ pub mod artifact;
 mod clock;
 mod error;
 pub mod facts;
+pub mod import;
 pub mod inbox;
 mod key;
 pub mod lease;

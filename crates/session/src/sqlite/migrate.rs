@@ -1,7 +1,7 @@
 //! The schema grows by numbered steps, forward only, in place. A step that was released is never edited.
 
 use super::fault::Outcome;
-use crate::{Error, Result, clock};
+use crate::{Error, Result, clock, import};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
@@ -13,6 +13,10 @@ pub(super) fn migrate(conn: &Connection, path: &Path) -> Result<()> {
     let apply = || -> Outcome<()> {
         if missing(conn, path)?.is_empty() {
             return Ok(());
+        }
+        // Both have tables of the same names, and the same place by default.
+        if import::is_lango(conn)? {
+            return Err(Error::LangoInGo { path: path.into() }.into());
         }
         conn.execute_batch("BEGIN IMMEDIATE")?;
         let done =

@@ -3,9 +3,11 @@
 use super::{SqliteStore, append, artifacts, inbox, leases, log, runs, sessions, state};
 use crate::{
     Append, Appended, Artifact, ArtifactKey, ArtifactStore, Claim, Claimed, Fact, Inbox, Lease, Leases,
-    ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Run, RunLog, SessionKey,
-    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
+    ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Result, Run, RunLog,
+    SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
+    import::Bulk,
 };
+use rusqlite::Connection;
 use std::time::Duration;
 
 /// What a job without a payload counts for in the queue.
@@ -41,6 +43,19 @@ impl SessionStore for SqliteStore {
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
         let key = key.clone();
         Box::pin(self.file.writer.write(SMALL, move |conn| sessions::delete(conn, &key)))
+    }
+}
+
+impl Bulk for SqliteStore {
+    fn append_all(&self, key: &SessionKey, steps: Vec<Append>) -> Pending<'_, Vec<Appended>> {
+        let key = key.clone();
+        Box::pin(async move {
+            let steps = steps.into_iter().map(|step| append::Step::new(key.clone(), step));
+            let steps = steps.collect::<Result<Vec<_>>>()?;
+            let size = steps.iter().map(append::Step::size).sum();
+            let all = move |conn: &Connection| steps.iter().map(|step| append::append(conn, step)).collect();
+            self.file.writer.write(size, all).await
+        })
     }
 }
 

@@ -1,0 +1,49 @@
+//! Why a file cannot be imported from, with what would help.
+
+use rusqlite::ErrorCode;
+use std::{io, path::PathBuf};
+
+/// Only codes of SQLite are looked at, never its messages.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    #[error("there is no file {}", path.display())]
+    Missing { path: PathBuf },
+    #[error("{} is not a file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} cannot be read", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is encrypted or not a database; if Lango in Go has encrypted it, its `lango security db-decrypt` makes it readable",
+        path.display()
+    )]
+    NotADatabase { path: PathBuf },
+    #[error("{} is a database of this Lango; its sessions need no import", path.display())]
+    Ours { path: PathBuf },
+    #[error("{} is a database, but not one of Lango in Go: it has no {missing}", path.display())]
+    NotLango { path: PathBuf, missing: String },
+    #[error("{} is locked by another program; end that program, or import from a copy", path.display())]
+    Locked { path: PathBuf, source: rusqlite::Error },
+    /// What a crash left half done can only be undone by writing.
+    #[error(
+        "{} was not closed properly; open it once with Lango in Go, or copy it with the files beside it to a directory that can be written",
+        path.display()
+    )]
+    Unfinished { path: PathBuf, source: rusqlite::Error },
+    #[error("{} is damaged; what could be read before the damage has come", path.display())]
+    Damaged { path: PathBuf, source: rusqlite::Error },
+    #[error("{} cannot be read as a database", path.display())]
+    Sql { path: PathBuf, source: rusqlite::Error },
+}
+
+impl SourceError {
+    pub(super) fn sql(path: PathBuf, source: rusqlite::Error) -> Self {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, source },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => Self::Unfinished { path, source },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
+            Some(_) | None => Self::Sql { path, source },
+        }
+    }
+}
