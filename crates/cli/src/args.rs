@@ -81,6 +81,26 @@ pub(crate) enum SessionsCommand {
     },
     /// Show a conversation
     Show(Show),
+    /// Bring the conversations of another program along; a second time, only what is new
+    Import(Import),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The program that wrote the file
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) from: Program,
+    /// Its database; it is only read
+    pub(crate) file: PathBuf,
+    /// The agent that goes on with them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// Lango in Go, up to 0.7
+    Lango,
 }
 
 #[derive(Debug, clap::Args)]

@@ -26,13 +26,18 @@ pub(crate) struct App {
 
 /// Opens the store, making its directory if there is none.
 pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(open_file(settings)?))
+}
+
+/// The same, as what it is.
+pub(crate) fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore> {
     let path = &settings.database;
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).with_context(|| {
             format!("{} cannot be made; set LANGO_HOME to a directory that can be written", dir.display())
         })?;
     }
-    Ok(Arc::new(SqliteStore::open(path, Options::default())?))
+    Ok(SqliteStore::open(path, Options::default())?)
 }
 
 /// The app that the command or the configuration names; without any, the built-in agent.

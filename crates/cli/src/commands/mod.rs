@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub(crate) mod chat;
+mod import;
 pub(crate) mod run;
 pub(crate) mod sessions;
 mod talk;

@@ -25,6 +25,7 @@ pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow:
             Some(wire) => request(settings, &show, wire).await,
             None => self::show(settings, &show).await,
         },
+        SessionsCommand::Import(import) => super::import::import(settings, &import).await,
     }
 }
 
