@@ -94,6 +94,8 @@ async fn messages_come_in_the_order_of_their_times_and_then_of_their_numbers() {
     let row = &log(&store, "talk").await[0].message;
     assert_eq!((row.id.as_str(), row.timestamp), ("lango:2:1771117201500000000", 1_771_117_201.5));
     assert_eq!((row.meta.as_deref(), row.counted_by.as_str()), (None, ""));
+    let authors: Vec<String> = log(&store, "talk").await.into_iter().map(|row| row.message.author).collect();
+    assert_eq!(authors, ["user", "", "user", ""], "the root agent of there is the root agent of here");
 }
 
 #[tokio::test]
@@ -380,6 +382,22 @@ fn a_file_that_another_program_holds_is_locked() {
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     assert!(matches!(Source::open(&path), Err(SourceError::Locked { .. })));
+}
+
+#[test]
+fn a_file_with_a_transaction_that_a_crash_left_behind_is_not_repaired_by_reading_it() {
+    let (place, path) = lango(CONVERSATIONS);
+    let writer = Connection::open(&path).unwrap();
+    writer
+        .execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE messages SET content = hex(zeroblob(9000))")
+        .unwrap();
+    let crashed = place.path().join("crashed.db");
+    fs::copy(&path, &crashed).unwrap();
+    fs::copy(place.path().join("go.db-journal"), place.path().join("crashed.db-journal")).unwrap();
+    let before = fs::read(&crashed).unwrap();
+    let refused = Source::open(&crashed).map(drop);
+    assert!(matches!(refused, Err(SourceError::Unfinished { .. })), "{refused:?}");
+    assert_eq!(fs::read(&crashed).unwrap(), before);
 }
 
 #[test]

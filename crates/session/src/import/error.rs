@@ -24,9 +24,15 @@ pub enum SourceError {
     NotLango { path: PathBuf, missing: String },
     #[error("{} is locked by another program; end that program, or import from a copy", path.display())]
     Locked { path: PathBuf, source: rusqlite::Error },
+    /// A write-ahead log needs a place for its index, even for reading.
+    #[error(
+        "{} cannot be opened where it is; copy it with the files beside it to a directory that can be written",
+        path.display()
+    )]
+    Place { path: PathBuf, source: rusqlite::Error },
     /// What a crash left half done can only be undone by writing.
     #[error(
-        "{} was not closed properly; open it once with Lango in Go, or copy it with the files beside it to a directory that can be written",
+        "{} was not closed properly; open it once with Lango in Go, and import it then",
         path.display()
     )]
     Unfinished { path: PathBuf, source: rusqlite::Error },
@@ -41,7 +47,8 @@ impl SourceError {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, source },
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => Self::Unfinished { path, source },
+            Some(ErrorCode::CannotOpen) => Self::Place { path, source },
+            Some(ErrorCode::ReadOnly) => Self::Unfinished { path, source },
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
             Some(_) | None => Self::Sql { path, source },
         }

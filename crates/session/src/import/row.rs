@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// The roles that Lango writes, and `system`, which its compaction writes.
 const ROLES: [&str; 6] = ["user", "assistant", "tool", "function", "model", "system"];
 
+/// The names that the root agent had there; whoever is the root agent here goes on in its place.
+const ROOT_AGENTS: [&str; 3] = ["lango-agent", "lango-orchestrator", "model"];
+
 /// A message that is ready to be stored but for its tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OldRow {
@@ -32,12 +35,14 @@ pub(super) fn read(row: &Row<'_>, place: &Place) -> rusqlite::Result<OldRow> {
     if row.get_ref(4)? != ValueRef::Null || row.get_ref(5)? != ValueRef::Null {
         odd.push(Oddity::Encrypted);
     }
+    let author =
+        Some(text(row.get_ref(3)?, &mut odd)).filter(|author| !ROOT_AGENTS.contains(&author.as_str()));
     let message = Message {
         id: place.message_id(),
         role,
         content: text(row.get_ref(1)?, &mut odd),
         tool_calls: tool_calls(row.get_ref(2)?, &mut odd),
-        author: text(row.get_ref(3)?, &mut odd),
+        author: author.unwrap_or_default(),
         timestamp: time::seconds(place.time),
         ..Message::default()
     };
