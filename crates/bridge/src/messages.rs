@@ -1,6 +1,6 @@
 //! ADK's contents as a provider's messages.
 
-use crate::ids::Ids;
+use crate::{history::TOLD, ids::Ids};
 use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{FunctionDeclaration, GenerateContentConfig},
@@ -35,11 +35,22 @@ fn convert_one(content: &Content, target: &Origin) -> Vec<Message> {
     for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
         match messages.last_mut() {
-            Some(last) if last.role == role => last.parts.push(part),
+            Some(last) if last.role == role => push(&mut last.parts, part),
             Some(_) | None => messages.push(Message::new(role, vec![part])),
         }
     }
     messages
+}
+
+/// What is told of another agent stays one piece with the words that say so.
+fn push(parts: &mut Vec<Part>, part: Part) {
+    match (parts.last_mut(), part) {
+        (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
+            told.push('\n');
+            told.push_str(&text);
+        }
+        (_, part) => parts.push(part),
+    }
 }
 
 fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
@@ -140,6 +151,29 @@ mod tests {
         assert_eq!(roles, [Role::Tool, Role::User]);
         let ids: Vec<&str> = messages[0].results().map(|result| result.id.as_str()).collect();
         assert_eq!(ids, ["call_look", "call_look_2"]);
+    }
+
+    #[test]
+    fn what_another_agent_did_is_one_piece_and_says_so() {
+        let parts = json!([{"text": "done"}, {"functionCall": {"id": "a", "name": "look"}}]);
+        let event = adk::event::Event {
+            author: "other".to_owned(),
+            content: Some(content("model", parts, None)),
+            ..adk::event::Event::default()
+        };
+        let told = adk::flow::contents::contents(adk::flow::contents::View {
+            agent: "helper",
+            branch: None,
+            include: adk::agent::IncludeContents::Default,
+            events: &[std::sync::Arc::new(event)],
+            deferred: &[],
+        });
+        let messages = converted(&told);
+        let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
+        assert!(
+            text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -15,9 +15,10 @@ mod view;
 
 use adk::{
     content::Content,
+    event::Event,
     session::{Session, SessionKey, SessionService},
 };
-use bridge::{EventsAdapter, SessionServiceAdapter, cost, history};
+use bridge::{Budget, EventsAdapter, SessionServiceAdapter, cost, history};
 use logs::Log;
 use proptest::prelude::*;
 use provider::{Message, Part, Request, Role};
@@ -95,34 +96,48 @@ fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
 #[test]
 fn what_the_user_said_is_in_the_request() {
     let tally = Tally::default();
+    let no_limit = Budget::new(u32::MAX, None).unwrap();
     check(2_000, &logs::log(), |log| {
-        let request = request(&log);
-        let said = texts(&request.messages);
-        let left_out = said.contains("characters left out");
-        let opened = said.contains("[Earlier messages are not shown.]");
-        let tags = user_tags(&log);
-        tally.count("nothing left out", !left_out && !opened && !tags.is_empty());
-        tally.count("something left out", left_out || opened);
-        let most = log.budget.max_messages();
-        for (newer, tag) in tags.iter().rev().enumerate() {
-            // Older messages may have left the window; the last one never does.
-            let may_be_gone = newer > 0 && (opened || left_out || most.is_some() || log.cut);
-            prop_assert!(may_be_gone || left_out || said.contains(tag), "{tag} is not in {said}");
+        let window = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);
+        let (whole, request) = (view::of_events(window.all(), no_limit), request(&log));
+        let (tags, said) = (user_tags(window.all()), texts(&request.messages));
+        for tag in &tags {
+            prop_assert!(texts(&whole.messages).contains(tag), "{tag} is not in {whole:#?}");
+        }
+        let spoken = &whole.messages[1..];
+        let most = log.budget.max_messages().unwrap_or(usize::MAX);
+        let fits = cost::of_messages(spoken) <= log.budget.tokens() && spoken.len() <= most;
+        tally.count("histories that fit", fits && !tags.is_empty());
+        tally.count("histories that do not", !fits && tags.len() > 1);
+        prop_assert!(!fits || request == whole, "{request:#?}");
+        // Older messages may have to leave; the last one is there, if only its ends.
+        let has_impostor = window.all().iter().any(|event| event.author == AGENT && speaks_as_user(event));
+        if let Some(last) = tags.last().filter(|_| !has_impostor) {
+            prop_assert!(
+                said.contains(last) || said.contains("characters left out"),
+                "{last} is not in {said}"
+            );
         }
         Ok(())
     });
     tally.judge();
 }
 
-/// The marks of the user's texts in the window, oldest first.
-fn user_tags(log: &Log) -> Vec<String> {
-    let adapter = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);
-    let by_user = adapter.all().iter().filter(|event| event.is_from_user());
+/// The marks of the user's texts, oldest first.
+fn user_tags(events: &[Arc<Event>]) -> Vec<String> {
+    let by_user = events.iter().filter(|event| event.is_from_user());
     let contents = by_user.flat_map(|event| &event.content).filter(|content| !is_in_agents_mouth(content));
     let parts = contents.flat_map(|content| &content.parts);
     let texts = parts.filter(|part| !part.is_thought()).filter_map(adk::content::Part::as_text);
     let tag = |text: &str| text.split_inclusive('#').take(2).collect::<String>();
     texts.filter(|text| text.starts_with('#')).map(tag).collect()
+}
+
+/// Whether words of the agent would be taken for the user's.
+fn speaks_as_user(event: &Event) -> bool {
+    let content = event.content.as_ref().filter(|content| !is_in_agents_mouth(content));
+    let is_text = |part: &adk::content::Part| part.call().is_none() && part.response().is_none();
+    content.is_some_and(|content| content.parts.iter().any(is_text))
 }
 
 /// What is the user's by its author and the agent's by its role.

@@ -10,6 +10,7 @@ mod window;
 
 pub use fit::fit;
 pub use notes::INTERRUPTED;
+pub(crate) use notes::TOLD;
 pub use repair::repair;
 pub use window::window;
 

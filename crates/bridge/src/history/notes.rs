@@ -14,6 +14,9 @@ const OUT_OF_PLACE: &str = "[Out of place: ";
 /// The correction after an unknown agent begins like this (spec G1).
 const CORRECTION: &str = "[System: ";
 
+/// What other agents did is told with these words first.
+pub(crate) const TOLD: &str = "For context, this is what another agent did.";
+
 /// A call that cannot stand as one.
 pub(super) fn called(call: &ToolCall) -> String {
     let args = serde_json::to_string(&call.args).unwrap_or_default();
@@ -27,5 +30,6 @@ pub(super) fn answered(result: &ToolResult) -> String {
 
 /// Whether a text in the user's mouth is none of the user's.
 pub(super) fn is_note(text: &str) -> bool {
-    text == EARLIER || text == GO_ON || text.starts_with(OUT_OF_PLACE) || text.starts_with(CORRECTION)
+    let begins = |with: &&str| text.starts_with(with);
+    text == EARLIER || text == GO_ON || [OUT_OF_PLACE, CORRECTION, TOLD].iter().any(begins)
 }

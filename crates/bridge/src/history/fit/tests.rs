@@ -115,6 +115,18 @@ fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
 }
 
 #[test]
+fn what_another_agent_did_is_no_task() {
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::history::TOLD);
+    let log =
+        vec![user("count"), agent("yes?"), user(&told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: count
+    agent → look#a {"at":1}
+    tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
+    "#);
+}
+
+#[test]
 fn no_more_messages_than_allowed() {
     let log = || {
         vec![
