@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub struct EventsAdapter {
     events: Vec<Arc<Event>>,
     restorer: Restorer,
+    /// What the rows of these events count.
+    tokens: u64,
 }
 
 impl EventsAdapter {
@@ -22,7 +24,7 @@ impl EventsAdapter {
         for row in before {
             restorer.restore(row);
         }
-        let mut adapter = Self { events: Vec::with_capacity(window.len() + 8), restorer };
+        let mut adapter = Self { events: Vec::with_capacity(window.len() + 8), restorer, tokens: 0 };
         for row in &rows[window] {
             adapter.show(row);
         }
@@ -45,6 +47,10 @@ impl EventsAdapter {
         self.events.get(index).map(AsRef::as_ref)
     }
 
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     pub(crate) fn holds(&self, id: &str) -> bool {
         self.events.iter().rev().any(|event| event.id == id)
     }
@@ -52,6 +58,7 @@ impl EventsAdapter {
     /// Shows a row that was stored just now; answers with the event as the wire has it.
     pub(crate) fn show(&mut self, row: &Stored) -> Event {
         let event = self.restorer.restore(row);
+        self.tokens += u64::from(row.message.tokens);
         self.events.push(Arc::new(as_shown(event.clone())));
         event
     }

@@ -26,6 +26,7 @@ pub mod messages;
 pub mod model;
 mod owner;
 mod queue;
+mod recent;
 pub mod row;
 pub mod service;
 pub mod session;

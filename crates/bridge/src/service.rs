@@ -3,6 +3,7 @@
 use crate::{
     budget::Budget,
     facts,
+    recent::{Kept, Recent},
     row::{Kind, save},
     session::SessionAdapter,
     state,
@@ -50,11 +51,12 @@ pub struct SessionServiceAdapter {
     root_agent: String,
     budget: Budget,
     mark: Arc<Mutex<TurnMark>>,
+    recent: Arc<Recent>,
 }
 
 impl SessionServiceAdapter {
     pub fn new(store: Arc<dyn Store>, root_agent: impl Into<String>, budget: Budget) -> Self {
-        Self { store, root_agent: root_agent.into(), budget, mark: Arc::default() }
+        Self { store, root_agent: root_agent.into(), budget, mark: Arc::default(), recent: Arc::default() }
     }
 
     /// The same service for one turn.
@@ -97,6 +99,18 @@ impl SessionServiceAdapter {
         let new = NewSession { key: store_key(&key), state: state::changes(&state), on_conflict };
         self.store.create(new).await.map_err(|error| service_error(error, &key))?;
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
+    }
+
+    /// The session with the events that are in memory, if nothing has happened to it since.
+    async fn remembered(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        let Some(kept) = self.recent.of(key, self.budget) else { return Ok(None) };
+        let loaded = self.store.load(&store_key(key), TailBudget::NONE).await;
+        let snapshot = loaded.map_err(|error| service_error(error, key))?;
+        let Some(snapshot) = snapshot.filter(|snapshot| kept.is_still(&snapshot.row)) else {
+            self.recent.forget(key);
+            return Ok(None);
+        };
+        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.events)))
     }
 
     /// Reads on until the newest exchange is whole: an answer larger than the budget comes with its call.
@@ -179,6 +193,9 @@ impl SessionService for SessionServiceAdapter {
     }
 
     async fn get(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        if let Some(session) = self.remembered(key).await? {
+            return Ok(Some(session));
+        }
         let snapshot = self.load(key).await?;
         Ok(snapshot.map(|snapshot| SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget)))
     }
@@ -193,7 +210,7 @@ impl SessionService for SessionServiceAdapter {
         event.actions.state_delta = without_temp(&delta);
         let (step, facts) = self.step(session, &event, kept)?;
         let (message, titled) = (step.message.clone(), step.title.is_some());
-        let (takes, ends) = (step.takes.is_some(), step.run.is_some());
+        let (takes, ends, releases) = (step.takes.is_some(), step.run.is_some(), step.release);
         let appended = self
             .store
             .append(&store_key(&session.key), step)
@@ -208,10 +225,16 @@ impl SessionService for SessionServiceAdapter {
         session.last_seq = session.last_seq.max(appended.seq);
         session.last_update_time = event.timestamp;
         session.has_title |= titled;
-        Ok(Arc::new(match message {
+        let event = match message {
             Some(message) => session.events.show(&Stored { seq: appended.seq, message }),
             None => event,
-        }))
+        };
+        if releases {
+            let SessionAdapter { events, last_seq, created_at, .. } = &*session;
+            let kept = Kept { events: events.clone(), last_seq: *last_seq, created_at: *created_at };
+            self.recent.keep(&session.key, kept);
+        }
+        Ok(Arc::new(event))
     }
 
     async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {

@@ -18,18 +18,26 @@ pub struct SessionAdapter {
     pub(crate) state: StateAdapter,
     pub(crate) facts: Facts,
     pub(crate) last_seq: Seq,
+    pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
     pub(crate) has_title: bool,
 }
 
 impl SessionAdapter {
     pub(crate) fn new(key: SessionKey, snapshot: Snapshot, root_agent: &str, budget: Budget) -> Self {
+        let events = EventsAdapter::new(root_agent, &snapshot.tail, budget, snapshot.truncated);
+        Self::with_events(key, snapshot, events)
+    }
+
+    /// The session of a snapshot, with events that are in memory already.
+    pub(crate) fn with_events(key: SessionKey, snapshot: Snapshot, events: EventsAdapter) -> Self {
         Self {
             key,
-            events: EventsAdapter::new(root_agent, &snapshot.tail, budget, snapshot.truncated),
+            events,
             state: StateAdapter::new(snapshot.state),
             facts: facts::from_rows(&snapshot.facts),
             last_seq: snapshot.row.last_seq,
+            created_at: snapshot.row.created_at,
             last_update_time: snapshot.row.updated_at,
             has_title: snapshot.row.title.is_some(),
         }
