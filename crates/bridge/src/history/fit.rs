@@ -23,33 +23,33 @@ pub fn fit(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
 ///
 /// An exchange is a user's message, or an assistant's with the answers to its calls.
 fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
-    let openings = opening_weights(messages, budget);
     let mut front = messages.iter().rposition(|message| message.role != Role::Tool).unwrap_or(0);
     let mut weight = 0_u32;
     for (index, message) in messages.iter().enumerate().rev() {
         weight = weight.saturating_add(weights[index]);
-        let count = messages.len() - index;
-        if weight > budget.tokens() || count > most(budget) {
+        let count = messages.len() - index + usize::from(message.role != Role::User);
+        if weight > budget.tokens() || messages.len() - index > most(budget) {
             break;
         }
-        let count = count + usize::from(message.role != Role::User);
-        let fits = weight.saturating_add(openings[index]) <= budget.tokens() && count <= most(budget);
-        if fits && message.role != Role::Tool {
+        let room = budget.tokens() - weight;
+        if message.role != Role::Tool
+            && count <= most(budget)
+            && room_for_opening(messages, index, room, budget)
+        {
             front = index;
         }
     }
     front
 }
 
-/// What each message would need in front of it if it came first: nothing, if it says itself what the user wants.
-fn opening_weights(messages: &[Message], budget: Budget) -> Vec<u32> {
-    let mut weight = cost::of_message(&Message::new(Role::User, vec![opening(None, budget)]));
-    let weigh = |message: &Message| {
-        let Some(task) = task(message) else { return weight };
-        weight = cost::of_message(&Message::new(Role::User, vec![opening(Some(&task), budget)]));
-        0
-    };
-    messages.iter().map(weigh).collect()
+/// Whether what a message needs in front of it, if it comes first, fits: nothing, if it says itself what the user wants.
+fn room_for_opening(messages: &[Message], index: usize, room: u32, budget: Budget) -> bool {
+    // No opening is larger than this; only where it is tight must it be weighed.
+    let most = task_room(budget) + 64;
+    room >= most || task(&messages[index]).is_some() || {
+        let task = messages[..index].iter().rev().find_map(task);
+        room >= cost::of_message(&Message::new(Role::User, vec![opening(task.as_deref(), budget)]))
+    }
 }
 
 /// The messages from `front` on, with an opening if the first does not say what the user wants.
@@ -70,11 +70,16 @@ fn from(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message
 fn opening(task: Option<&str>, budget: Budget) -> Part {
     let text = match task {
         Some(task) => {
-            format!("{EARLIER} The request was: {}", shorten::text(task, budget.tokens() / 8))
+            format!("{EARLIER} The request was: {}", shorten::text(task, task_room(budget)))
         }
         None => EARLIER.to_owned(),
     };
     Part::text(text)
+}
+
+/// How much of the task an opening may quote.
+fn task_room(budget: Budget) -> u32 {
+    budget.tokens() / 8
 }
 
 /// What the user asked for in a message, if anything.
