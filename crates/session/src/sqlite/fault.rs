@@ -44,6 +44,9 @@ pub(super) fn told(path: &Path, error: &Arc<rusqlite::Error>) -> Error {
     if is_unreadable(error) {
         return Error::Row { what: error.to_string(), source };
     }
+    if is_without_room(error) {
+        return Error::DiskFull { path, source };
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path, source },
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path, source },
@@ -52,6 +55,11 @@ pub(super) fn told(path: &Path, error: &Arc<rusqlite::Error>) -> Error {
         Some(ErrorCode::CannotOpen) => Error::Open { path, source },
         Some(_) | None => Error::Backend(source),
     }
+}
+
+/// The index of the write-ahead log is made when the file is opened: on a full disk that is what fails, with a code of its own.
+fn is_without_room(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// The row came back, but it is not what this version wrote.
@@ -93,6 +101,7 @@ mod tests {
             (ffi::SQLITE_READONLY_DBMOVED, "read-only"),
             (ffi::SQLITE_PERM, "read-only"),
             (ffi::SQLITE_FULL, "full"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "full"),
             (ffi::SQLITE_CORRUPT, "damaged"),
             (ffi::SQLITE_NOTADB, "damaged"),
             (ffi::SQLITE_CANTOPEN, "open"),
