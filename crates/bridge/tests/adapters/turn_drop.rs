@@ -1,7 +1,8 @@
 //! A run that is dropped at any await leaves a log on which the next message works.
 
 use crate::common::{
-    Fake, Place, Recorder, call, calls, done, key, log, root, runs, say, start, tickets, until,
+    ELSEWHERE, Fake, Place, Recorder, call, calls, done, key, log, root, runs, say, start, store_key,
+    tickets, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -11,7 +12,7 @@ use adk::{
 use bridge::Agent;
 use provider::{Message, Part, Request, Role};
 use serde_json::json;
-use session::RunStatus;
+use session::{Claim, Claimed, RunStatus};
 use std::{
     future::{Future, poll_fn},
     sync::Arc,
@@ -114,6 +115,24 @@ async fn a_run_may_be_dropped_at_any_await_in_memory() {
 #[tokio::test]
 async fn a_run_may_be_dropped_at_any_await_on_disk() {
     Box::pin(survives_every_drop(Place::sqlite, 8)).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_gives_its_lease_back_to_other_processes_too() {
+    for place in crate::common::both() {
+        let (model, _gate) = Fake::gated(Vec::new());
+        let agent = start(&place.store, root(&model)).await;
+        let sent = tokio::spawn(async move { agent.run_and_collect(say("go")).await });
+        until(async || model.requests().len() == 1).await;
+        let claim = || Claim { owner: ELSEWHERE.into(), ttl: Duration::from_hours(1), displaces: None };
+        assert!(matches!(place.again().claim(&store_key(), claim()).await, Ok(Claimed::Held { .. })));
+        sent.abort();
+        // They know only that this process is alive: the lease itself must be free.
+        let outside = place.again();
+        until(async || matches!(outside.claim(&store_key(), claim()).await, Ok(Claimed::Granted { .. })))
+            .await;
+        until(async || runs(&place.store).await[0].status == RunStatus::Interrupted).await;
+    }
 }
 
 #[tokio::test]

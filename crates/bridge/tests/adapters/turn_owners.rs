@@ -2,7 +2,7 @@
 
 use crate::common::{
     ELSEWHERE, Fake, Place, Shared, Tap, both, calls, dead_owner, lease_of, log, payload, root, runs, say,
-    start, store_key, stub, tickets, until,
+    start, store_key, stub, team, tickets, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -117,6 +117,20 @@ async fn a_ticket_is_taken_by_its_message_and_not_by_what_is_settled_before_it()
 }
 
 #[tokio::test]
+async fn a_ticket_is_taken_once_even_if_the_run_is_corrected() {
+    for place in both() {
+        let ghost = calls("c1", "transfer_to_agent", json!({"agent_name": "ghost"}));
+        let agent = start(&place.store, team(&Fake::new(vec![ghost]))).await;
+        push(&place.store, &dead_owner().await, &payload("left behind").await).await;
+        promptly(&agent, "mine").await;
+        let log = log(&place.store).await;
+        let answers: Vec<&String> = log.iter().filter(|line| line.starts_with("root: re: ")).collect();
+        assert!(answers[0].starts_with("root: re: [System: Agent \"ghost\" does not exist."), "{log:?}");
+        assert_eq!(answers[1..], ["root: re: mine"], "{}: {log:?}", place.name);
+    }
+}
+
+#[tokio::test]
 async fn a_message_that_cannot_be_stored_now_is_not_forgotten() {
     for place in both() {
         let tap = Tap::on(&place.store);
@@ -161,7 +175,7 @@ async fn a_sender_elsewhere_that_does_not_take_its_turn_counts_as_gone() {
     let agent = start(&place.store, root(&Fake::echo())).await;
     push(&place.store, ELSEWHERE, &payload("left behind").await).await;
     let began = Instant::now();
-    assert_eq!(agent.run_and_collect(say("mine")).await.unwrap(), "re: mine");
+    assert_eq!(promptly(&agent, "mine").await, "re: mine");
     assert!(began.elapsed() >= Duration::from_secs(5), "it might have been alive");
     assert!(began.elapsed() <= Duration::from_secs(15), "it was waited for too long");
     let log = log(&place.store).await;
