@@ -100,7 +100,7 @@ pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> Message, length: i64) 
     }
     raw.conn.execute(
         "UPDATE sessions SET last_seq = ?1,
-             total_tokens = (SELECT SUM(tokens) FROM messages WHERE session_key = ?2)",
+             total_tokens = (SELECT COALESCE(SUM(tokens), 0) FROM messages WHERE session_key = ?2)",
         (length, session_key),
     )?;
     raw.commit()

@@ -18,6 +18,10 @@ use std::{path::Path, sync::Arc, time::Instant};
 use tokio::runtime::Runtime;
 
 const LENGTHS: [(i64, &str); 4] = [(0, "0"), (1_000, "1k"), (10_000, "10k"), (100_000, "100k")];
+/// The sizes of the store's benches: 0.5 to 4 KB, evenly spread on a logarithmic scale.
+const USUAL: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
+/// The size that google-adk is measured with. Ten times as many of them fit into the same window.
+const SHORT: [usize; 1] = [200];
 const WARM_UP: usize = 20;
 const TURNS: usize = 200;
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
@@ -25,12 +29,7 @@ const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     let (mut figures, mut medians) = (Vec::new(), Vec::new());
     for (length, name) in LENGTHS {
-        let directory = lab.directory()?;
-        let path = directory.path().join("turn.db");
-        let key = SessionKey::new("bench", "user", "long");
-        drop(raw::create(&path, &[session::SessionKey::new("bench", "user", "long")])?);
-        raw::grow(&path, &mut history()?, length)?;
-        let (wall, cpu) = turns(&path, &key)?;
+        let (wall, cpu) = after(lab, length, &USUAL)?;
         medians.push(cpu.median());
         figures.push(Figure::median(format!("turn/{name}/cpu"), &cpu, "ms").aim(Aim::AtMost(0.5)));
         figures.push(Figure::median(format!("turn/{name}"), &wall, "ms"));
@@ -38,21 +37,39 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     let medians = Samples::new(medians);
     let growth = medians.percentile(100) / medians.percentile(0);
     figures.push(Figure::new("turn/slowest_to_fastest", growth, "ratio").aim(Aim::AtMost(2.0)));
+    let (wall, cpu) = after(lab, 10_000, &SHORT)?;
+    figures.push(Figure::median("turn/short/10k/cpu", &cpu, "ms"));
+    figures.push(Figure::median("turn/short/10k", &wall, "ms"));
     Ok(figures)
 }
 
-/// Questions of a line and answers of a screen, in turn, as the runner stores them.
-fn history() -> Result<impl FnMut() -> Message> {
-    let mut user = Event::new("e-bench", "user");
-    user.content = Some(Content::user("And what will the weather be like in Paris tomorrow?"));
-    let mut model = Event::new("e-bench", "bench");
-    model.content = Some(Content::model(ANSWER.repeat(28)));
-    let (user, model) = (save(&user)?, save(&model)?);
-    let mut number = 0_u64;
+/// Turns on a session of so many messages of these sizes.
+fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<(Samples, Samples)> {
+    let directory = lab.directory()?;
+    let path = directory.path().join("turn.db");
+    let key = SessionKey::new("bench", "user", "long");
+    drop(raw::create(&path, &[session::SessionKey::new("bench", "user", "long")])?);
+    raw::grow(&path, &mut history(sizes)?, length)?;
+    turns(&path, &key)
+}
+
+/// Messages from both sides in turn, as the runner stores them.
+fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
+    let mut rows = Vec::new();
+    for &size in sizes {
+        let text: String =
+            "The quick brown fox jumps over the lazy dog. ".chars().cycle().take(size).collect();
+        let mut user = Event::new("e-bench", "user");
+        user.content = Some(Content::user(text.clone()));
+        let mut model = Event::new("e-bench", "bench");
+        model.content = Some(Content::model(text));
+        rows.extend([save(&user)?, save(&model)?]);
+    }
+    let mut number = 0;
     Ok(move || {
+        let row = rows[number % rows.len()].clone();
         number += 1;
-        let row = if number % 2 == 1 { &user } else { &model };
-        Message { id: format!("message-{number}"), ..row.clone() }
+        Message { id: format!("message-{number}"), ..row }
     })
 }
 
