@@ -373,7 +373,10 @@ fn a_file_that_cannot_be_imported_from_has_its_sentence() {
     for (name, sentence) in expected {
         assert_eq!(told(&at(name)), sentence);
     }
-    assert_eq!(told(&damaged), "FILE is damaged; what could be read before the damage has come");
+    assert_eq!(
+        told(&damaged),
+        "FILE is damaged; import from a good copy, or from what `sqlite3 FILE .recover` can save"
+    );
 }
 
 #[test]

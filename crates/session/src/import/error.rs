@@ -1,6 +1,6 @@
 //! Why a file cannot be imported from, with what would help.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use std::{io, path::PathBuf};
 
 /// Only codes of SQLite are looked at, never its messages.
@@ -36,7 +36,7 @@ pub enum SourceError {
         path.display()
     )]
     Unfinished { path: PathBuf, source: rusqlite::Error },
-    #[error("{} is damaged; what could be read before the damage has come", path.display())]
+    #[error("{} is damaged; import from a good copy, or from what `sqlite3 FILE .recover` can save", path.display())]
     Damaged { path: PathBuf, source: rusqlite::Error },
     #[error("{} cannot be read as a database", path.display())]
     Sql { path: PathBuf, source: rusqlite::Error },
@@ -47,10 +47,15 @@ impl SourceError {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, source },
-            Some(ErrorCode::CannotOpen) => Self::Place { path, source },
-            Some(ErrorCode::ReadOnly) => Self::Unfinished { path, source },
+            Some(ErrorCode::ReadOnly) if is_hot(&source) => Self::Unfinished { path, source },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Self::Place { path, source },
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
             Some(_) | None => Self::Sql { path, source },
         }
     }
+}
+
+/// Whether there is something to roll back.
+fn is_hot(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK)
 }
