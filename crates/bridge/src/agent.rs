@@ -85,7 +85,8 @@ impl Agent {
                 return Err(error);
             }
         };
-        let result = self.take_turn(&mut turn, request, out).await;
+        // Boxed: a turn is large, and who waits for one should not be.
+        let result = Box::pin(self.take_turn(&mut turn, request, out)).await;
         match result {
             Ok(()) => place.served(),
             // A message that failed before it was in the log is not to be answered later.

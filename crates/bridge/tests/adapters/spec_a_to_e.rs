@@ -50,7 +50,7 @@ fn user(text: &str) -> Event {
 async fn spec_b1_a_session_comes_from_the_store_in_adks_shape() {
     for place in both() {
         let service = service(&place.store);
-        let state = json!({"mood": "good", "user:lang": "de"}).as_object().cloned().unwrap();
+        let state = json!({"mood": "good", "user:lang": "de", "temp:draft": 1}).as_object().cloned().unwrap();
         service.create(key(), state).await.unwrap();
         for (id, role, content) in [("1", "user", "hello"), ("2", "assistant", "hi")] {
             let row =
@@ -63,6 +63,7 @@ async fn spec_b1_a_session_comes_from_the_store_in_adks_shape() {
         assert_eq!(session.key(), &key());
         assert_eq!(session.state_adapter().get("mood"), Some(&json!("good")));
         assert_eq!(session.state_adapter().get("user:lang"), Some(&json!("de")));
+        assert_eq!(session.state().len(), 2, "what is temporary is not stored");
         let roles: Vec<_> =
             session.events().iter().filter_map(|event| event.content.as_ref()?.role.clone()).collect();
         assert_eq!(roles, ["user", "model"]);

@@ -109,12 +109,12 @@ async fn survives_every_drop(place: impl Fn() -> Place, least: usize) {
 #[tokio::test]
 async fn a_run_may_be_dropped_at_any_await_in_memory() {
     // Nothing waits in memory but the tools and the tasks that claim.
-    Box::pin(survives_every_drop(Place::memory, 2)).await;
+    survives_every_drop(Place::memory, 2).await;
 }
 
 #[tokio::test]
 async fn a_run_may_be_dropped_at_any_await_on_disk() {
-    Box::pin(survives_every_drop(Place::sqlite, 8)).await;
+    survives_every_drop(Place::sqlite, 8).await;
 }
 
 #[tokio::test]

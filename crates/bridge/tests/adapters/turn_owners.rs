@@ -228,7 +228,8 @@ async fn an_owner_that_lost_its_lease_hears_of_it_while_it_waits_for_a_model() {
     let place = Place::memory();
     let (sent, _gate) = under_way(&place.store).await;
     lease_of(&place.store, ELSEWHERE).await;
-    let error = sent.await.unwrap().unwrap_err();
+    let heard = tokio::time::timeout(Duration::from_secs(11), sent).await.expect("nobody told it");
+    let error = heard.unwrap().unwrap_err();
     assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{error:?}");
     assert_eq!(log(&place.store).await, ["user: hello"]);
 }
