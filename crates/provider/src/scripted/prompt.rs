@@ -5,7 +5,7 @@ use crate::{Message, Part, Role, ToolResult};
 
 #[derive(Debug)]
 pub(super) struct Prompt<'a> {
-    /// All texts of the user's last message.
+    /// The last text of the user's last message: words that were never answered stand before it in the same message.
     pub(super) user: String,
     /// The last result of the last message.
     pub(super) tool: Option<&'a ToolResult>,
@@ -68,9 +68,9 @@ fn is_spoken(message: &Message) -> bool {
 }
 
 fn text(message: &Message) -> String {
-    let texts = message.parts.iter().filter_map(|part| match part {
+    let mut texts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text, .. } => Some(text.as_str()),
         Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
     });
-    texts.collect()
+    texts.next_back().unwrap_or_default().to_owned()
 }
