@@ -3,9 +3,17 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+const EXAMPLES: &str = "\
+Examples:
+  lango chat                             talk, offline and without a key to begin with
+  lango run \"what is in README.md?\"      one message, one answer
+  lango run --continue \"and in src?\"     go on with that conversation
+
+Conversations are kept in $LANGO_HOME, by default ~/.lango.";
+
 /// Runs LLM agents, and never loses or garbles a conversation.
 #[derive(Debug, Parser)]
-#[command(name = "lango", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "lango", version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) place: Place,
@@ -52,7 +60,7 @@ pub(crate) struct Run {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Talk {
     /// Go on with this session, or begin it under this name
-    #[arg(long, short, value_name = "ID")]
+    #[arg(long, short, value_name = "ID", value_parser = session_id)]
     pub(crate) session: Option<String>,
     /// Go on with the session that was used last
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
@@ -76,8 +84,8 @@ pub(crate) enum SessionsCommand {
     /// List sessions, the last used first
     List {
         /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+        limit: u16,
     },
     /// Show a conversation
     Show(Show),
@@ -107,7 +115,7 @@ pub(crate) enum Program {
 pub(crate) struct Show {
     /// The session's id
     pub(crate) id: String,
-    /// Of this agent
+    /// The agent that the session belongs to, where two have one of that id
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
     /// Print each event as one line of JSON
@@ -116,6 +124,15 @@ pub(crate) struct Show {
     /// Print the request that a provider would get if the session went on now
     #[arg(long = "as", value_name = "PROVIDER")]
     pub(crate) request: Option<Wire>,
+}
+
+fn session_id(text: &str) -> Result<String, &'static str> {
+    let odd = text.trim() != text || text.chars().any(char::is_control);
+    match text {
+        "" => Err("a session needs a name"),
+        _ if odd => Err("a session's name has no spaces around it and no control characters"),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// A provider's wire format.

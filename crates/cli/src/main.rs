@@ -23,7 +23,7 @@ fn start(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         match args.command {
-            Command::Chat(chat) => Box::pin(commands::chat::chat(&settings, chat)).await,
+            Command::Chat(chat) => commands::chat::chat(&settings, chat).await,
             Command::Run(run) => commands::run::run(&settings, run).await,
             Command::Sessions(sessions) => commands::sessions::sessions(&settings, sessions).await,
         }

@@ -1,7 +1,7 @@
 //! From the configuration to an agent that can take messages.
 
-use crate::config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings};
-use adk::agent::LlmAgent;
+use crate::config::{self, AgentConfig, BUILT_IN_APP, ConfigError, ModelName, Settings};
+use adk::agent::{AgentTree, LlmAgent};
 use anyhow::{Context, bail};
 use bridge::{Agent, Budget, ModelAdapter, ToolAdapter};
 use provider::{Provider, demo::Demo, scripted::Scripted};
@@ -9,7 +9,10 @@ use session::{
     Store,
     sqlite::{Options, SqliteStore},
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tools::{Registry, stub::Stub};
 
 /// What the agent without a configuration is told.
@@ -24,7 +27,7 @@ pub(crate) struct App {
     pub(crate) model: String,
 }
 
-/// Opens the store, making its directory if there is none.
+/// Opens the store, making it if there is none.
 pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(open_file(settings)?))
 }
@@ -40,31 +43,53 @@ pub(crate) fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore> {
     Ok(SqliteStore::open(path, Options::default())?)
 }
 
+/// The store if there is one: whoever only looks leaves nothing behind.
+pub(crate) fn existing_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    // A file that cannot be seen is not one that is missing.
+    let missing = matches!(settings.database.try_exists(), Ok(false));
+    if missing { Ok(None) } else { open_store(settings).map(Some) }
+}
+
+/// An app that is sound as far as its configuration goes. Nothing is stored yet.
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    root: LlmAgent,
+    model: String,
+    budget: Budget,
+}
+
 /// The app that the command or the configuration names; without any, the built-in agent.
-pub(crate) fn app(
-    settings: &Settings,
-    store: Arc<dyn Store>,
-    wanted: Option<&str>,
-    model: Option<&str>,
-) -> anyhow::Result<App> {
+pub(crate) fn plan(settings: &Settings, wanted: Option<&str>, model: Option<&str>) -> anyhow::Result<Plan> {
     let wanted = wanted.or(settings.app.as_deref());
     let (name, config) = match config::load_app(&settings.agents_dir, wanted)? {
         Some(found) => found,
-        None => (BUILT_IN_APP.to_owned(), built_in(settings)),
+        None => (BUILT_IN_APP.to_owned(), built_in()),
     };
-    let command = model.map(|name| ModelName { name: name.to_owned(), base: settings.workdir.clone() });
-    let fallback = settings.model.clone().unwrap_or_else(|| demo(settings));
+    let file = config.file.clone();
+    let command = model.map(|name| ModelName {
+        name: name.to_owned(),
+        base: PathBuf::new(),
+        said: "--model".to_owned(),
+    });
+    let fallback = settings.model.clone().unwrap_or_else(demo);
     let wiring = Wiring { tools: tools(settings)?, command, budget: settings.budget };
-    let shown = wiring.model_of(&config, &fallback).name;
+    let model = wiring.model_of(&config, &fallback).name;
     let root = wiring.agent(config, &fallback)?;
-    Ok(App { name, agent: Agent::new(store, root, settings.budget)?, model: shown })
+    AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
+    Ok(Plan { name, root, model, budget: settings.budget })
 }
 
-fn demo(settings: &Settings) -> ModelName {
-    ModelName { name: "demo".to_owned(), base: settings.workdir.clone() }
+impl Plan {
+    pub(crate) fn open(self, store: Arc<dyn Store>) -> anyhow::Result<App> {
+        Ok(App { name: self.name, agent: Agent::new(store, self.root, self.budget)?, model: self.model })
+    }
 }
 
-fn built_in(settings: &Settings) -> AgentConfig {
+fn demo() -> ModelName {
+    ModelName { name: "demo".to_owned(), base: PathBuf::new(), said: String::new() }
+}
+
+fn built_in() -> AgentConfig {
     AgentConfig {
         name: bridge::row::DEFAULT_AGENT.to_owned(),
         description: "Answers questions with the tools at hand.".to_owned(),
@@ -77,7 +102,7 @@ fn built_in(settings: &Settings) -> AgentConfig {
         output_key: None,
         disallow_transfer_to_parent: false,
         disallow_transfer_to_peers: false,
-        file: settings.workdir.join("lango.toml"),
+        file: PathBuf::from("lango.toml"),
     }
 }
 
@@ -99,8 +124,7 @@ struct Wiring {
 impl Wiring {
     fn agent(&self, config: AgentConfig, inherited: &ModelName) -> anyhow::Result<LlmAgent> {
         let model = self.model_of(&config, inherited);
-        let (provider, name) =
-            self::model(&model).with_context(|| format!("the agent {} has no model", config.name))?;
+        let (provider, name) = self::model(&model)?;
         let tools = self.tools_of(&config)?;
         let sub_agents =
             config.sub_agents.into_iter().map(|sub| self.agent(sub, &model)).collect::<Result<_, _>>()?;
@@ -120,8 +144,9 @@ impl Wiring {
 
     /// The command's, the agent's own, or its parent's.
     fn model_of(&self, config: &AgentConfig, inherited: &ModelName) -> ModelName {
-        let base = config.file.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let own = config.model.clone().map(|name| ModelName { name, base });
+        let base = config.file.parent().unwrap_or(Path::new("")).to_path_buf();
+        let said = config.file.display().to_string();
+        let own = config.model.clone().map(|name| ModelName { name, base, said });
         self.command.clone().or(own).unwrap_or_else(|| inherited.clone())
     }
 
@@ -133,11 +158,7 @@ impl Wiring {
         let find = |name: &String| {
             self.tools.get(name).map(adapt).with_context(|| {
                 let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-                format!(
-                    "{}: there is no tool {name:?}; there is: {}",
-                    config.file.display(),
-                    known.join(", ")
-                )
+                format!("{}: there is no tool {name:?}; there is {}", config.file.display(), known.join(", "))
             })
         };
         names.iter().map(find).collect()
@@ -150,9 +171,17 @@ fn model(model: &ModelName) -> anyhow::Result<(Arc<dyn Provider>, String)> {
     match provider {
         "demo" => Ok((Arc::new(Demo), name.to_owned())),
         "scripted" if !name.is_empty() => {
-            let script = Scripted::from_file(model.base.join(name))?;
+            let path = model.base.join(name);
+            if !path.exists() {
+                return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
+            }
+            let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
             Ok((Arc::new(script), name.to_owned()))
         }
-        _ => bail!("{:?} is not a model that this version knows; use `demo` or `scripted/FILE`", model.name),
+        _ => bail!(
+            "{}: {:?} is not a model that this version knows; use `demo` or `scripted/FILE`",
+            model.said,
+            model.name
+        ),
     }
 }

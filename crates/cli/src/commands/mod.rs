@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 mod import;
+mod interrupt;
 pub(crate) mod run;
 pub(crate) mod sessions;
 mod talk;

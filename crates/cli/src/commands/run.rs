@@ -1,37 +1,28 @@
 //! `lango run`: one message, one answer.
 
-use super::talk::Conversation;
+use super::{interrupt::Interrupts, talk::Conversation};
 use crate::{
     args::Run,
     config::Settings,
-    screen::{Mode, Style, View},
+    screen::{Mode, Style, View, one_line},
 };
 use adk::content::Content;
 use anyhow::{Context, bail};
 use std::io::{self, IsTerminal, Read, Write};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
     let message = message(run.message.as_deref())?;
+    let mut interrupts = Interrupts::listen()?;
     let conversation = Conversation::open(settings, &run.talk).await?;
     let mode = if run.json { Mode::Json } else { Mode::Answer };
     let view = View::new(mode, Style::new(settings.color && io::stderr().is_terminal()));
-    let cancel = CancellationToken::new();
-    let interrupt = cancel.clone();
-    let watching = tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            interrupt.cancel();
-        }
-    });
-    let sent = conversation.send(Content::user(message), &view, cancel).await;
-    watching.abort();
-    sent?;
+    interrupts.cancel(|cancel| conversation.send(Content::user(message), &view, cancel)).await?;
     let session = &conversation.key.session_id;
     for question in conversation.questions().await? {
         let _ = writeln!(
             io::stderr(),
             "{} waits for your word: answer it with lango chat --session {session}",
-            question.call.name()
+            one_line(question.call.name(), 60)
         );
     }
     if !run.json {
@@ -62,7 +53,7 @@ fn message(given: Option<&str>) -> anyhow::Result<String> {
 /// Text, or the place where it stops being text.
 pub(crate) fn utf8(bytes: Vec<u8>) -> anyhow::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        anyhow::anyhow!("the message is not valid UTF-8 (byte {place}); nothing was sent")
+        let good = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("the message is not valid UTF-8 after {good} bytes; it was not sent")
     })
 }

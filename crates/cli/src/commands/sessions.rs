@@ -3,14 +3,15 @@
 use crate::{
     args::{Sessions, SessionsCommand, Show, Wire},
     config::Settings,
-    screen::{one_line, printable},
+    screen::{glimpse, json, json_pretty, one_line, printable, width},
     wiring,
 };
-use adk::{event::Event, session::SessionKey};
-use anyhow::Context;
+use adk::{content::Part, event::Event, session::SessionKey};
+use anyhow::anyhow;
 use bridge::row::Restorer;
 use session::{ListQuery, PageRequest, Seq, SessionRow, Store};
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
     sync::Arc,
 };
@@ -20,7 +21,7 @@ const PAGE: usize = 500;
 
 pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow::Result<()> {
     match sessions.command {
-        SessionsCommand::List { limit } => list(settings, limit).await,
+        SessionsCommand::List { limit } => list(settings, limit.into()).await,
         SessionsCommand::Show(show) => match show.request {
             Some(wire) => request(settings, &show, wire).await,
             None => self::show(settings, &show).await,
@@ -30,22 +31,34 @@ pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow:
 }
 
 async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
-    let store = wiring::open_store(settings)?;
-    let rows = store.list(ListQuery { limit, ..ListQuery::default() }).await?;
-    let mut out = io::stdout().lock();
+    let query = ListQuery { user: Some(settings.user.clone()), limit, ..ListQuery::default() };
+    let rows = match wiring::existing_store(settings)? {
+        Some(store) => store.list(query).await?,
+        None => Vec::new(),
+    };
     if rows.is_empty() {
         writeln!(io::stderr(), "there are no sessions yet; lango chat begins one")?;
     }
-    for row in &rows {
-        writeln!(out, "{}", line(row))?;
+    let mut out = io::stdout().lock();
+    for line in lines(&rows) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-/// A session in one line: when it was used, which agent, its id, how it began.
-pub(crate) fn line(row: &SessionRow) -> String {
-    let title = one_line(row.title.as_deref().unwrap_or("(nothing said yet)"), 60);
-    format!("{}  {:<12} {}  {title}", when(row.updated_at), row.key.app, row.key.session)
+/// Each session in a line: its id, when it was used, whose it is if there are several agents, how it began.
+pub(crate) fn lines(rows: &[SessionRow]) -> Vec<String> {
+    let longest = |names: &mut dyn Iterator<Item = &String>| names.map(|name| name.chars().count()).max();
+    let id = longest(&mut rows.iter().map(|row| &row.key.session)).unwrap_or_default().min(36);
+    let agents: BTreeSet<&String> = rows.iter().map(|row| &row.key.app).collect();
+    let agent = if agents.len() > 1 { longest(&mut agents.into_iter()).unwrap_or_default() + 2 } else { 0 };
+    let line = |row: &SessionRow| {
+        let app = if agent > 0 { printable(&row.key.app) } else { String::new() };
+        let head = format!("{:<id$}  {}  {app:<agent$}", printable(&row.key.session), when(row.updated_at));
+        let room = width().unwrap_or(120).saturating_sub(head.chars().count() + 3).max(20);
+        format!("{head}{}", one_line(row.title.as_deref().unwrap_or("(nothing said yet)"), room))
+    };
+    rows.iter().map(line).collect()
 }
 
 fn when(seconds: f64) -> String {
@@ -55,8 +68,7 @@ fn when(seconds: f64) -> String {
 }
 
 async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
-    let store = wiring::open_store(settings)?;
-    let key = find(settings, &*store, show).await?;
+    let (store, key) = find(settings, show).await?;
     let mut restorer = Restorer::new("");
     let mut after = Seq::START;
     loop {
@@ -67,7 +79,7 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
         for row in &rows {
             let event = restorer.restore(row);
             if show.json {
-                writeln!(out, "{}", serde_json::to_string(&event)?)?;
+                writeln!(out, "{}", json(&event)?)?;
             } else {
                 write_event(&mut out, &event)?;
             }
@@ -76,21 +88,9 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
 }
 
 fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
-    let author = printable(&event.author);
+    let author = one_line(&event.author, 40);
     for part in event.content.iter().flat_map(|content| &content.parts) {
-        if let Some(call) = part.call() {
-            let args = serde_json::to_string(&call.args).unwrap_or_default();
-            writeln!(out, "{author:>12}  → {} {}", printable(&call.name), one_line(&args, 200))?;
-        } else if let Some(response) = part.response() {
-            let answer = serde_json::to_string(&response.response).unwrap_or_default();
-            writeln!(out, "{author:>12}  ← {} {}", printable(&response.name), one_line(&answer, 200))?;
-        } else if let Some(text) = part.as_text() {
-            let mark = if part.is_thought() { "(thinks) " } else { "" };
-            let indented = printable(text).replace('\n', &format!("\n{:>14}", ""));
-            writeln!(out, "{author:>12}  {mark}{indented}")?;
-        } else {
-            writeln!(out, "{author:>12}  [a file]")?;
-        }
+        writeln!(out, "{author:>12}  {}", told(part))?;
     }
     if let Some(message) = &event.error_message {
         writeln!(out, "{author:>12}  [failed: {}]", one_line(message, 200))?;
@@ -98,36 +98,47 @@ fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
     Ok(())
 }
 
+fn told(part: &Part) -> String {
+    if let Some(line) = glimpse(part, 200) {
+        return line;
+    }
+    match part.as_text() {
+        Some(text) => {
+            let mark = if part.is_thought() { "(thinks) " } else { "" };
+            format!("{mark}{}", printable(text).replace('\n', &format!("\n{:>14}", "")))
+        }
+        None => "[a file]".to_owned(),
+    }
+}
+
 /// The session of that id, whichever app it belongs to.
-async fn find(settings: &Settings, store: &dyn Store, show: &Show) -> anyhow::Result<session::SessionKey> {
+async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store>, session::SessionKey)> {
+    let unknown = || anyhow!("there is no session {:?}; lango sessions list shows them", show.id);
+    let store = wiring::existing_store(settings)?.ok_or_else(unknown)?;
     let mut query =
         ListQuery { app: show.app.clone(), user: Some(settings.user.clone()), after: None, limit: PAGE };
     loop {
         let page = store.list(query.clone()).await?;
         if let Some(row) = page.iter().find(|row| row.key.session == show.id) {
-            return Ok(row.key.clone());
+            return Ok((store, row.key.clone()));
         }
-        query.after = page.last().cloned();
-        query
-            .after
-            .as_ref()
-            .with_context(|| format!("there is no session {:?}; lango sessions list shows them", show.id))?;
+        query.after = Some(page.last().ok_or_else(unknown)?.clone());
     }
 }
 
 /// What a provider would be sent if the session went on now.
 async fn request(settings: &Settings, show: &Show, wire: Wire) -> anyhow::Result<()> {
-    let store = wiring::open_store(settings)?;
-    let key = find(settings, &*store, show).await?;
-    let app = wiring::app(settings, Arc::clone(&store), Some(&key.app), None)?;
+    let (store, key) = find(settings, show).await?;
+    let app = wiring::plan(settings, Some(&key.app), None)?.open(store)?;
     let key = SessionKey::new(key.app, key.user, key.session);
     let (name, encode): (_, fn(&provider::Request, bool) -> serde_json::Value) = match wire {
         Wire::Openai => ("openai", provider::openai::encode),
         Wire::Anthropic => ("anthropic", provider::anthropic::encode),
         Wire::Gemini => ("gemini", provider::gemini::encode),
     };
-    let target = provider::Origin { provider: name.to_owned(), model: String::new() };
+    // Which one does not matter to what it would be sent.
+    let target = provider::Origin { provider: name.to_owned(), model: "MODEL".to_owned() };
     let request = app.agent.preview(&key, target).await?;
-    writeln!(io::stdout().lock(), "{}", serde_json::to_string_pretty(&encode(&request, true))?)?;
+    writeln!(io::stdout().lock(), "{}", json_pretty(&encode(&request, true))?)?;
     Ok(())
 }

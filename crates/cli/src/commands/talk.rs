@@ -13,9 +13,9 @@ use adk::{
     runner::{RunConfig, RunRequest, StreamingMode},
     session::{Session, SessionKey, SessionService},
 };
-use anyhow::Context;
+use anyhow::anyhow;
 use serde_json::{Map, json};
-use session::{ListQuery, SessionRow, Store};
+use session::{ListQuery, SessionRow, Store, TailBudget};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -27,19 +27,18 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) async fn open(settings: &Settings, talk: &Talk) -> anyhow::Result<Self> {
-        let store = wiring::open_store(settings)?;
-        let app = wiring::app(settings, Arc::clone(&store), talk.app.as_deref(), talk.model.as_deref())?;
-        let id = match &talk.session {
-            Some(id) => id.clone(),
-            None if talk.last => {
-                let last = recent(&*store, &app.name, &settings.user, 1).await?.into_iter().next();
-                let last =
-                    last.with_context(|| format!("there is no session of {} to continue yet", app.name))?;
-                last.key.session
-            }
-            None => uuid::Uuid::new_v4().to_string(),
+        let plan = wiring::plan(settings, talk.app.as_deref(), talk.model.as_deref())?;
+        let store = if talk.last {
+            wiring::existing_store(settings)?.ok_or_else(|| nothing_to_continue(&plan.name))?
+        } else {
+            wiring::open_store(settings)?
         };
-        let key = SessionKey::new(&app.name, &settings.user, id);
+        let app = plan.open(Arc::clone(&store))?;
+        let mut key = SessionKey::new(&app.name, &settings.user, talk.session.clone().unwrap_or_else(new_id));
+        if talk.last {
+            let last = recent(&*store, &key, 1).await?.into_iter().next();
+            key.session_id = last.ok_or_else(|| nothing_to_continue(&app.name))?.key.session;
+        }
         Ok(Self { store, app, key })
     }
 
@@ -57,9 +56,21 @@ impl Conversation {
             ..RunRequest::message(self.key.clone(), content)
         };
         let show = |event: &Event| view.show(event);
-        let result = self.app.agent.run(request, &show).await;
-        view.end_turn(result.is_err())?;
-        Ok(result?)
+        let result = Box::pin(self.app.agent.run(request, &show)).await;
+        let refused = view.end_turn();
+        result?;
+        match refused? {
+            // The turn is whole, but whoever asked has no answer.
+            Some(reason) => Err(anyhow!(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// The session as it is stored; `None` before its first message.
+    pub(crate) async fn row(&self) -> anyhow::Result<Option<SessionRow>> {
+        let SessionKey { app_name, user_id, session_id } = &self.key;
+        let key = session::SessionKey::new(app_name, user_id, session_id);
+        Ok(self.store.load(&key, TailBudget::NONE).await?.map(|found| found.row))
     }
 
     /// What waits for a person's word.
@@ -67,6 +78,15 @@ impl Conversation {
         let session = self.app.agent.sessions().get(&self.key).await?;
         Ok(session.map(|session| session.facts().questions.clone()).unwrap_or_default())
     }
+}
+
+fn nothing_to_continue(app: &str) -> anyhow::Error {
+    anyhow!("there is no session of {app} to continue; leave --continue out to begin one")
+}
+
+/// Short enough to be typed, and 48 random bits long: nobody has enough sessions for two of them to meet.
+pub(crate) fn new_id() -> String {
+    uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
 }
 
 /// The answer to a question, as a message.
@@ -80,13 +100,12 @@ pub(crate) fn answer(question: &Question, confirmed: bool) -> Content {
     Content::new("user", vec![Part::from(response)])
 }
 
-/// The sessions of an app, the last used first.
+/// The sessions of the same app and user, the last used first.
 pub(crate) async fn recent(
     store: &dyn Store,
-    app: &str,
-    user: &str,
+    key: &SessionKey,
     limit: usize,
 ) -> anyhow::Result<Vec<SessionRow>> {
-    let query = ListQuery { app: Some(app.to_owned()), user: Some(user.to_owned()), after: None, limit };
-    Ok(store.list(query).await?)
+    let (app, user) = (Some(key.app_name.clone()), Some(key.user_id.clone()));
+    Ok(store.list(ListQuery { app, user, after: None, limit }).await?)
 }

@@ -1,6 +1,6 @@
 //! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
 
-use super::{ConfigError, file::with_suggestion};
+use super::{ConfigError, file::in_plain_words};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,10 +62,9 @@ struct Raw {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTool {
-    name: String,
-    args: Option<Value>,
+#[serde(untagged, deny_unknown_fields, expecting = "a tool is written as `- name: NAME`")]
+enum RawTool {
+    Named { name: String, args: Option<Value> },
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,21 +114,40 @@ pub(crate) fn load_app(
     Ok(Some((name, config)))
 }
 
-fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
+fn parse(path: &Path) -> Result<Raw, ConfigError> {
     let wrong = |message: String| ConfigError::Value { path: path.to_path_buf(), message };
-    if depth > DEEPEST {
-        return Err(wrong("its sub_agents lead back to itself".to_owned()));
-    }
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
+    if text.trim().is_empty() {
+        return Err(wrong("it is empty; an agent needs at least a `name`".to_owned()));
+    }
     let raw: Raw = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
     refuse_python(&raw, path)?;
-    if let Some(class) = raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
-        return Err(wrong(format!("agent_class {class} is not supported; the only one is LlmAgent")));
+    match raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
+        Some(class) => Err(wrong(format!("agent_class {class} is not supported; the only one is LlmAgent"))),
+        None => Ok(raw),
     }
-    let below = path.parent().unwrap_or(Path::new("."));
-    let files = raw.sub_agents.into_iter().filter_map(|sub| sub.config_path);
-    let sub_agents = files.map(|file| read(&below.join(file), depth + 1)).collect::<Result<_, _>>()?;
+}
+
+fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentConfig>, ConfigError> {
+    let wrong = |message: &str| ConfigError::Value { path: of.to_path_buf(), message: message.to_owned() };
+    if depth > DEEPEST {
+        return Err(wrong("its sub_agents lead back to itself"));
+    }
+    let read_one = |sub: &RawSubAgent| {
+        let named = sub.config_path.as_ref().ok_or_else(|| wrong("a sub-agent needs a `config_path`"))?;
+        let path = of.parent().unwrap_or(Path::new("")).join(named);
+        if !path.exists() {
+            return Err(ConfigError::Missing { path, named_by: of.display().to_string() });
+        }
+        read(&path, depth)
+    };
+    raw.iter().map(read_one).collect()
+}
+
+fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
+    let raw = parse(path)?;
+    let sub_agents = sub_agents(path, &raw.sub_agents, depth + 1)?;
     let mut generate = raw.generate_content_config.unwrap_or_default();
     generate.response_schema = raw.output_schema.or(generate.response_schema);
     Ok(AgentConfig {
@@ -137,7 +155,7 @@ fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
         description: raw.description,
         instruction: raw.instruction,
         model: raw.model,
-        tools: Some(raw.tools.into_iter().map(|tool| tool.name).collect()),
+        tools: Some(raw.tools.into_iter().map(|RawTool::Named { name, .. }| name).collect()),
         sub_agents,
         generate,
         include_contents: match raw.include_contents.unwrap_or(RawInclude::Default) {
@@ -168,7 +186,11 @@ fn refuse_python(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
             raw.sub_agents.iter().any(|sub| sub.code.is_some()),
             "write it as YAML and give its config_path",
         ),
-        ("tools.args", raw.tools.iter().any(|tool| tool.args.is_some()), "name a tool of lango.toml instead"),
+        (
+            "tools.args",
+            raw.tools.iter().any(|RawTool::Named { args, .. }| args.is_some()),
+            "name a tool of lango.toml instead",
+        ),
     ];
     match keys.into_iter().find(|(_, used, _)| *used) {
         Some((key, _, instead)) => {
@@ -180,8 +202,8 @@ fn refuse_python(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
 
 fn syntax(path: &Path, error: &serde_saphyr::Error) -> ConfigError {
     let place = error.location();
-    let text = error.to_string();
-    let message = with_suggestion(text.lines().next().unwrap_or_default());
+    let text = error.without_snippet().to_string();
+    let message = in_plain_words(without_place(text.lines().next().unwrap_or_default()));
     match place {
         Some(place) => ConfigError::Syntax {
             path: path.to_path_buf(),
@@ -191,4 +213,25 @@ fn syntax(path: &Path, error: &serde_saphyr::Error) -> ConfigError {
         },
         None => ConfigError::Value { path: path.to_path_buf(), message },
     }
+}
+
+/// An error of a script, told as of any other file.
+pub(crate) fn in_script(path: &Path, error: provider::Error) -> anyhow::Error {
+    let provider::Error::Script { message, .. } = &error else { return error.into() };
+    let place = message.rsplit_once(" at line ").and_then(|(_, place)| place.split_once(", column "));
+    let (Some(line), Some(column)) =
+        (place.and_then(|(line, _)| line.parse().ok()), place.and_then(|(_, column)| column.parse().ok()))
+    else {
+        return error.into();
+    };
+    let message = in_plain_words(without_place(message));
+    ConfigError::Syntax { path: path.to_path_buf(), line, column, message }.into()
+}
+
+/// The parser puts the place in front of its message or behind it; it is told once, by us.
+fn without_place(message: &str) -> &str {
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let after = message.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
+    let message = after.map_or(message, |(_, rest)| rest);
+    message.rsplit_once(" at line ").map_or(message, |(before, _)| before)
 }

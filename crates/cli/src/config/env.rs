@@ -1,6 +1,7 @@
-//! The environment, read once. Every key of the file has a form here, and it wins over the file.
+//! The environment, read once. Every key of the file has a form here, which wins over the file; its paths are relative to the
+//! working directory.
 
-use super::{ConfigError, file::File};
+use super::{ConfigError, ModelName};
 use std::{collections::HashMap, ffi::OsString, path::PathBuf};
 
 /// The variables as they were when the program began.
@@ -14,16 +15,11 @@ impl Env {
         )
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
-        Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect())
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
         self.0.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    fn text(&self, name: &str) -> Result<Option<String>, ConfigError> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ConfigError> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.to_str().map(|value| Some(value.to_owned())).ok_or_else(|| ConfigError::Variable {
             name: name.to_owned(),
@@ -32,7 +28,7 @@ impl Env {
         })
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
+    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let wrong = |_| ConfigError::Variable {
             name: name.to_owned(),
@@ -54,17 +50,9 @@ impl Env {
         self.path("NO_COLOR").is_none() && !dumb
     }
 
-    /// The file with what the environment says over it.
-    pub(super) fn over(&self, mut file: File) -> Result<File, ConfigError> {
-        file.model = self.text("LANGO_MODEL")?.or(file.model);
-        file.app = self.text("LANGO_APP")?.or(file.app);
-        file.user = self.text("LANGO_USER")?.or(file.user);
-        file.database = self.path("LANGO_DATABASE").or(file.database);
-        file.agents_dir = self.path("LANGO_AGENTS_DIR").or(file.agents_dir);
-        if let Some(tokens) = self.number("LANGO_MAX_MESSAGE_TOKEN_BUDGET")? {
-            file.max_message_token_budget = tokens;
-        }
-        file.history.max_messages = self.number("LANGO_HISTORY_MAX_MESSAGES")?.or(file.history.max_messages);
-        Ok(file)
+    pub(super) fn model(&self) -> Result<Option<ModelName>, ConfigError> {
+        let said = "LANGO_MODEL";
+        let named = |name| ModelName { name, base: PathBuf::new(), said: said.to_owned() };
+        Ok(self.text(said)?.map(named))
     }
 }

@@ -10,13 +10,15 @@ pub(crate) enum ConfigError {
     NoHome,
     #[error("{} cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("{named_by} names {}, which is not there", path.display())]
+    Missing { path: PathBuf, named_by: String },
     #[error("{}:{line}:{column}: {message}", path.display())]
     Syntax { path: PathBuf, line: usize, column: usize, message: String },
     #[error("{}: {message}", path.display())]
     Value { path: PathBuf, message: String },
     #[error("{name} is {value:?}, which is not {wanted}")]
     Variable { name: String, value: String, wanted: &'static str },
-    #[error("there is no agent {name:?} in {}; there is: {known}", dir.display())]
+    #[error("there is no agent {name:?} in {}; there is {known}", dir.display())]
     UnknownApp { name: String, dir: PathBuf, known: String },
     #[error("{} holds several agents ({known}); say which with --app NAME, or with `app` in lango.toml", dir.display())]
     WhichApp { dir: PathBuf, known: String },

@@ -97,20 +97,58 @@ fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let before = &text[..start];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    let message = with_suggestion(error.message());
+    let message = in_plain_words(error.message());
     ConfigError::Syntax { path: path.to_path_buf(), line, column, message }
 }
 
+/// What a parser says, in words that need no knowledge of Rust.
+pub(super) fn in_plain_words(message: &str) -> String {
+    if let Some(told) = about_unknown_key(message) {
+        return told;
+    }
+    if let Some(key) = message.strip_prefix("missing field ") {
+        return format!("the key {key} is missing");
+    }
+    let whole_number = "expected a whole number that is not negative";
+    let words = [
+        ("expected u32", whole_number),
+        ("expected usize", whole_number),
+        ("expected string scalar", "expected a text"),
+        ("while scanning a plain scalar, found a tab", "a tab follows; YAML is indented with spaces"),
+    ];
+    words.iter().fold(message.to_owned(), |message, (parser, person)| message.replace(parser, person))
+}
+
 /// Says which of the expected keys was probably meant.
-pub(super) fn with_suggestion(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(written) = quoted.next().filter(|_| message.starts_with("unknown field")) else {
-        return message.to_owned();
-    };
-    let nearest =
-        quoted.max_by(|a, b| strsim::jaro_winkler(written, a).total_cmp(&strsim::jaro_winkler(written, b)));
-    match nearest.filter(|nearest| strsim::jaro_winkler(written, nearest) > 0.7) {
+fn about_unknown_key(message: &str) -> Option<String> {
+    let (written, expected) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let expected = expected.trim_start_matches(", expected ").trim_start_matches("one of ");
+    let mut known: Vec<&str> =
+        expected.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or").collect();
+    // A key that can be written in two ways is named in one.
+    let ways: Vec<String> = known.iter().map(|key| key.to_lowercase()).collect();
+    known.retain(|key| !key.contains('_') || !ways.contains(&key.replace('_', "")));
+    let likeness = |key: &&str| strsim::jaro_winkler(written, key);
+    let nearest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    Some(match nearest.filter(|nearest| likeness(nearest) > 0.7) {
         Some(nearest) => format!("there is no key `{written}`; did you mean `{nearest}`?"),
-        None => message.replacen("unknown field", "there is no key", 1),
+        None => format!("there is no key `{written}`; there is {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_plain_words;
+
+    #[test]
+    fn a_key_that_resembles_none_is_told_all_of_them() {
+        let told = in_plain_words("unknown field `colour`, expected one of `agentsDir`, `agents_dir`, `app`");
+        assert_eq!(told, "there is no key `colour`; there is agentsDir, app");
+    }
+
+    #[test]
+    fn a_slip_is_told_what_was_probably_meant() {
+        let told = in_plain_words("unknown field `modle`, expected one of app, model, user");
+        assert_eq!(told, "there is no key `modle`; did you mean `model`?");
     }
 }

@@ -1,21 +1,35 @@
 //! What a person sees. Nothing that a model or a tool says can steer the terminal.
 
 mod style;
+mod text;
 mod view;
 
 pub(crate) use style::Style;
+pub(crate) use text::{glimpse, json, json_pretty, may_it_run, one_line, printable};
 pub(crate) use view::{Mode, View};
 
+use adk::error::RunError;
 use std::{
     io::{self, Write},
     process::ExitCode,
 };
+
+/// How wide the terminal is, if standard output is one.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
 
 /// Says what went wrong, in one sentence, with its causes.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         // Whoever read our output has had enough.
         return ExitCode::SUCCESS;
+    }
+    if matches!(error.downcast_ref::<RunError>(), Some(RunError::Cancelled)) {
+        let _ = writeln!(io::stderr(), "lango: stopped; what was said so far is kept");
+        // As of a program that Ctrl-C has ended.
+        return ExitCode::from(130);
     }
     let _ = writeln!(io::stderr(), "lango: {}", sentence(error));
     ExitCode::FAILURE
@@ -26,10 +40,14 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     kinds.into_iter().any(|kind| kind == io::ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes, each said once.
+/// The error and its causes, each said once, without the numbers that only the system knows.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
+    let of_store = error.chain().find_map(|cause| cause.downcast_ref::<session::Error>());
+    if let Some(told) = of_store.and_then(about_store) {
+        return printable(&told);
+    }
     let mut said: Vec<String> = Vec::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain().map(|cause| without_number(&cause.to_string()).to_owned()) {
         if !said.iter().any(|earlier| earlier.contains(&cause)) {
             said.push(cause);
         }
@@ -37,33 +55,35 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
     printable(&said.join(": "))
 }
 
-/// Text without what could steer a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let harmless = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
-    text.chars().map(|letter| if harmless(letter) { letter } else { '\u{fffd}' }).collect()
+/// What a person can do about it. The store's own words are enough where it has a name for the fault; what SQLite calls it
+/// helps nobody.
+fn about_store(error: &session::Error) -> Option<String> {
+    let advice = match error {
+        session::Error::Locked { .. } => "; try again when it is done",
+        session::Error::DiskFull { .. } => "; make room and send the message again, nothing else is lost",
+        session::Error::ReadOnly { .. } => "; set LANGO_HOME to a directory that can be written",
+        session::Error::Open { source, .. } => {
+            let why = source.to_string();
+            let why = without_number(&why);
+            return Some(format!("{error}: {why}; set LANGO_HOME to a directory that can be written"));
+        }
+        session::Error::Damaged { .. } | session::Error::NewerSchema { .. } => "",
+        _ => return None,
+    };
+    Some(format!("{error}{advice}"))
 }
 
-/// One line of at most so many letters.
-pub(crate) fn one_line(text: &str, most: usize) -> String {
-    let line = printable(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most {
-        return line;
+fn without_number(message: &str) -> &str {
+    let number = message.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (os error "));
+    match number {
+        Some((before, number)) if number.parse::<i32>().is_ok() => before,
+        Some(_) | None => message,
     }
-    let head: String = line.chars().take(most.saturating_sub(1)).collect();
-    format!("{head}…")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escape_sequences_do_not_reach_the_terminal() {
-        assert_eq!(
-            printable("a\u{1b}]0;title\u{7}b\tc\nd\u{9b}31m"),
-            "a\u{fffd}]0;title\u{fffd}b\tc\nd\u{fffd}31m"
-        );
-    }
 
     #[test]
     fn a_cause_that_repeats_its_effect_is_said_once() {
@@ -72,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_to_one_line() {
-        assert_eq!(one_line("one\ntwo  three", 100), "one two three");
-        assert_eq!(one_line("abcdef", 4), "abc…");
+    fn the_systems_numbers_are_left_out() {
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(2)).context("a.txt cannot be read");
+        assert_eq!(sentence(&error), "a.txt cannot be read: No such file or directory");
     }
 }

@@ -1,6 +1,6 @@
 //! A turn as it happens: text as it streams, calls as they run, thoughts dimmed, tokens at the end.
 
-use super::{Style, one_line, printable};
+use super::{Style, glimpse, json, printable, width};
 use adk::{
     content::Part,
     event::{Event, UsageMetadata},
@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// How much of a call or of its answer is shown.
+/// How much of a call or of its answer is shown where there is no terminal that says how wide it is.
 const GLIMPSE: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +59,13 @@ impl View {
         if let Err(error) = shown {
             progress.failed.get_or_insert(error);
         }
+        if !event.is_partial() {
+            progress.refused.clone_from(&event.error_message);
+        }
     }
 
-    /// Ends the turn: the last line, a refusal that is not a failure of the turn, and the tokens that it took.
-    pub(crate) fn end_turn(&self, failed: bool) -> io::Result<()> {
+    /// Ends the turn: the last line, and the tokens that it took. Answers with what the model said instead of an answer.
+    pub(crate) fn end_turn(&self) -> io::Result<Option<String>> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (input, output) = (std::mem::take(&mut progress.input), std::mem::take(&mut progress.output));
         if let Some(error) = progress.failed.take() {
@@ -70,13 +73,10 @@ impl View {
         }
         self.end_line(&mut progress)?;
         progress.streaming = None;
-        if let Some(message) = progress.refused.take().filter(|_| !failed) {
-            self.aside(&self.style.red(printable(&message)))?;
-        }
         if self.mode == Mode::Talk && input + output > 0 {
             self.aside(&format!("{input} tokens in, {output} out"))?;
         }
-        Ok(())
+        Ok(progress.refused.take())
     }
 
     fn show_event(&self, progress: &mut Progress, event: &Event) -> io::Result<()> {
@@ -86,14 +86,9 @@ impl View {
         }
         for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_question(part))
         {
-            if let Some(call) = part.call() {
-                let args = serde_json::to_string(&call.args).unwrap_or_default();
+            if let Some(line) = glimpse(part, width().unwrap_or(GLIMPSE)) {
                 self.end_line(progress)?;
-                self.aside(&format!("→ {} {}", call.name, one_line(&args, GLIMPSE)))?;
-            } else if let Some(response) = part.response() {
-                let answer = serde_json::to_string(&response.response).unwrap_or_default();
-                self.end_line(progress)?;
-                self.aside(&format!("← {} {}", response.name, one_line(&answer, GLIMPSE)))?;
+                self.aside(&line)?;
             } else if let Some(text) = part.as_text().filter(|_| event.is_partial() || !streamed) {
                 self.text(progress, text, part.is_thought())?;
             }
@@ -103,7 +98,6 @@ impl View {
             progress.input += prompt_token_count.unwrap_or_default();
             progress.output += candidates_token_count.unwrap_or_default();
         }
-        progress.refused = event.error_message.clone();
         Ok(())
     }
 
@@ -148,8 +142,8 @@ fn is_question(part: &Part) -> bool {
 }
 
 fn show_json(event: &Event) -> io::Result<()> {
+    let line = json(event)?;
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, event)?;
-    out.write_all(b"\n")?;
+    writeln!(out, "{line}")?;
     out.flush()
 }

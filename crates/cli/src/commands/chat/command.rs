@@ -10,6 +10,18 @@ pub(super) const HELP: &str = "\
 
 A line that ends with \\ goes on in the next one. Ctrl-C stops an answer.";
 
+const NAMES: [&str; 6] = ["/sessions", "/resume", "/new", "/model", "/help", "/quit"];
+
+/// What to say to a command that there is not.
+pub(super) fn unknown(word: &str) -> String {
+    let likeness = |name: &&str| strsim::jaro_winkler(word, name);
+    let nearest = NAMES.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|nearest| likeness(nearest) > 0.8) {
+        Some(nearest) => format!("there is no {word}; did you mean {nearest}?"),
+        None => format!("there is no {word}; /help shows what there is"),
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -53,6 +65,12 @@ mod tests {
         assert_eq!(Command::parse("/model demo"), Some(Command::Model(Some("demo".to_owned()))));
         assert_eq!(Command::parse("/resume abc"), Some(Command::Resume("abc".to_owned())));
         assert_eq!(Command::parse("/hlep"), Some(Command::Unknown("/hlep".to_owned())));
+    }
+
+    #[test]
+    fn a_slip_is_told_what_was_probably_meant() {
+        assert_eq!(unknown("/hlep"), "there is no /hlep; did you mean /help?");
+        assert_eq!(unknown("/xyzzy"), "there is no /xyzzy; /help shows what there is");
     }
 
     #[test]

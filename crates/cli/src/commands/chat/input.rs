@@ -10,6 +10,8 @@ use std::{
 
 const PROMPT: &str = "› ";
 const MORE: &str = "… ";
+/// A longer message was pasted, and nobody looks for it in the history.
+const REMEMBERED: usize = 4_096;
 
 pub(super) enum Line {
     Said(String),
@@ -34,7 +36,7 @@ impl Input {
         if !interactive {
             return Ok(Self::Pipe);
         }
-        let config = Config::builder().auto_add_history(true).max_history_size(1_000)?.build();
+        let config = Config::builder().max_history_size(1_000)?.build();
         let mut editor = DefaultEditor::with_config(config).context("the terminal cannot be used")?;
         // No history yet is no reason not to talk.
         let _ = editor.load_history(history);
@@ -58,12 +60,13 @@ impl Input {
         }
     }
 
-    /// Whether the answer is yes; everything else is no.
-    pub(super) async fn yes(&mut self) -> anyhow::Result<bool> {
-        match self.line().await? {
-            Line::Said(text) => Ok(matches!(text.trim().to_lowercase().as_str(), "y" | "yes")),
-            Line::Cleared | Line::End => Ok(false),
-        }
+    /// Whether the answer is yes; everything else is no. `None` if the person leaves instead.
+    pub(super) async fn yes(&mut self) -> anyhow::Result<Option<bool>> {
+        Ok(match self.line().await? {
+            Line::Said(text) => Some(matches!(text.trim().to_lowercase().as_str(), "y" | "yes")),
+            Line::Cleared => Some(false),
+            Line::End => None,
+        })
     }
 }
 
@@ -81,8 +84,9 @@ impl Terminal {
             match self.editor.readline(prompt) {
                 Ok(line) => {
                     let Some(begun) = line.strip_suffix('\\') else {
-                        let _ = self.editor.append_history(&self.history);
-                        return Ok(Line::Said(text + &line));
+                        text.push_str(&line);
+                        self.remember(&text);
+                        return Ok(Line::Said(text));
                     };
                     text.extend([begun, "\n"]);
                 }
@@ -90,6 +94,13 @@ impl Terminal {
                 Err(ReadlineError::Eof) => return Ok(Line::End),
                 Err(error) => return Err(error).context("the terminal cannot be read"),
             }
+        }
+    }
+
+    /// A memory that cannot be kept is no reason not to talk.
+    fn remember(&mut self, text: &str) {
+        if text.len() <= REMEMBERED && matches!(self.editor.add_history_entry(text), Ok(true)) {
+            let _ = self.editor.append_history(&self.history);
         }
     }
 }

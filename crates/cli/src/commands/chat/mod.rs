@@ -4,26 +4,33 @@ mod command;
 mod input;
 
 use super::{
+    interrupt::Interrupts,
     sessions,
-    talk::{Conversation, answer, recent},
+    talk::{Conversation, answer, new_id, recent},
 };
 use crate::{
     args::Chat,
     config::Settings,
-    screen::{Mode, Style, View, one_line, sentence},
+    screen::{Mode, Style, View, may_it_run, one_line, sentence},
     wiring,
 };
-use adk::{content::Content, error::RunError, event::mint_id, facts::Question, session::SessionKey};
+use adk::{content::Content, error::RunError, facts::Question, session::SessionKey};
 use command::Command;
 use input::{Input, Line};
 use std::{
     io::{self, IsTerminal, Write},
+    ops::ControlFlow::{self, Break, Continue},
     sync::Arc,
 };
-use tokio_util::sync::CancellationToken;
+
+/// What the model of the first screen can do, told so that nobody takes it for more.
+const DEMO: &str = "\
+demo is a small set of rules, not a language model: it tells the time,
+calculates, and reads, lists and searches the files in this folder.";
 
 pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> {
     let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let interrupts = Interrupts::listen()?;
     let conversation = Conversation::open(settings, &chat.talk).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
@@ -34,12 +41,15 @@ pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> 
         view: View::new(mode, style),
         style,
         input: Input::open(interactive, &settings.history_file)?,
+        interrupts,
         interactive,
+        spoken: false,
     };
     if interactive {
         room.greet()?;
     }
-    room.talk().await
+    room.talk().await?;
+    room.leave()
 }
 
 struct Room<'a> {
@@ -50,129 +60,159 @@ struct Room<'a> {
     view: View,
     style: Style,
     input: Input,
+    interrupts: Interrupts,
     interactive: bool,
+    /// Whether anything was said in this session.
+    spoken: bool,
 }
 
 impl Room<'_> {
-    fn greet(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+    fn greet(&self) -> anyhow::Result<()> {
         let (name, model) = (&self.conversation.app.name, &self.conversation.app.model);
-        writeln!(
-            out,
-            "{} {} · agent {name} · model {model}",
-            self.style.bold("lango"),
-            env!("CARGO_PKG_VERSION")
-        )?;
+        let lango = self.style.bold("lango");
+        writeln!(io::stdout(), "{lango} {} · agent {name} · model {model}", env!("CARGO_PKG_VERSION"))?;
         if model == "demo" {
-            let honest = "demo is a small set of rules, not a language model: it tells the time, calculates, and reads, lists and searches files here.";
-            writeln!(out, "{}", self.style.dim(honest))?;
+            self.note(DEMO)?;
         }
-        writeln!(
-            out,
-            "{}",
-            self.style.dim("/help shows what else you can type; Ctrl-C stops an answer, Ctrl-D leaves.")
-        )
+        self.note("/help shows what else you can type; Ctrl-C stops an answer, Ctrl-D leaves.")
     }
 
-    async fn talk(&mut self) -> anyhow::Result<()> {
-        loop {
-            match self.input.line().await? {
-                Line::Said(text) if text.trim().is_empty() => {}
-                Line::Said(text) => match Command::parse(&text) {
-                    Some(Command::Quit) => return Ok(()),
-                    Some(command) => self.obey(command).await?,
-                    None => self.say(Content::user(text)).await?,
-                },
-                Line::Cleared => self.note("Ctrl-D leaves; /help shows what else you can type.")?,
-                Line::End => return Ok(()),
-            }
-        }
-    }
-
-    /// Sends a message. A failed turn ends a pipe, and not a conversation.
-    async fn say(&mut self, content: Content) -> anyhow::Result<()> {
-        let mut next = Some(content);
-        while let Some(content) = next.take() {
-            let cancel = CancellationToken::new();
-            let watching = watch_for_interrupt(cancel.clone());
-            let sent = self.conversation.send(content, &self.view, cancel).await;
-            watching.abort();
-            match sent {
-                Ok(()) => {}
-                Err(error) if !self.interactive => return Err(error),
-                Err(error) if is_cancelled(&error) => self.note("stopped; the conversation goes on")?,
-                Err(error) => self.note(&self.style.red(sentence(&error)))?,
-            }
-            next = self.ask().await?;
+    fn leave(&self) -> anyhow::Result<()> {
+        if self.interactive && self.spoken {
+            self.note("lango chat --continue goes on from here")?;
         }
         Ok(())
     }
 
-    /// Puts the first question that waits to the person; the answer is the next message.
-    async fn ask(&mut self) -> anyhow::Result<Option<Content>> {
-        let Some(question) = self.conversation.questions().await?.into_iter().next() else { return Ok(None) };
-        if !self.interactive {
-            // Without anyone to ask the answer is no.
-            return Ok(Some(answer(&question, false)));
+    async fn talk(&mut self) -> anyhow::Result<()> {
+        if self.take_up().await?.is_break() {
+            return Ok(());
         }
-        writeln!(io::stdout().lock(), "{}", self.style.bold(wording(&question)))?;
-        let confirmed = self.input.yes().await?;
-        Ok(Some(answer(&question, confirmed)))
+        loop {
+            let flow = match self.input.line().await? {
+                Line::Said(text) if text.trim().is_empty() => Continue(()),
+                Line::Said(text) => match Command::parse(&text) {
+                    Some(command) => self.obey(command).await?,
+                    None => self.say(Content::user(text)).await?,
+                },
+                Line::Cleared => {
+                    self.note("Ctrl-D leaves; /help shows what else you can type.")?;
+                    Continue(())
+                }
+                Line::End => Break(()),
+            };
+            if flow.is_break() {
+                return Ok(());
+            }
+        }
     }
 
-    async fn obey(&mut self, command: Command) -> anyhow::Result<()> {
-        match command {
-            Command::Help => self.note(command::HELP),
-            Command::Sessions => self.list().await,
-            Command::New => {
-                self.enter(mint_id());
-                self.note("a new session")
-            }
-            Command::Resume(id) => self.resume(id).await,
-            Command::Model(None) => self.note(&format!("the model is {}", self.conversation.app.model)),
-            Command::Model(Some(name)) => self.switch(&name),
-            Command::Unknown(word) => self.note(&format!("there is no {word}; /help shows what there is")),
-            Command::Quit => Ok(()),
+    /// Where an older session stands: how it began, and what it waits for.
+    async fn take_up(&mut self) -> anyhow::Result<ControlFlow<()>> {
+        let Some(row) = self.conversation.row().await?.filter(|_| self.interactive) else {
+            return Ok(Continue(()));
+        };
+        self.spoken = true;
+        let title = row.title.as_deref().unwrap_or("(nothing said yet)");
+        self.note(&format!("going on with: {}", one_line(title, 60)))?;
+        self.put_questions().await
+    }
+
+    async fn say(&mut self, content: Content) -> anyhow::Result<ControlFlow<()>> {
+        self.send(content).await?;
+        self.put_questions().await
+    }
+
+    /// Sends a message. A failed turn ends a pipe, and not a conversation.
+    async fn send(&mut self, content: Content) -> anyhow::Result<()> {
+        self.spoken = true;
+        let (conversation, view) = (&self.conversation, &self.view);
+        match self.interrupts.cancel(|cancel| conversation.send(content, view, cancel)).await {
+            Ok(()) => Ok(()),
+            Err(error) if !self.interactive => Err(error),
+            Err(error) if is_cancelled(&error) => self.note("stopped; the conversation goes on"),
+            Err(error) => self.note(&self.style.red(sentence(&error))),
         }
+    }
+
+    /// Puts what waits for a person's word to the person, one after the other. Who leaves is asked again next time.
+    async fn put_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
+        while let Some(question) = self.conversation.questions().await?.into_iter().next() {
+            let Some(confirmed) = self.ask(&question).await? else { return Ok(Break(())) };
+            self.send(answer(&question, confirmed)).await?;
+        }
+        Ok(Continue(()))
+    }
+
+    async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<bool>> {
+        let args = question.call.part.call().and_then(|call| call.args.as_ref());
+        let wording = may_it_run(question.call.name(), args);
+        if !self.interactive {
+            self.note(&format!("{wording} There is nobody to ask, so the answer is no."))?;
+            return Ok(Some(false));
+        }
+        writeln!(io::stdout(), "{}", self.style.bold(format!("{wording} [y/N]")))?;
+        self.input.yes().await
+    }
+
+    async fn obey(&mut self, command: Command) -> anyhow::Result<ControlFlow<()>> {
+        match command {
+            Command::Help => self.note(command::HELP)?,
+            Command::Sessions => self.list().await?,
+            Command::New => {
+                self.enter(new_id());
+                self.note("a new conversation; the old one is kept")?;
+            }
+            Command::Resume(id) => return self.resume(&id).await,
+            Command::Model(None) => self.note(&format!("the model is {}", self.conversation.app.model))?,
+            Command::Model(Some(name)) => self.switch(&name)?,
+            Command::Unknown(word) => self.note(&command::unknown(&word))?,
+            Command::Quit => return Ok(Break(())),
+        }
+        Ok(Continue(()))
     }
 
     async fn list(&self) -> anyhow::Result<()> {
-        let app = &self.conversation.app.name;
-        let rows = recent(&*self.conversation.store, app, &self.settings.user, 10).await?;
+        let rows = recent(&*self.conversation.store, &self.conversation.key, 10).await?;
         if rows.is_empty() {
             return self.note("there are no sessions yet");
         }
-        for row in rows {
+        for (row, line) in rows.iter().zip(sessions::lines(&rows)) {
             let here = if row.key.session == self.conversation.key.session_id { "›" } else { " " };
-            writeln!(io::stdout().lock(), "{here} {}", sessions::line(&row))?;
+            writeln!(io::stdout(), "{here} {line}")?;
         }
         self.note("/resume ID goes on with one of them")
     }
 
     /// Goes on with a session of which the beginning of the id is given.
-    async fn resume(&mut self, id: String) -> anyhow::Result<()> {
-        let app = self.conversation.app.name.clone();
-        let rows = recent(&*self.conversation.store, &app, &self.settings.user, 1_000).await?;
-        let found: Vec<_> = rows.into_iter().filter(|row| row.key.session.starts_with(&id)).collect();
-        match found.as_slice() {
-            [row] => {
-                self.enter(row.key.session.clone());
-                let title = row.title.as_deref().unwrap_or("nothing said yet");
-                self.note(&format!("going on with: {}", one_line(title, 60)))
+    async fn resume(&mut self, id: &str) -> anyhow::Result<ControlFlow<()>> {
+        let rows = recent(&*self.conversation.store, &self.conversation.key, 1_000).await?;
+        let mut ids = rows.into_iter().map(|row| row.key.session).filter(|session| session.starts_with(id));
+        match (ids.next(), ids.next()) {
+            (Some(only), None) => {
+                self.enter(only);
+                return self.take_up().await;
             }
-            [] => self.note(&format!("there is no session that begins with {id}; /sessions shows them")),
-            _ => self.note(&format!("several sessions begin with {id}; write more of it")),
+            (None, _) => {
+                self.note(&format!("there is no session that begins with {id}; /sessions shows them"))?;
+            }
+            (Some(_), Some(_)) => {
+                self.note(&format!("several sessions begin with {id}; write more of it"))?;
+            }
         }
+        Ok(Continue(()))
     }
 
     fn enter(&mut self, session: String) {
         let key = &self.conversation.key;
         self.conversation.key = SessionKey::new(&key.app_name, &key.user_id, session);
+        self.spoken = false;
     }
 
     fn switch(&mut self, name: &str) -> anyhow::Result<()> {
         let store = Arc::clone(&self.conversation.store);
-        match wiring::app(self.settings, store, self.app.as_deref(), Some(name)) {
+        let plan = wiring::plan(self.settings, self.app.as_deref(), Some(name));
+        match plan.and_then(|plan| plan.open(store)) {
             Ok(app) => {
                 self.conversation.app = app;
                 self.note(&format!("the model is {name} from here on; the conversation stays"))
@@ -182,29 +222,18 @@ impl Room<'_> {
     }
 
     fn note(&self, text: &str) -> anyhow::Result<()> {
-        let text = format!("{}\n", self.style.dim(text));
+        // Line by line, so that nothing is left dimmed when only a part of it is seen.
+        let lines: Vec<String> = text.lines().map(|line| self.style.dim(line)).collect();
+        let lines = lines.join("\n") + "\n";
         if self.interactive {
-            io::stdout().lock().write_all(text.as_bytes())?;
+            io::stdout().write_all(lines.as_bytes())?;
         } else {
-            io::stderr().lock().write_all(text.as_bytes())?;
+            io::stderr().write_all(lines.as_bytes())?;
         }
         Ok(())
     }
 }
 
-fn wording(question: &Question) -> String {
-    let args = question.call.part.call().map(|call| serde_json::to_string(&call.args).unwrap_or_default());
-    format!("May {} run with {}? [y/N]", question.call.name(), one_line(&args.unwrap_or_default(), 400))
-}
-
 fn is_cancelled(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<RunError>(), Some(RunError::Cancelled))
-}
-
-fn watch_for_interrupt(cancel: CancellationToken) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            cancel.cancel();
-        }
-    })
 }
