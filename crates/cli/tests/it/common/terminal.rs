@@ -1,0 +1,142 @@
+//! A terminal with a person in front of it, who waits for words before typing the next.
+
+use super::{LANGO, Place};
+use pty_process::{Size, blocking::Pty};
+use std::{
+    io::{Read, Write},
+    process::Child,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Long enough for a machine that is busy with other things; nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(crate) const CTRL_C: &str = "\u{3}";
+
+pub(crate) struct Terminal {
+    keyboard: Arc<Pty>,
+    child: Child,
+    output: Receiver<Vec<u8>>,
+    /// Every byte that went to the screen.
+    raw: Vec<u8>,
+    /// The words of it.
+    seen: String,
+    /// Where the words that are waited for begin.
+    mark: usize,
+}
+
+impl Terminal {
+    /// `lango` with these arguments, on a terminal of 80 columns.
+    pub(crate) fn open(place: &Place, args: &[&str]) -> Self {
+        Self::with(place, args, &[("TERM", "xterm")])
+    }
+
+    pub(crate) fn with(place: &Place, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let (keyboard, screen) = pty_process::blocking::open().unwrap();
+        keyboard.resize(Size::new(24, 80)).unwrap();
+        let command = pty_process::blocking::Command::new(LANGO)
+            .args(args)
+            .current_dir(place.here())
+            .env_clear()
+            .envs(place.variables())
+            .envs(variables.iter().copied());
+        let child = command.spawn(screen).unwrap();
+        let keyboard = Arc::new(keyboard);
+        let (send, output) = mpsc::channel();
+        let reading = Arc::clone(&keyboard);
+        thread::spawn(move || read_all(&reading, &send));
+        Self { keyboard, child, output, raw: Vec::new(), seen: String::new(), mark: 0 }
+    }
+
+    /// Types a line.
+    pub(crate) fn says(&mut self, line: &str) {
+        self.types(&format!("{line}\r"));
+    }
+
+    pub(crate) fn types(&mut self, keys: &str) {
+        (&*self.keyboard).write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until this is on the screen, behind what was waited for before.
+    #[track_caller]
+    pub(crate) fn sees(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let unseen = &self.seen[self.mark..];
+            if let Some(at) = unseen.find(text) {
+                self.mark += at + text.len();
+                return;
+            }
+            match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Timeout) => panic!("{text:?} did not come; this did:\n{}", self.seen),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended before {text:?}:\n{}", self.seen),
+            }
+        }
+    }
+
+    /// Leaves when it is asked for the next line, and answers with all that went to the screen.
+    #[track_caller]
+    pub(crate) fn leaves(mut self) -> String {
+        self.sees("› ");
+        self.types("\u{4}");
+        let (code, screen) = self.ends();
+        assert_eq!(code, Some(0), "{screen}");
+        screen
+    }
+
+    /// Waits for the end, and answers with all that went to the screen.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end:\n{}", self.seen),
+            }
+        }
+        let raw = String::from_utf8_lossy(&self.raw).into_owned();
+        (self.child.wait().unwrap().code(), raw)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend(bytes);
+        self.seen = without_escapes(&String::from_utf8_lossy(&self.raw));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The terminal ends with an error of its own when the last program on it does.
+fn read_all(mut reading: &Pty, send: &mpsc::Sender<Vec<u8>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = reading.read(&mut buffer) {
+        if send.send(buffer[..count].to_vec()).is_err() {
+            return;
+        }
+    }
+}
+
+/// What is written, without colours and movements of the cursor.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        words += before;
+        let end = after.find(|letter: char| letter.is_ascii_alphabetic()).map_or(after.len(), |at| at + 1);
+        rest = &after[end..];
+    }
+    words += rest;
+    words.replace('\r', "")
+}

@@ -1,0 +1,297 @@
+//! `kill -9` at any moment of a turn: nothing acknowledged is lost, and the next message works.
+
+use crate::common::{Log, Place, said};
+use session::SessionKey;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+const KILLS: usize = 200;
+/// Sessions on one database, each with a process at a time.
+const SESSIONS: u64 = 4;
+const SEED: &str = "LANGO_KILL_SEED";
+/// Far beyond what a message takes here, and less than a lease lasts: nobody waits for the lease of the dead.
+const WITHOUT_DELAY: Duration = Duration::from_secs(20);
+
+const TOOLS: &str = r#"
+[stubs.make]
+delay_ms = 12
+artifact = { name = "{name}", text = "made" }
+parameters = { type = "object", properties = { name = { type = "string" } } }
+[stubs.dig]
+delay_ms = 30
+[stubs.note]
+delay_ms = 5
+state = { last = "{what}" }
+parameters = { type = "object", properties = { what = { type = "string" } } }
+"#;
+
+const RULES: &str = "
+rules:
+  - when: {first_word: work, turn: 0}
+    reply: [{delay_ms: 12}, {call: {name: make, args: {name: '{user}'}}}, {call: {name: dig}}]
+  - when: {first_word: work, turn: 1}
+    reply: [{delay_ms: 8}, {call: {name: note, args: {what: '{user}'}}}]
+  - when: {first_word: work, turn: 2}
+    reply: [{delay_ms: 8}, {text: 'done: {user}'}]
+  - reply: [{text: 'noted: {user}'}]
+";
+
+/// What a turn was at when it was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    BeforeTheMessage,
+    AfterTheMessage,
+    AfterTheCall,
+    DuringTools,
+    AfterTools,
+    AfterTheAnswer,
+}
+
+const STEPS: [Step; 6] = [
+    Step::BeforeTheMessage,
+    Step::AfterTheMessage,
+    Step::AfterTheCall,
+    Step::DuringTools,
+    Step::AfterTools,
+    Step::AfterTheAnswer,
+];
+
+/// When to kill: so long after the start, or so long after so many events were told.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    Since(Duration),
+    AfterEvent(usize, Duration),
+}
+
+impl Moment {
+    fn random(seed: &mut u64, turn: Duration) -> Self {
+        let within = |seed: &mut u64, most: Duration| most.mul_f64(fraction(seed));
+        if next(seed).is_multiple_of(2) {
+            return Self::Since(within(seed, turn));
+        }
+        let count = 1 + usize::try_from(next(seed) % 5).unwrap();
+        let most = if count == 5 { Duration::ZERO } else { Duration::from_millis(30) };
+        Self::AfterEvent(count, within(seed, most))
+    }
+}
+
+/// Sebastiano Vigna's splitmix64.
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+fn fraction(seed: &mut u64) -> f64 {
+    f64::from(u32::try_from(next(seed) >> 32).unwrap()) / f64::from(u32::MAX)
+}
+
+/// A process in the middle of a turn.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    /// The ids of the events that it told of as stored.
+    told: Vec<String>,
+}
+
+impl Running {
+    fn start(place: &Place, session: &str, message: &str) -> Self {
+        let mut command = place.command(["run", "--json", "--session", session, message]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        Self { child, lines, told: Vec::new() }
+    }
+
+    fn take(&mut self, line: &str) {
+        // The last line may be cut off: then nobody was told.
+        let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        if event["partial"] != true {
+            self.told.extend(event["id"].as_str().map(str::to_owned));
+        }
+    }
+
+    /// Kills it at that moment; `false` if it had ended by then.
+    fn kill(&mut self, moment: Moment) -> bool {
+        let start = Instant::now();
+        let mut deadline = match moment {
+            Moment::Since(delay) => Some(start + delay),
+            Moment::AfterEvent(..) => None,
+        };
+        loop {
+            let wait = deadline.map_or(WITHOUT_DELAY, |at| at.saturating_duration_since(Instant::now()));
+            match self.lines.recv_timeout(wait) {
+                Ok(line) => self.take(&line),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+            if let Moment::AfterEvent(count, delay) = moment
+                && self.told.len() >= count
+            {
+                deadline.get_or_insert(Instant::now() + delay);
+            }
+        }
+        let _ = self.child.kill();
+        let status = self.child.wait().unwrap();
+        while let Ok(line) = self.lines.recv() {
+            self.take(&line);
+        }
+        status.signal() == Some(9)
+    }
+}
+
+struct Trial<'a> {
+    place: &'a Place,
+    session: String,
+    told: Vec<String>,
+}
+
+impl Trial<'_> {
+    fn key(&self) -> SessionKey {
+        SessionKey::new("lango", "user", &self.session)
+    }
+
+    fn log(&self) -> Log {
+        Log::read(&self.place.database(), &self.key())
+    }
+
+    /// A turn that is killed, if it does not end before.
+    fn killed(&mut self, message: &str, moment: Moment) -> Option<Step> {
+        let mut running = Running::start(self.place, &self.session, message);
+        let killed = running.kill(moment);
+        self.told.append(&mut running.told);
+        killed.then(|| self.step(message))
+    }
+
+    /// What the log says that the turn was at.
+    fn step(&self, message: &str) -> Step {
+        let log = self.log();
+        let Some(asked) = log.events.iter().position(|event| event.is_from_user() && said(event) == message)
+        else {
+            return Step::BeforeTheMessage;
+        };
+        let last = log.events.last().unwrap();
+        if asked + 1 == log.events.len() {
+            Step::AfterTheMessage
+        } else if last.responses().next().is_some() {
+            Step::AfterTools
+        } else if last.calls().next().is_none() {
+            Step::AfterTheAnswer
+        } else if last.calls().any(|call| call.name == "make") && self.is_made(message) {
+            Step::DuringTools
+        } else {
+            Step::AfterTheCall
+        }
+    }
+
+    /// Whether the first of the tools has done its work.
+    fn is_made(&self, name: &str) -> bool {
+        let file = rusqlite::Connection::open(self.place.database()).unwrap();
+        let made = "SELECT COUNT(*) FROM artifacts WHERE session_id = ?1 AND name = ?2";
+        file.query_row(made, (&self.session, name), |row| row.get::<_, i64>(0)).unwrap() > 0
+    }
+
+    /// The next message works at once, and all that was told is there.
+    fn check(&mut self, message: &str) -> Duration {
+        let start = Instant::now();
+        let said = self.place.lango(&["run", "--json", "--session", &self.session, message]).well();
+        let took = start.elapsed();
+        assert!(took < WITHOUT_DELAY, "the next message took {took:?}");
+        let answers = said.json_lines();
+        self.told.extend(
+            answers
+                .iter()
+                .filter(|event| event["partial"] != true)
+                .map(|event| event["id"].as_str().unwrap().to_owned()),
+        );
+        let log = self.log();
+        log.assert_sound();
+        let stored: Vec<&str> = log.events.iter().map(|event| event.id.as_str()).collect();
+        for id in &self.told {
+            assert!(stored.contains(&id.as_str()), "{id} was told and is lost");
+        }
+        let asked = log.asked();
+        let mut unique = asked.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), asked.len(), "a message comes twice: {asked:?}");
+        assert_eq!(asked.last().map(String::as_str), Some(message));
+        assert_eq!(crate::common::said(log.events.last().unwrap()), format!("noted: {message}"));
+        took
+    }
+}
+
+/// What all sessions came to.
+#[derive(Default)]
+struct Tally {
+    kills: AtomicUsize,
+    hits: Mutex<BTreeMap<Step, usize>>,
+    slowest: Mutex<Duration>,
+}
+
+impl Tally {
+    fn is_enough(&self) -> bool {
+        self.kills.load(Ordering::Relaxed) >= KILLS
+    }
+
+    fn count(&self, killed: Option<Step>, next: Duration) {
+        if let Some(step) = killed {
+            self.kills.fetch_add(1, Ordering::Relaxed);
+            *self.hits.lock().unwrap().entry(step).or_default() += 1;
+        }
+        let mut slowest = self.slowest.lock().unwrap();
+        *slowest = next.max(*slowest);
+    }
+}
+
+fn seed() -> u64 {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(clock)
+}
+
+fn kill_and_check(place: &Place, number: u64, mut seed: u64, turn: Duration, tally: &Tally) {
+    let mut trial = Trial { place, session: format!("s{number}"), told: Vec::new() };
+    for round in 0.. {
+        if tally.is_enough() {
+            return;
+        }
+        let moment = Moment::random(&mut seed, turn);
+        let killed = trial.killed(&format!("work {round}"), moment);
+        tally.count(killed, trial.check(&format!("check {round}")));
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_wherever_a_turn_is_killed() {
+    let (seed, start) = (seed(), Instant::now());
+    println!("{SEED}={seed}");
+    let place = Place::scripted(TOOLS, RULES);
+    place.lango(&["run", "--session", "first", "work 0"]).well();
+    let turn = start.elapsed();
+    let tally = Tally::default();
+    thread::scope(|scope| {
+        for number in 0..SESSIONS {
+            let (place, tally) = (&place, &tally);
+            scope.spawn(move || kill_and_check(place, number, seed.wrapping_add(number << 32), turn, tally));
+        }
+    });
+    let Tally { kills, hits, slowest } = tally;
+    let (hits, slowest) = (hits.into_inner().unwrap(), slowest.into_inner().unwrap());
+    println!("{} kills in {:.1} s: {hits:?}", kills.into_inner(), start.elapsed().as_secs_f64());
+    println!("a turn takes {turn:?}; the slowest message after a kill took {slowest:?}");
+    for step in STEPS {
+        assert!(hits.contains_key(&step), "no kill hit {step:?}: {hits:?}");
+    }
+}
