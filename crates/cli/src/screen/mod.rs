@@ -67,6 +67,7 @@ fn about_store(error: &session::Error) -> Option<String> {
             let why = without_number(&why);
             return Some(format!("{error}: {why}; set LANGO_HOME to a directory that can be written"));
         }
+        session::Error::Backend(source) => return Some(format!("{error}: {source}")),
         session::Error::Damaged { .. } | session::Error::NewerSchema { .. } => "",
         _ => return None,
     };

@@ -176,6 +176,22 @@ fn a_full_disk_is_told_and_loses_nothing() {
     "#);
 }
 
+/// A file that may not grow is as good as a disk that breaks in the middle of a write, and needs no rights.
+#[test]
+fn a_write_that_fails_is_told_and_loses_nothing() {
+    let place = used();
+    place.file("long.txt", "word ".repeat(600_000));
+    let mut shell = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" run --session k < long.txt";
+    shell.args(["-c", script, "sh", LANGO]).current_dir(place.here()).env_clear().envs(place.variables());
+    assert_snapshot!(place.said(&mut shell).badly().picture(), @"
+    lango: the store failed: disk I/O error
+    [exit 1]
+    ");
+    place.lango(&["run", "--session", "k", "hello again"]).well();
+    assert_eq!(log(&place).asked(), ["hello", "hello again"]);
+}
+
 #[test]
 fn a_reader_that_has_had_enough_ends_us_quietly_and_not_the_turn() {
     for args in [&["run", "--json", "--session", "k", "tool"][..], &["run", "--session", "k", "tool"]] {
