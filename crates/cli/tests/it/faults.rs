@@ -51,7 +51,7 @@ fn a_home_that_cannot_be_made_is_told() {
     let said = as_nobody(&place, &["run", "hello"]).badly();
     set_mode(&outside, 0o755);
     assert_snapshot!(said.picture(), @"
-    lango: /home cannot be made; set LANGO_HOME to a directory that can be written: Permission denied
+    lango: /data cannot be made; set LANGO_HOME to a directory that can be written: Permission denied
     [exit 1]
     ");
 }
@@ -68,7 +68,7 @@ fn a_database_that_cannot_be_written_is_told_and_stays() {
         set_mode(&path, if path.is_dir() { 0o755 } else { 0o644 });
     }
     assert_snapshot!(said.picture(), @"
-    lango: /home/lango.db cannot be written: it is read-only; set LANGO_HOME to a directory that can be written
+    lango: /data/lango.db cannot be written: it is read-only; set LANGO_HOME to a directory that can be written
     [exit 1]
     ");
     assert_eq!(log(&place).asked(), ["hello"]);
@@ -84,7 +84,7 @@ fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
     let (run, list) = (place.lango(&["run", "hello"]).badly(), place.lango(&["sessions", "list"]).badly());
     assert_eq!(run.picture(), list.picture());
     assert_snapshot!(run.picture(), @"
-    lango: /home/lango.db is damaged or not a database; move it away to start anew, or restore a copy
+    lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     [exit 1]
     ");
     assert_eq!(fs::read_to_string(place.database()).unwrap(), text);
@@ -99,7 +99,7 @@ fn a_damaged_database_is_told() {
     fs::write(place.database(), &bytes).unwrap();
     let said = place.lango(&["run", "--session", "k", "hello"]).badly();
     assert_snapshot!(said.picture(), @"
-    lango: /home/lango.db is damaged or not a database; move it away to start anew, or restore a copy
+    lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     [exit 1]
     ");
 }
@@ -112,7 +112,7 @@ fn a_database_of_a_newer_version_is_left_alone() {
     drop(file);
     let said = place.lango(&["run", "--session", "k", "hello"]).badly();
     assert_snapshot!(said.picture().replace(&known_schema(&place), "N"), @"
-    lango: /home/lango.db was written by a newer version (schema 999, this one N); use that version, or another data directory
+    lango: /data/lango.db was written by a newer version (schema 999, this one N); use that version, or another data directory
     [exit 1]
     ");
 }
@@ -130,7 +130,7 @@ fn a_database_that_another_program_holds_is_told() {
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let said = place.lango(&["run", "--session", "k", "wait"]).badly();
     assert_snapshot!(said.picture(), @"
-    lango: /home/lango.db is locked by another program; try again when it is done
+    lango: /data/lango.db is locked by another program; try again when it is done
     [exit 1]
     ");
     file.execute_batch("ROLLBACK").unwrap();
@@ -162,7 +162,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
         return println!("not here: {out}{err}");
     }
     let home = place.home().display().to_string();
-    assert_snapshot!(format!("{out}---\n{}", err.replace(&home, "/home")), @r#"
+    assert_snapshot!(format!("{out}---\n{}", err.replace(&home, "/data")), @r#"
     [exit 1]
     Hello from canned model. You said: three
     [exit 0]
@@ -171,7 +171,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
             user  three
      canned_root  Hello from canned model. You said: three
     ---
-    lango: there is no space left to write /home/lango.db; make room and send the message again, nothing else is lost
+    lango: there is no space left to write /data/lango.db; make room and send the message again, nothing else is lost
     (lango run --session k "…" goes on from here)
     "#);
 }

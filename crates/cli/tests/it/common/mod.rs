@@ -53,7 +53,7 @@ impl Place {
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("home")
+        self.dir.path().join("data")
     }
 
     pub(crate) fn here(&self) -> PathBuf {
