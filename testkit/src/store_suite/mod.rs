@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub type Shared = Arc<dyn Store>;
 
-/// A test for each law. `$open` is a function beside the call that gives a [`Shared`](crate::store_suite::Shared) store
+/// A test for each law. `$open` is a function beside the call that gives a `Shared` store
 /// and what must live as long as it.
 #[macro_export]
 macro_rules! store_laws {
