@@ -5,6 +5,7 @@
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
 //! | [`turn`] | a whole turn through the agent layer |
+//! | [`binary`], [`reference`] | the binary as its user meets it, and google-adk beside us |
 //! | [`measure`] | repeating, alternating two sides, medians, CPU time |
 //! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
 //! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
@@ -18,10 +19,12 @@
 )]
 
 mod append;
+mod binary;
 mod figure;
 mod measure;
 mod noise;
 mod raw;
+mod reference;
 mod rows;
 mod tail;
 mod turn;
@@ -51,11 +54,15 @@ const BENCHES: &[Bench] = &[
         about: "a whole turn with an instant model, after 0 to 100,000 events",
         run: turn::run,
     },
+    Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
+    Bench { name: "google-adk", about: "google-adk's turn beside ours", run: reference::run },
 ];
 
 /// Where benches may leave files while they run: on the disk that holds the build, not in memory.
 struct Lab {
     files: PathBuf,
+    /// The product, built in release.
+    binary: Option<PathBuf>,
 }
 
 impl Lab {
@@ -69,6 +76,7 @@ impl Lab {
 #[derive(Default)]
 struct Args {
     files: Option<PathBuf>,
+    binary: Option<PathBuf>,
     json: bool,
     list: bool,
     names: Vec<String>,
@@ -93,7 +101,7 @@ fn run() -> Result<()> {
         }
         return Ok(());
     }
-    let lab = Lab { files: args.files.unwrap_or_else(std::env::temp_dir) };
+    let lab = Lab { files: args.files.unwrap_or_else(std::env::temp_dir), binary: args.binary };
     let print = if args.json { print_json } else { print_table };
     print(&noise::stamp("before", &lab)?);
     for bench in benches {
@@ -110,6 +118,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--files" => parsed.files = Some(args.next().ok_or("--files needs a directory")?.into()),
+            "--binary" => parsed.binary = Some(args.next().ok_or("--binary needs a file")?.into()),
             "--json" => parsed.json = true,
             "--list" => parsed.list = true,
             flag if flag.starts_with('-') => {

@@ -43,6 +43,11 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// The CPU of turns on a session of so many short messages.
+pub(crate) fn cpu_after_short(lab: &Lab, length: i64) -> Result<Samples> {
+    Ok(after(lab, length, &SHORT)?.1)
+}
+
 /// Turns on a session of so many messages of these sizes.
 fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<(Samples, Samples)> {
     let directory = lab.directory()?;

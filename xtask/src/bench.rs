@@ -3,7 +3,11 @@
 use crate::{Result, Workspace};
 
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
+    if !workspace.cargo(&["build", "--release", "--quiet", "--package", "lango"]).status()?.success() {
+        return Ok(false);
+    }
     let files = workspace.target.join("bench-files");
+    let binary = workspace.target.join("release/lango");
     let mut cargo = workspace.cargo(&["run", "--release", "--quiet", "--package", "bench", "--", "--files"]);
-    Ok(cargo.arg(files).args(args).status()?.success())
+    Ok(cargo.arg(files).arg("--binary").arg(binary).args(args).status()?.success())
 }

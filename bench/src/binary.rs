@@ -1,0 +1,97 @@
+//! The binary as its user meets it: how long until the prompt, how much memory by then, and a whole turn of it.
+
+use crate::{
+    Lab, Result,
+    figure::{Aim, Figure},
+    measure::{Samples, milliseconds, repeat},
+};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+const WARM_UP: u32 = 3;
+const TIMES: u32 = 20;
+const PROMPT: &str = "›";
+/// Ctrl-D.
+const LEAVE: &[u8] = &[4];
+
+pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+    let binary =
+        lab.binary.as_deref().ok_or("the binary is measured by `cargo xtask bench`, which builds it")?;
+    let home = lab.directory()?;
+    let (mut start, mut memory) = (Vec::new(), Vec::new());
+    for round in 0..WARM_UP + TIMES {
+        let (milliseconds, megabytes) = to_the_prompt(binary, home.path())?;
+        if round >= WARM_UP {
+            start.push(milliseconds);
+            memory.push(megabytes);
+        }
+    }
+    let turn = repeat(WARM_UP, TIMES, || {
+        let mut turn = Command::new(binary);
+        turn.args(["run", "--session", "bench", "what is 17 * 23?"]).current_dir(home.path());
+        let output = turn.env("LANGO_HOME", home.path()).stdin(Stdio::null()).output()?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        if answer.contains("391") { Ok(()) } else { Err(format!("the answer is {answer:?}").into()) }
+    })?;
+    Ok(vec![
+        Figure::median("binary/start", &Samples::new(start), "ms").aim(Aim::AtMost(15.0)),
+        Figure::median("binary/memory", &Samples::new(memory), "MB").aim(Aim::AtMost(12.0)),
+        Figure::median("binary/turn", &turn, "ms"),
+    ])
+}
+
+/// Starts a conversation in a terminal of its own and leaves it at the first prompt.
+fn to_the_prompt(binary: &Path, home: &Path) -> Result<(f64, f64)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let slave = OpenOptions::new().read(true).write(true).open(name.to_str()?)?;
+    let mut master = File::from(master);
+    let start = Instant::now();
+    let mut chat = Command::new(binary)
+        .arg("chat")
+        .current_dir(home)
+        .env("LANGO_HOME", home)
+        .stdin(slave.try_clone()?)
+        .stdout(slave.try_clone()?)
+        .stderr(slave)
+        .spawn()?;
+    let shown = read_until(&mut master, PROMPT);
+    let elapsed = milliseconds(start.elapsed());
+    let memory = peak_megabytes(&chat);
+    master.write_all(LEAVE)?;
+    let ended = chat.wait()?;
+    shown?;
+    if !ended.success() {
+        return Err(format!("chat ended with {ended}").into());
+    }
+    Ok((elapsed, memory?))
+}
+
+fn read_until(from: &mut File, wanted: &str) -> Result<()> {
+    let mut seen = Vec::new();
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&seen).contains(wanted) {
+        let length = from.read(&mut piece)?;
+        if length == 0 {
+            return Err("chat ended before it asked for anything".into());
+        }
+        seen.extend_from_slice(&piece[..length]);
+    }
+    Ok(())
+}
+
+/// The most memory that the process has held.
+fn peak_megabytes(process: &Child) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kilobytes / 1024.0)
+}

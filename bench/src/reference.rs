@@ -1,0 +1,76 @@
+//! google-adk's own turn beside ours, in the same run, where it is installed.
+
+use crate::{
+    Lab, Result,
+    figure::Figure,
+    turn,
+};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const LENGTHS: [(i64, &str); 2] = [(0, "0"), (1_000, "1k")];
+
+pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+    let Some(python) = installed(lab) else {
+        eprintln!("bench: google-adk is not installed; `python3 -m venv target/google-adk` and then");
+        eprintln!(
+            "bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here"
+        );
+        return Ok(Vec::new());
+    };
+    let directory = lab.directory()?;
+    let theirs = measure(&python, directory.path())?;
+    let mut figures = Vec::new();
+    for (length, name) in LENGTHS {
+        let Some(cpu) = cpu_after(&theirs, length) else { continue };
+        let ours = turn::cpu_after_short(lab, length)?;
+        figures.push(Figure::new(format!("google-adk/turn/{name}/cpu"), cpu, "ms"));
+        figures.push(Figure::median(format!("google-adk/turn/{name}/ours"), &ours, "ms"));
+        let ratio = ours.median() / cpu;
+        figures
+            .push(Figure::new(format!("google-adk/turn/{name}/ratio"), ratio, "ratio").aim(Aim::AtMost(0.1)));
+    }
+    Ok(figures)
+}
+
+/// A Python that has google-adk: the one in the build directory, or the usual one.
+fn installed(lab: &Lab) -> Option<PathBuf> {
+    let own = lab.files.parent().map(|target| target.join("google-adk/bin/python"));
+    own.into_iter().chain([PathBuf::from("python3")]).find(|python| {
+        let mut probe = Command::new(python);
+        probe
+            .args(["-c", "import google.adk"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        probe.status().is_ok_and(|status| status.success())
+    })
+}
+
+/// What their bench prints: a JSON object a line.
+fn measure(python: &Path, directory: &Path) -> Result<Vec<Value>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/google-adk/bench_turn.py");
+    let database = format!("sqlite+aiosqlite:///{}", directory.join("adk.db").display());
+    let output = Command::new(python)
+        .args([script, "db", &database, "google-adk"])
+        .env("HISTS", "0,1000")
+        .env("HOME", directory)
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("google-adk's bench failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let lines = String::from_utf8_lossy(&output.stdout);
+    Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// The CPU of a turn without a tool, in milliseconds.
+fn cpu_after(lines: &[Value], length: i64) -> Option<f64> {
+    let wanted = |line: &&Value| {
+        line["bench"] == "turn" && line["tool"] == false && line["history"].as_i64() == Some(length)
+    };
+    lines.iter().find(wanted)?["cpu_ms"].as_f64()
+}
