@@ -1,10 +1,6 @@
 //! google-adk's own turn beside ours, in the same run, where it is installed.
 
-use crate::{
-    Lab, Result,
-    figure::Figure,
-    turn,
-};
+use crate::{Lab, Result, figure::Figure, turn};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
@@ -16,9 +12,7 @@ const LENGTHS: [(i64, &str); 2] = [(0, "0"), (1_000, "1k")];
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     let Some(python) = installed(lab) else {
         eprintln!("bench: google-adk is not installed; `python3 -m venv target/google-adk` and then");
-        eprintln!(
-            "bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here"
-        );
+        eprintln!("bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here");
         return Ok(Vec::new());
     };
     let directory = lab.directory()?;
