@@ -5,7 +5,7 @@
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
 //! | [`turn`] | a whole turn through the agent layer |
-//! | [`binary`], [`reference`] | the binary as its user meets it, and google-adk beside us |
+//! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
 //! | [`measure`] | repeating, alternating two sides, medians, CPU time |
 //! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
 //! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
