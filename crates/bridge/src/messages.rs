@@ -65,6 +65,7 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
             name: call.name.clone(),
             args: call.args.clone().unwrap_or_default(),
             signature,
+            malformed: None,
         })),
         Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
             id: ids.of_response(response),
@@ -103,6 +104,7 @@ pub(crate) fn options(config: &GenerateContentConfig) -> Options {
         stop: config.stop_sequences.clone(),
         seed: config.seed,
         response_schema: config.response_schema.clone(),
+        ..Options::default()
     }
 }
 

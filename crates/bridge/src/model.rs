@@ -108,6 +108,7 @@ impl Answer {
                 self.usage = Some(usage);
                 Taken::Nothing
             }
+            StreamEvent::Warning(_) => Taken::Nothing,
             StreamEvent::Done(done) => Taken::Whole(Box::new(Ok(self.finish(done)))),
             StreamEvent::Error(error) => Taken::Whole(Box::new(Err(LlmError {
                 code: error.code().to_owned(),

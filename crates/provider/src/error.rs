@@ -15,6 +15,8 @@ pub enum Error {
     RateLimited { provider: String, message: String, retry_after: Option<Duration> },
     #[error("the conversation is too long for the model: {message}")]
     ContextOverflow { provider: String, message: String },
+    #[error("{provider} refuses to answer this: {message}")]
+    Refused { provider: String, message: String },
     #[error("{provider} does not accept the request: {message}")]
     BadRequest { provider: String, message: String },
     #[error("{provider} is not available right now: {message}")]
@@ -50,6 +52,7 @@ impl Error {
             Self::ContextOverflow { .. } => Retry::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }
+            | Self::Refused { .. }
             | Self::BadRequest { .. }
             | Self::Protocol { .. }
             | Self::Failed { .. }
@@ -64,6 +67,7 @@ impl Error {
             Self::Quota { .. } => "QUOTA",
             Self::RateLimited { .. } => "RATE_LIMITED",
             Self::ContextOverflow { .. } => "CONTEXT_OVERFLOW",
+            Self::Refused { .. } => "REFUSED",
             Self::BadRequest { .. } => "BAD_REQUEST",
             Self::Transient { .. } => "TRANSIENT",
             Self::Truncated { .. } => "TRUNCATED",

@@ -10,6 +10,7 @@ fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
         name: "get_weather".to_owned(),
         args,
         signature: signature.map(str::to_owned),
+        malformed: None,
     })
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn request() -> Request {
         max_output_tokens: Some(100),
         stop: vec!["END".to_owned()],
         seed: Some(7),
-        response_schema: None,
+        ..Options::default()
     };
     Request { model: "m".to_owned(), messages, tools: vec![tool], options }
 }

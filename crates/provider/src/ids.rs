@@ -131,14 +131,14 @@ mod tests {
     use super::*;
     use crate::{Part, Role, ToolCall};
     use insta::assert_snapshot;
-    use serde_json::{Map, Value};
+    use serde_json::Value;
 
     const SHORT: Dialect = Dialect { longest: 8, accepts: |c| c.is_ascii_alphanumeric() || c == '_' };
 
     fn turn(ids: &[&str], answers: &[&str]) -> [Message; 2] {
         let call = |id: &&str| {
             let (id, name) = ((*id).to_owned(), "f".to_owned());
-            Part::Call(ToolCall { id, name, args: Map::new(), signature: None })
+            Part::Call(ToolCall { id, name, ..ToolCall::default() })
         };
         let result = |id: &&str| {
             Part::Result(ToolResult {

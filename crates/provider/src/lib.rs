@@ -6,6 +6,7 @@
 //! | [`request`] | messages, tools and settings of one call |
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
+//! | [`api`] | the wire formats, and what each can do |
 //! | [`openai`], [`anthropic`], [`gemini`] | one folder per provider: how a request looks on its wire |
 //! | [`scripted`] | a model that replays a YAML script |
 //! | [`demo`] | a model without a model: rules that call real tools |
@@ -14,6 +15,8 @@
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
 
 pub mod anthropic;
+pub mod api;
+mod classify;
 pub mod demo;
 pub mod error;
 #[cfg(test)]
@@ -28,9 +31,10 @@ mod schema;
 pub mod scripted;
 pub mod stream;
 
+pub use api::{Api, Decoder, Frame};
 pub use error::{Error, Retry};
 pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
-pub use request::{Options, Request, ToolSpec};
+pub use request::{Effort, Options, Request, ToolChoice, ToolSpec};
 pub use stream::{Done, EventStream, Finish, StreamEvent, Usage};
 
 /// A way to reach models. A provider keeps no conversation: each call carries all that the model may know.

@@ -70,13 +70,15 @@ impl Part {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolCall {
     /// Empty in a stream where the provider gave none.
     pub id: String,
     pub name: String,
     pub args: Map<String, Value>,
     pub signature: Option<String>,
+    /// What the model wrote, where it is not a JSON object; `args` are empty then, and the tool must not run.
+    pub malformed: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

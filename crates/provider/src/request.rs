@@ -32,4 +32,28 @@ pub struct Options {
     pub seed: Option<i64>,
     /// The answer must be JSON of this schema.
     pub response_schema: Option<Value>,
+    pub reasoning: Option<Effort>,
+    pub tool_choice: Option<ToolChoice>,
+}
+
+/// How hard a model should think before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    /// As many tokens as this.
+    Tokens(u32),
+}
+
+/// Which tools a model may or must call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    Auto,
+    None,
+    /// At least one, whichever.
+    Required,
+    Named(String),
 }

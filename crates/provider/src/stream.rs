@@ -20,6 +20,8 @@ pub enum StreamEvent {
     /// A call whose arguments are whole.
     ToolCall(ToolCall),
     Usage(Usage),
+    /// Something that the user should know and that changes nothing: a setting that the provider does not have.
+    Warning(String),
     /// The answer is complete. Nothing follows.
     Done(Done),
     /// The answer failed. Nothing follows.

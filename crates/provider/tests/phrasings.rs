@@ -111,6 +111,7 @@ fn ask(messages: &[Message]) -> (String, Vec<ToolCall>) {
             StreamEvent::ToolCall(call) => calls.push(call),
             StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
+            | StreamEvent::Warning(_)
             | StreamEvent::Done(_)
             | StreamEvent::Error(_) => {}
         }

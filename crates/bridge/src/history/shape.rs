@@ -69,7 +69,7 @@ pub(super) fn calls(ids: &[&str]) -> Message {
 
 pub(super) fn call(id: &str) -> Part {
     let args = serde_json::Map::from_iter([("at".to_owned(), json!(1))]);
-    Part::Call(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, signature: None })
+    Part::Call(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
 }
 
 /// The answers of `look`, each with a text.

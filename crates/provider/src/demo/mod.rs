@@ -57,7 +57,7 @@ fn plan(intents: &[Intent], memory: Memory<'_>, tools: &[ToolSpec]) -> (String, 
     for intent in intents {
         match intent.call() {
             Some((name, args)) if tools.iter().any(|tool| tool.name == name) => {
-                let call = ToolCall { id: String::new(), name: name.to_owned(), args, signature: None };
+                let call = ToolCall { name: name.to_owned(), args, ..ToolCall::default() };
                 // Two questions that one call answers need only one.
                 if !calls.contains(&call) {
                     calls.push(call);

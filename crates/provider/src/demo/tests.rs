@@ -34,6 +34,7 @@ fn shape(events: &[StreamEvent]) -> String {
             }
             StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
+            | StreamEvent::Warning(_)
             | StreamEvent::Done(_)
             | StreamEvent::Error(_) => {}
         }
@@ -60,6 +61,7 @@ fn turn(log: &mut Vec<Message>, text: &str, responses: &[Value]) -> String {
             StreamEvent::TextDelta { .. }
             | StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
+            | StreamEvent::Warning(_)
             | StreamEvent::Done(_)
             | StreamEvent::Error(_) => None,
         })

@@ -103,6 +103,7 @@ impl Scripted {
             name: call.name.clone(),
             args,
             signature: call.signature.clone(),
+            malformed: None,
         })
     }
 

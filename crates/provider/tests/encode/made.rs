@@ -165,7 +165,7 @@ fn said(step: Step, calls: &mut Vec<Call>) -> Vec<Message> {
                     name: name.clone(),
                     response: answer(response, number),
                 }));
-                before.push(Part::Call(ToolCall { id, name, args, signature }));
+                before.push(Part::Call(ToolCall { id, name, args, signature, malformed: None }));
             }
             // Results with one id can only be told apart by their order.
             let distinct: HashSet<_> = results.iter().map(|part| format!("{:?}", part_id(part))).collect();
@@ -310,6 +310,7 @@ fn options() -> impl Strategy<Value = Options> {
             stop,
             seed,
             response_schema,
+            ..Options::default()
         },
     )
 }

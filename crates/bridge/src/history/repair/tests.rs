@@ -124,12 +124,7 @@ fn a_call_in_the_users_mouth_is_told_as_text_and_a_thought_is_not_the_users() {
 
 #[test]
 fn a_call_without_a_name_is_no_call() {
-    let nameless = Part::Call(provider::ToolCall {
-        id: "a".to_owned(),
-        name: String::new(),
-        args: serde_json::Map::new(),
-        signature: None,
-    });
+    let nameless = Part::Call(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
     assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![nameless])]), @"user  hi");
 }
 

@@ -84,8 +84,13 @@ fn small_pieces_stay_whole_and_large_ones_share_the_room() {
 #[test]
 fn arguments_are_shortened_and_their_signature_goes() {
     let args = Map::from_iter([("code".to_owned(), Value::from("\"x\"\n".repeat(2_000)))]);
-    let write =
-        Part::Call(ToolCall { id: "a".into(), name: "write".into(), args, signature: Some("c2ln".into()) });
+    let write = Part::Call(ToolCall {
+        id: "a".into(),
+        name: "write".into(),
+        args,
+        signature: Some("c2ln".into()),
+        malformed: None,
+    });
     let log = vec![
         user("write"),
         Message::new(Role::Assistant, vec![thought("hm"), write]),
@@ -139,7 +144,7 @@ fn the_newest_pictures_that_fit_stay_and_the_others_are_named() {
 #[test]
 fn names_longer_than_the_budget_leave_a_text() {
     let name = "n".repeat(4_000);
-    let call = Part::Call(ToolCall { id: "a".into(), name: name.clone(), args: Map::new(), signature: None });
+    let call = Part::Call(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
     let result = Part::Result(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
     let log =
         vec![user("go"), Message::new(Role::Assistant, vec![call]), Message::new(Role::Tool, vec![result])];

@@ -81,7 +81,7 @@ pub(crate) fn text(text: &str) -> StreamEvent {
 
 pub(crate) fn call(id: &str, name: &str, args: Value) -> StreamEvent {
     let Value::Object(args) = args else { panic!("arguments are an object: {args}") };
-    StreamEvent::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), args, signature: None })
+    StreamEvent::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), args, ..ToolCall::default() })
 }
 
 /// An answer that is one call and nothing else.
