@@ -63,7 +63,7 @@ pub enum Input {
     Resume,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,

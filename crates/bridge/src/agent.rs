@@ -14,7 +14,7 @@ use adk::{
     content::Content,
     error::{RunError, ServiceError, TreeError},
     event::Event,
-    runner::{EventSink, RunRequest, Runner},
+    runner::{EventSink, Input, RunRequest, Runner},
     session::SessionKey,
 };
 use serde_json::{Map, json};
@@ -73,6 +73,14 @@ impl Agent {
     /// Runs one turn when it is this message's turn. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
         let mut place = self.queue.place(&request.key);
+        // Only a message is sure to be stored before anything else happens.
+        if matches!(request.input, Input::Message(_))
+            && !request.cancel.is_cancelled()
+            && let Some(turn) = place.at_once()
+            && let Some(result) = self.run_at_once(turn, request.clone(), out).await
+        {
+            return result;
+        }
         let entered = tokio::select! {
             biased;
             () = request.cancel.cancelled() => Err(RunError::Cancelled),
@@ -94,6 +102,21 @@ impl Agent {
         }
         turn.leave().await;
         result
+    }
+
+    /// Runs a turn of a session that seems to be free: it is claimed by storing the first event. `None` if it was not free;
+    /// nothing has happened then.
+    async fn run_at_once(
+        &self,
+        mut turn: Turn,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Option<Result<(), RunError>> {
+        let result = Box::pin(self.take_turn(&mut turn, request, out)).await;
+        let was_free =
+            !(turn.is_unclaimed() && matches!(result, Err(RunError::Service(ServiceError::Stale(_)))));
+        turn.leave().await;
+        was_free.then_some(result)
     }
 
     /// Waits for the turn, and answers those on the way whose senders are gone.

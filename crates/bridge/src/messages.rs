@@ -17,12 +17,12 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert(contents: &[Content], target: &Origin) -> Vec<Message> {
-    contents.iter().flat_map(|content| convert_one(content, target)).collect()
+pub fn convert(contents: Vec<Content>, target: &Origin) -> Vec<Message> {
+    contents.into_iter().flat_map(|content| convert_one(content, target)).collect()
 }
 
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: &Content, target: &Origin) -> Vec<Message> {
+fn convert_one(content: Content, target: &Origin) -> Vec<Message> {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -32,7 +32,7 @@ fn convert_one(content: &Content, target: &Origin) -> Vec<Message> {
     };
     let mut ids = Ids::default();
     let mut messages: Vec<Message> = Vec::new();
-    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+    for part in content.parts.into_iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
         match messages.last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
@@ -53,37 +53,36 @@ fn push(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
-    let signature = part.thought_signature.clone().filter(|_| ours);
-    match &part.data {
-        Data::Text(text) if part.is_thought() => {
-            ours.then(|| Part::Thought { text: text.clone(), signature })
-        }
-        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
+fn convert_part(part: AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
+    let is_thought = part.is_thought();
+    let signature = part.thought_signature.filter(|_| ours);
+    match part.data {
+        Data::Text(text) if is_thought => ours.then_some(Part::Thought { text, signature }),
+        Data::Text(text) => Some(Part::Text { text, signature }),
         Data::FunctionCall(call) => Some(Part::Call(ToolCall {
-            id: ids.of_call(call),
-            name: call.name.clone(),
-            args: call.args.clone().unwrap_or_default(),
+            id: ids.of_call(&call),
+            name: call.name,
+            args: call.args.unwrap_or_default(),
             signature,
             malformed: None,
         })),
         Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
-            id: ids.of_response(response),
-            name: response.name.clone(),
-            response: Value::Object(response.response.clone().unwrap_or_default()),
+            id: ids.of_response(&response),
+            name: response.name,
+            response: Value::Object(response.response.unwrap_or_default()),
         })),
         Data::InlineData(blob) => Some(Part::Media(Media {
-            mime_type: blob.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
-            source: MediaSource::Base64(blob.data.clone()),
-            name: blob.display_name.clone(),
+            mime_type: blob.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+            source: MediaSource::Base64(blob.data),
+            name: blob.display_name,
         })),
         Data::FileData(file) => Some(Part::Media(Media {
-            mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
-            source: MediaSource::Uri(file.file_uri.clone()),
-            name: file.display_name.clone(),
+            mime_type: file.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+            source: MediaSource::Uri(file.file_uri),
+            name: file.display_name,
         })),
         Data::Unknown if part.extra.is_empty() => None,
-        Data::Unknown => Some(Part::text(Value::Object(part.extra.clone()).to_string())),
+        Data::Unknown => Some(Part::text(Value::Object(part.extra).to_string())),
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
     }
 
     fn converted(contents: &[Content]) -> Vec<Message> {
-        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+        convert(contents.to_vec(), &Origin { provider: "p".to_owned(), model: "m".to_owned() })
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl ModelAdapter {
 
 /// The request as a model gets it: the system message first, then a history that is legal and fits.
 pub fn request_for(target: provider::Origin, request: LlmRequest, budget: Budget) -> Request {
-    let spoken = messages::convert(&request.contents, &target);
+    let spoken = messages::convert(request.contents, &target);
     let all = messages::system(&request.config).into_iter().chain(spoken).collect();
     Request {
         messages: history::prepare(all, budget),

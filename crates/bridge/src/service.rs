@@ -19,7 +19,10 @@ use adk::{
     state::without_temp,
 };
 use serde_json::{Map, Value};
-use session::{Append, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store, Stored, TailBudget};
+use session::{
+    Append, Appended, Enter, NewRun, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store, Stored,
+    TailBudget,
+};
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,6 +33,10 @@ use std::{
 pub(crate) struct TurnMark {
     /// The epoch of the turn's lease: another owner with a greater one ends our appends.
     pub(crate) epoch: Option<u64>,
+    /// A turn that nobody was before takes its lease with its first event.
+    pub(crate) enters: Option<Enter>,
+    /// The run's own row, until it is stored: with the first event too.
+    pub(crate) starts: Option<NewRun>,
     /// The run, until its last event is stored. That event gives the lease back too.
     pub(crate) run: Option<String>,
     /// The inbox ticket, until the message that it stands for is stored.
@@ -39,9 +46,29 @@ pub(crate) struct TurnMark {
 }
 
 impl TurnMark {
-    fn stored(&mut self, takes: bool, ends: bool) {
-        self.takes = self.takes.filter(|_| !takes);
-        self.run = self.run.take().filter(|_| !ends);
+    /// What a step carried is not carried again; a step that was there already brought its event alone.
+    fn stored(&mut self, carried: Carried, appended: Appended) {
+        self.takes = self.takes.filter(|_| !carried.takes);
+        if appended.repeated {
+            return;
+        }
+        self.run = self.run.take().filter(|_| !carried.ends);
+        (self.enters, self.starts) = (None, None);
+        self.epoch = appended.epoch.or(self.epoch);
+    }
+}
+
+/// What a step carries beside its event.
+#[derive(Clone, Copy)]
+struct Carried {
+    takes: bool,
+    ends: bool,
+    releases: bool,
+}
+
+impl Carried {
+    fn by(step: &Append) -> Self {
+        Self { takes: step.takes.is_some(), ends: step.run.is_some(), releases: step.release }
     }
 }
 
@@ -60,9 +87,10 @@ impl SessionServiceAdapter {
     }
 
     /// The same service for one turn.
-    pub(crate) fn for_turn(&self, mark: TurnMark, input: &Input) -> Self {
-        let mark = TurnMark { from_user: matches!(input, Input::Message(_)), ..mark };
-        Self { mark: Arc::new(Mutex::new(mark)), ..self.clone() }
+    pub(crate) fn for_turn(&self, mark: Arc<Mutex<TurnMark>>, input: &Input) -> Self {
+        let service = Self { mark, ..self.clone() };
+        service.mark().from_user = matches!(input, Input::Message(_));
+        service
     }
 
     /// Whether an event of this turn has told how its run ended, and has given the lease back.
@@ -144,7 +172,7 @@ impl SessionServiceAdapter {
         for change in &changes {
             facts.apply(change);
         }
-        let TurnMark { epoch, run, takes, from_user } = self.mark().clone();
+        let TurnMark { epoch, enters, starts, run, takes, from_user } = self.mark().clone();
         // While a person is being asked, the answers of the step are still to come.
         let ends = !event.is_from_user()
             && facts.open_calls.is_empty()
@@ -153,9 +181,12 @@ impl SessionServiceAdapter {
             message: if kept { Some(save(event).map_err(invalid)?) } else { None },
             state: state::changes(&event.actions.state_delta),
             facts: facts::to_rows(&changes, session.last_seq).map_err(invalid)?,
+            // What was read before the turn was ours must still be all there is.
+            expected_seq: enters.as_ref().map(|_| session.last_seq),
+            enters,
+            starts,
             run: run.filter(|_| ends).map(|id| ended(id, event, &facts)),
             takes: takes.filter(|_| event.is_from_user() || !from_user),
-            expected_seq: None,
             epoch,
             release: ends,
             title: (!session.has_title).then(|| title(event)).flatten(),
@@ -210,13 +241,13 @@ impl SessionService for SessionServiceAdapter {
         event.actions.state_delta = without_temp(&delta);
         let (step, facts) = self.step(session, &event, kept)?;
         let (message, titled) = (step.message.clone(), step.title.is_some());
-        let (takes, ends, releases) = (step.takes.is_some(), step.run.is_some(), step.release);
+        let carried = Carried::by(&step);
         let appended = self
             .store
             .append(&store_key(&session.key), step)
             .await
             .map_err(|error| service_error(error, &session.key))?;
-        self.mark().stored(takes, ends && !appended.repeated);
+        self.mark().stored(carried, appended);
         if appended.repeated && session.events.holds(&event.id) {
             return Ok(Arc::new(event));
         }
@@ -229,7 +260,7 @@ impl SessionService for SessionServiceAdapter {
             Some(message) => session.events.show(&Stored { seq: appended.seq, message }),
             None => event,
         };
-        if releases {
+        if carried.releases {
             let SessionAdapter { events, last_seq, created_at, .. } = &*session;
             let kept = Kept { events: events.clone(), last_seq: *last_seq, created_at: *created_at };
             self.recent.keep(&session.key, kept);
@@ -260,9 +291,10 @@ pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceE
     match error {
         session::Error::NotFound(_) => ServiceError::NotFound(key.clone()),
         session::Error::Exists(_) => ServiceError::Exists(key.clone()),
-        session::Error::Conflict { .. } | session::Error::Fenced(_) | session::Error::TicketGone { .. } => {
-            ServiceError::Stale(key.clone())
-        }
+        session::Error::Conflict { .. }
+        | session::Error::Fenced(_)
+        | session::Error::Busy(_)
+        | session::Error::TicketGone { .. } => ServiceError::Stale(key.clone()),
         other => ServiceError::Store(Box::new(other)),
     }
 }

@@ -5,6 +5,7 @@
 //! up is replaced by what a piece of that kind and length costs on average. The averages are those of `tests/corpus/tune`,
 //! smoothed by those of public code and documentation; `tests/tokens.rs` judges them by other texts.
 
+mod memo;
 mod script;
 
 use script::{Script, wide_mark};
@@ -14,6 +15,10 @@ pub const COUNTED_BY: &str = "estimate-1";
 
 /// The estimate for a text; 0 only for the empty one.
 pub fn estimate(text: &str) -> u32 {
+    memo::of(text, count)
+}
+
+fn count(text: &str) -> u32 {
     let mut scanner = Scanner { text, at: 0, cents: 0, unbroken: 0 };
     while scanner.piece() {}
     let rounded = (scanner.cents + CENTS / 2) / CENTS;

@@ -18,6 +18,9 @@ pub enum Error {
     Conflict { key: SessionKey, expected: Seq, found: Seq },
     #[error("session {0} is being run by another process now")]
     Fenced(SessionKey),
+    /// Somebody has the turn or waits for it: a step that would begin one has to queue.
+    #[error("session {0} is in use")]
+    Busy(SessionKey),
     /// Another process took the ticket or its sender withdrew it: the message must not enter the log twice.
     #[error("ticket {number} of session {key} is no longer waiting")]
     TicketGone { key: SessionKey, number: u64 },
@@ -60,6 +63,7 @@ impl Error {
             | Self::Exists(_)
             | Self::Conflict { .. }
             | Self::Fenced(_)
+            | Self::Busy(_)
             | Self::TicketGone { .. }
             | Self::NoRun { .. }
             | Self::NewerSchema { .. }

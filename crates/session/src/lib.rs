@@ -41,7 +41,7 @@ pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{Message, Stored, ToolCall};
 pub use run::{NewRun, Run, RunLog, RunStatus, RunUpdate};
 pub use store::{
-    Append, Appended, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot,
+    Append, Appended, Enter, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot,
     StateChange, TailBudget,
 };
 

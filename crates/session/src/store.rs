@@ -1,7 +1,8 @@
 //! Sessions, and the one way in which they change.
 
-use crate::{Fact, FactChange, Message, Pending, RunUpdate, Seq, SessionKey, Stored};
+use crate::{Fact, FactChange, Message, NewRun, Pending, RunUpdate, Seq, SessionKey, Stored};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Whose state a key belongs to. Locks are always taken in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,6 +79,13 @@ pub struct Snapshot {
     pub facts: Vec<Fact>,
 }
 
+/// A turn that begins with its first step: the lease is taken in the same commit, if nobody has it and nobody waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enter {
+    pub owner: String,
+    pub ttl: Duration,
+}
+
 /// One step of a session. All of it is stored, or nothing.
 ///
 /// A step whose message is in the log already is answered as [`repeated`](Appended::repeated) before anything else
@@ -89,6 +97,10 @@ pub struct Append {
     pub message: Option<Message>,
     pub state: Vec<StateChange>,
     pub facts: Vec<FactChange>,
+    /// Takes the lease with this step. [`Error::Busy`](crate::Error::Busy) unless it is free and the inbox is empty.
+    pub enters: Option<Enter>,
+    /// Records a run with this step; one that is recorded already gets this status and this owner.
+    pub starts: Option<NewRun>,
     /// [`Error::NoRun`](crate::Error::NoRun) if the session has no such run.
     pub run: Option<RunUpdate>,
     /// The inbox ticket that this step consumes. [`Error::TicketGone`](crate::Error::TicketGone) if it waits no more.
@@ -109,6 +121,8 @@ pub struct Appended {
     pub seq: Seq,
     /// The message was there already: nothing was stored again.
     pub repeated: bool,
+    /// The epoch of the lease, if the step took it.
+    pub epoch: Option<u64>,
 }
 
 /// A page of sessions, newest change first.

@@ -4,7 +4,7 @@ use super::{
     Shared,
     make::{says, session, ticket},
 };
-use session::{Append, Claim, Claimed, Error, Lease, Result, SessionKey};
+use session::{Append, Claim, Claimed, Enter, Error, Lease, Result, SessionKey};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_hours(1);
@@ -87,6 +87,36 @@ pub async fn a_step_may_give_the_lease_back(store: Shared) -> Result<()> {
     store.append(&key, last("m3", Some(old.epoch))).await?;
     let new = granted(&store, &key, claim("b")).await?;
     assert!(new.epoch > old.epoch);
+    Ok(())
+}
+
+fn enters(owner: &str, id: &str) -> Append {
+    Append { enters: Some(Enter { owner: owner.into(), ttl: LONG }), ..says(id) }
+}
+
+pub async fn a_step_may_take_a_free_lease(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let epoch = store.append(&key, enters("a", "m1")).await?.epoch;
+    assert_eq!(holder(&store, &key).await?, epoch.map(|epoch| ("a".into(), epoch)));
+    // A step that is there already takes nothing, and one that has to wait leaves nothing behind.
+    let again = store.append(&key, enters("b", "m1")).await?;
+    assert!(again.repeated && again.epoch.is_none());
+    assert!(matches!(store.append(&key, enters("b", "m2")).await, Err(Error::Busy(_))));
+    let last = store.append(&key, Append { epoch, release: true, ..says("m2") }).await?;
+    assert_eq!((last.seq.0, last.repeated, last.epoch), (2, false, None));
+    let next = store.append(&key, enters("b", "m3")).await?.epoch;
+    assert!(next > epoch);
+    Ok(())
+}
+
+pub async fn a_step_that_takes_the_lease_overtakes_nobody(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let first = store.push(&key, ticket("t1")).await?;
+    assert!(matches!(store.append(&key, enters("a", "m1")).await, Err(Error::Busy(_))));
+    store.withdraw(&key, first.number).await?;
+    // Whoever held the lease last and let it run out may still be at work: that is found out by a claim.
+    granted(&store, &key, brief("gone")).await?;
+    assert!(matches!(store.append(&key, enters("a", "m1")).await, Err(Error::Busy(_))));
     Ok(())
 }
 

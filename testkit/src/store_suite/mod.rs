@@ -113,6 +113,8 @@ macro_rules! store_laws {
                 an_expired_lease_goes_to_the_next,
                 a_released_lease_goes_to_the_next,
                 a_step_may_give_the_lease_back,
+                a_step_may_take_a_free_lease,
+                a_step_that_takes_the_lease_overtakes_nobody,
                 a_dead_owner_is_displaced_by_its_epoch,
                 renewing_moves_the_end,
                 a_lost_lease_cannot_be_renewed_or_released,
@@ -121,6 +123,7 @@ macro_rules! store_laws {
             ],
             runs: [
                 a_run_begins_where_the_log_ends,
+                a_run_may_begin_with_its_first_step,
                 a_repeated_request_is_the_same_run,
                 a_run_changes_with_the_step_that_changes_it,
                 a_step_for_no_run_is_refused,

@@ -25,6 +25,27 @@ pub async fn a_run_begins_where_the_log_ends(store: Shared) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_run_may_begin_with_its_first_step(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    store.append(&key, says("m1")).await?;
+    store.start(run(&key, "known")).await?;
+    for (id, place) in [("new", 2), ("known", 3)] {
+        let running = NewRun { status: RunStatus::Running, owner: "a".into(), ..run(&key, id) };
+        let refused = Append { starts: Some(running.clone()), expected_seq: Some(Seq(9)), ..says("refused") };
+        assert!(matches!(store.append(&key, refused).await, Err(Error::Conflict { .. })));
+        assert!(store.run(&key, id).await?.is_none_or(|run| run.status == RunStatus::Queued));
+        store.append(&key, Append { starts: Some(running), ..says(id) }).await?;
+        let run = store.run(&key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))?;
+        assert_eq!((run.status, run.owner.as_str(), run.last_seq), (RunStatus::Running, "a", Seq(place)));
+        assert_eq!(run.started_after, Seq(1));
+    }
+    // One that ends with the step with which it begins.
+    let starts = Some(NewRun { status: RunStatus::Running, ..run(&key, "short") });
+    store.append(&key, Append { starts, run: Some(update("short", RunStatus::Done)), ..says("m9") }).await?;
+    assert_eq!(store.run(&key, "short").await?.map(|run| run.status), Some(RunStatus::Done));
+    Ok(())
+}
+
 pub async fn a_repeated_request_is_the_same_run(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;

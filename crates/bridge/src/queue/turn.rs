@@ -2,8 +2,11 @@
 
 use super::Desk;
 use crate::{owner, service::TurnMark};
-use session::{Append, Claim, Claimed, Lease, NewRun, RunStatus, RunUpdate};
-use std::time::Duration;
+use session::{Append, Claim, Claimed, Enter, Lease, NewRun, RunStatus, RunUpdate};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long a lease lasts without being renewed. It matters only for owners on other machines.
@@ -12,7 +15,8 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Leaving it, or dropping it, lets the next one in.
 pub(crate) struct Turn {
     desk: Desk,
-    lease: Lease,
+    /// What its events carry; the lease's epoch among it, once there is one.
+    mark: Arc<Mutex<TurnMark>>,
     /// Its own ticket, or the one that it answers.
     takes: Option<u64>,
     /// Who had the turn before and died in it.
@@ -37,7 +41,8 @@ impl Turn {
                 match desk.store.claim(&desk.key, claim).await? {
                     Claimed::Granted { lease, waiting } => {
                         let displaced = displaced.map(|(owner, _)| owner);
-                        return Ok(Some((Self::new(desk, lease, displaced), waiting)));
+                        let mark = TurnMark { epoch: Some(lease.epoch), ..TurnMark::default() };
+                        return Ok(Some((Self::new(desk, mark, displaced), waiting)));
                     }
                     Claimed::Held { owner, epoch } if displaces != Some(epoch) && owner::is_dead(&owner) => {
                         displaced = Some((owner, epoch));
@@ -49,8 +54,36 @@ impl Turn {
         .await
     }
 
-    fn new(desk: Desk, lease: Lease, displaced: Option<String>) -> Self {
-        Self { desk, lease, takes: None, displaced, run: None, given_back: false, renewal: None, left: false }
+    /// A turn whose first event claims it.
+    pub(super) fn unclaimed(desk: Desk) -> Self {
+        let enters = Some(Enter { owner: desk.owner.name().to_owned(), ttl: LEASE });
+        Self::new(desk, TurnMark { enters, ..TurnMark::default() }, None)
+    }
+
+    fn new(desk: Desk, mark: TurnMark, displaced: Option<String>) -> Self {
+        Self {
+            desk,
+            mark: Arc::new(Mutex::new(mark)),
+            takes: None,
+            displaced,
+            run: None,
+            given_back: false,
+            renewal: None,
+            left: false,
+        }
+    }
+
+    /// Whether nothing of it is stored yet, not even that it is ours.
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.mark().epoch.is_none()
+    }
+
+    fn mark(&self) -> MutexGuard<'_, TurnMark> {
+        read(&self.mark)
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        self.desk.lease(&self.mark)
     }
 
     pub(super) fn taking(mut self, number: u64) -> Self {
@@ -58,8 +91,8 @@ impl Turn {
         self
     }
 
-    /// Writes down that the turn runs, and keeps it. `lost` is cancelled if it is taken away.
-    pub(crate) async fn begin(&mut self, lost: CancellationToken) -> session::Result<TurnMark> {
+    /// Keeps the turn, which its first event will write down as running. `lost` is cancelled if it is taken away.
+    pub(crate) async fn begin(&mut self, lost: CancellationToken) -> session::Result<Arc<Mutex<TurnMark>>> {
         if let Some(dead) = self.displaced.take() {
             interrupt_runs_of(&self.desk, &dead).await?;
         }
@@ -70,23 +103,21 @@ impl Turn {
             key: self.desk.key.clone(),
             status: RunStatus::Running,
             idempotency_key: None,
-            owner: self.lease.owner.clone(),
+            owner: self.desk.owner.name().to_owned(),
         };
-        self.desk.store.start(started).await?;
+        {
+            let mut mark = self.mark();
+            (mark.starts, mark.run, mark.takes) = (Some(started), Some(run), self.takes);
+        }
         let ended = CancellationToken::new();
-        tokio::spawn(renew(self.desk.clone(), self.lease.clone(), ended.clone(), lost));
+        tokio::spawn(renew(self.desk.clone(), Arc::clone(&self.mark), ended.clone(), lost));
         self.renewal = Some(ended.drop_guard());
-        Ok(TurnMark {
-            epoch: Some(self.lease.epoch),
-            run: Some(run),
-            takes: self.takes,
-            ..TurnMark::default()
-        })
+        Ok(Arc::clone(&self.mark))
     }
 
     /// Writes down how the run ended, if its last event did not.
     pub(crate) async fn end_run(&mut self, status: RunStatus, error: Option<String>) {
-        if let Some(id) = self.run.take() {
+        if let Some(id) = self.run.take().filter(|_| !self.is_unclaimed()) {
             let run = Some(RunUpdate { id, status, error });
             // The run's own error is the one to report.
             let _ = self.desk.store.append(&self.desk.key, Append { run, ..Append::default() }).await;
@@ -108,11 +139,34 @@ impl Turn {
 
     /// Lets the next one in, and says so.
     pub(crate) async fn leave(mut self) {
-        if !self.given_back {
-            release(&self.desk, &self.lease).await;
+        if let Some(lease) = self.lease().filter(|_| !self.given_back) {
+            release(&self.desk, &lease).await;
         }
         self.left = true;
         self.desk.door.notify_waiters();
+    }
+}
+
+fn read(mark: &Mutex<TurnMark>) -> MutexGuard<'_, TurnMark> {
+    mark.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    fn lease(&self, mark: &Mutex<TurnMark>) -> Option<Lease> {
+        let epoch = read(mark).epoch?;
+        Some(Lease { key: self.key.clone(), owner: self.owner.name().to_owned(), epoch })
+    }
+
+    /// The lease to give back. An event that was on its way when its turn was dropped may have taken one.
+    async fn own_lease(&self, known: Option<Lease>) -> Option<Lease> {
+        if known.is_some() {
+            return known;
+        }
+        let claim = Claim { owner: self.owner.name().to_owned(), ttl: LEASE, displaces: None };
+        match self.store.claim(&self.key, claim).await {
+            Ok(Claimed::Granted { lease, .. }) => Some(lease),
+            Ok(Claimed::Held { .. }) | Err(_) => None,
+        }
     }
 }
 
@@ -121,12 +175,13 @@ async fn release(desk: &Desk, lease: &Lease) {
     let _ = desk.store.release(lease).await;
 }
 
-async fn renew(desk: Desk, lease: Lease, ended: CancellationToken, lost: CancellationToken) {
+async fn renew(desk: Desk, mark: Arc<Mutex<TurnMark>>, ended: CancellationToken, lost: CancellationToken) {
     loop {
         tokio::select! {
             () = ended.cancelled() => return,
             () = tokio::time::sleep(LEASE / 3) => {}
         }
+        let Some(lease) = desk.lease(&mark) else { continue };
         // Any other error is no reason to stop: if it lasts, somebody else takes the lease, and the next append says so.
         if let Err(session::Error::Fenced(_) | session::Error::NotFound(_)) =
             desk.store.renew(&lease, LEASE).await
@@ -157,8 +212,9 @@ impl Drop for Turn {
         if self.left {
             return;
         }
-        let (desk, lease, run) = (self.desk.clone(), self.lease.clone(), self.run.take());
+        let (desk, lease, run) = (self.desk.clone(), self.lease(), self.run.take());
         Desk::afterwards(async move {
+            let Some(lease) = desk.own_lease(lease).await else { return };
             // First of all: what was on its way when the turn was dropped is stored by then, and may have ended the run.
             release(&desk, &lease).await;
             desk.door.notify_waiters();

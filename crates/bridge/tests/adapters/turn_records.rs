@@ -33,7 +33,11 @@ async fn a_run_ends_in_the_step_that_stores_its_last_event() {
         let steps = tap.steps();
         let statuses: Vec<_> = steps.iter().map(status).collect();
         assert_eq!(statuses, [None, None, None, Some(RunStatus::Done)], "{}", place.name);
-        assert!(steps.iter().all(|step| step.message.is_some() && step.epoch.is_some()));
+        assert!(steps.iter().all(|step| step.message.is_some()));
+        // It begins, and is written down as begun, in its first.
+        assert!(steps.iter().map(|step| step.epoch.is_some()).eq([false, true, true, true]));
+        assert!(steps.iter().map(|step| step.enters.is_some()).eq([true, false, false, false]));
+        assert!(steps.iter().map(|step| step.starts.is_some()).eq([true, false, false, false]));
         // The turn is given back in it too.
         assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
         assert_eq!(tap.releases(), 0);

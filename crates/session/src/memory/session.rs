@@ -71,6 +71,9 @@ impl Session {
         if step.epoch.is_some_and(|epoch| epoch != self.lease_epoch) {
             return Err(Error::Fenced(key.clone()));
         }
+        if step.enters.is_some() && (self.lease_owner.is_some() || !self.inbox.is_empty()) {
+            return Err(Error::Busy(key.clone()));
+        }
         if let Some(expected) = step.expected_seq
             && expected != self.row.last_seq
         {
@@ -81,7 +84,9 @@ impl Session {
         {
             return Err(Error::TicketGone { key: key.clone(), number });
         }
+        let starts = |id: &str| step.starts.as_ref().is_some_and(|run| run.id == id);
         if let Some(RunUpdate { id, .. }) = &step.run
+            && !starts(id)
             && self.run(id).is_none()
         {
             return Err(Error::NoRun { key: key.clone(), id: id.clone() });
@@ -92,6 +97,7 @@ impl Session {
     /// Stores an admitted step; its state is the world's business. Answers with the place that the step has.
     pub(super) fn store(&mut self, step: Append) -> Seq {
         let takes_place = step.message.is_some() || !step.state.is_empty();
+        let starts = step.starts.map(|new| self.begin(new));
         if takes_place {
             self.row.last_seq = self.row.last_seq.next();
         }
@@ -113,6 +119,9 @@ impl Session {
         }
         if let Some(number) = step.takes {
             self.take(number);
+        }
+        if let Some(run) = starts {
+            self.runs[run].last_seq = seq;
         }
         if let Some(update) = step.run {
             self.update_run(update, takes_place.then_some(seq));
@@ -195,6 +204,16 @@ impl Session {
         if self.holds(lease) {
             self.lease_owner = None;
         }
+    }
+
+    /// Records a run together with the step that begins it; answers with its place.
+    fn begin(&mut self, new: NewRun) -> usize {
+        let (status, owner) = (new.status, new.owner.clone());
+        let id = self.start(new).id;
+        let place = self.runs.iter().position(|run| run.id == id).unwrap_or_default();
+        let run = &mut self.runs[place];
+        (run.status, run.owner, run.updated_at) = (status, owner, clock::now());
+        place
     }
 
     pub(super) fn start(&mut self, new: NewRun) -> Run {

@@ -2,7 +2,7 @@
 
 use super::session::{Session, Values, set};
 use crate::{
-    Append, Appended, Artifact, ArtifactKey, Claim, Claimed, Error, Lease, ListQuery, NewArtifact,
+    Append, Appended, Artifact, ArtifactKey, Claim, Claimed, Enter, Error, Lease, ListQuery, NewArtifact,
     NewSession, NewTicket, OnConflict, Result, Scope, Seq, SessionKey, SessionRow, Snapshot, StateChange,
     StateEntry, TailBudget, Ticket, clock,
 };
@@ -77,15 +77,26 @@ impl World {
     pub(super) fn append(&mut self, key: &SessionKey, step: Append) -> Result<Appended> {
         let session = self.session_mut(key)?;
         if let Some(seq) = session.place(&step) {
-            return Ok(Appended { seq, repeated: true });
+            return Ok(Appended { seq, repeated: true, epoch: None });
         }
         session.admit(&step)?;
-        let state = step.state.clone();
+        let (state, enters) = (step.state.clone(), step.enters.clone());
         let seq = session.store(step);
+        let epoch = enters.map(|enter| self.enter(key, enter)).transpose()?;
         for change in state {
             self.change_state(key, seq, change)?;
         }
-        Ok(Appended { seq, repeated: false })
+        Ok(Appended { seq, repeated: false, epoch })
+    }
+
+    /// Takes a lease that is free.
+    fn enter(&mut self, key: &SessionKey, enter: Enter) -> Result<u64> {
+        let epoch = self.next_number();
+        let session = self.session_mut(key)?;
+        session.lease_epoch = epoch;
+        session.lease_until = clock::now() + enter.ttl.as_secs_f64();
+        session.lease_owner = Some(enter.owner);
+        Ok(epoch)
     }
 
     fn change_state(&mut self, key: &SessionKey, seq: Seq, change: StateChange) -> Result<()> {

@@ -2,11 +2,13 @@
 
 use super::{
     fault::{Failure, Outcome},
-    inbox, runs,
+    inbox, leases, runs,
     sessions::{self, Head},
     state,
 };
-use crate::{Append, Appended, Error, FactChange, Message, Result, RunUpdate, Seq, SessionKey, clock};
+use crate::{
+    Append, Appended, Enter, Error, FactChange, Message, NewRun, Result, RunUpdate, Seq, SessionKey, clock,
+};
 use rusqlite::{Connection, OptionalExtension};
 
 /// A step as the writer thread gets it: all JSON is text by now.
@@ -16,6 +18,8 @@ pub(super) struct Step {
     message: Option<MessageText>,
     state: Vec<state::Text>,
     facts: Vec<FactChange>,
+    enters: Option<Enter>,
+    starts: Option<NewRun>,
     run: Option<RunUpdate>,
     takes: Option<u64>,
     expected_seq: Option<Seq>,
@@ -40,12 +44,26 @@ impl MessageText {
 
 impl Step {
     pub(super) fn new(key: SessionKey, step: Append) -> Result<Self> {
-        let Append { message, state, facts, run, takes, expected_seq, epoch, release, title } = step;
+        let Append { message, state, facts, enters, starts, run, takes, expected_seq, epoch, release, title } =
+            step;
         let message = message.map(MessageText::new).transpose()?;
         let state = state::Text::all(state)?;
         // Without an epoch nobody knows whose lease it is.
         let release = release && epoch.is_some();
-        Ok(Self { key, message, state, facts, run, takes, expected_seq, epoch, release, title })
+        Ok(Self {
+            key,
+            message,
+            state,
+            facts,
+            enters,
+            starts,
+            run,
+            takes,
+            expected_seq,
+            epoch,
+            release,
+            title,
+        })
     }
 
     /// About how many bytes it keeps in the queue.
@@ -84,20 +102,27 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
     if let Some(number) = step.takes {
         inbox::take(conn, head.session_key, number)?;
     }
+    if let Some(run) = &step.starts {
+        runs::begin(conn, head.session_key, run, (head.last_seq, seq))?;
+    }
     if let Some(run) = &step.run {
         runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?;
     }
-    Ok(Appended { seq: Seq(seq), repeated: false })
+    let entered = step.enters.as_ref().map(|enter| leases::enter(conn, head.session_key, enter));
+    Ok(Appended { seq: Seq(seq), repeated: false, epoch: entered.transpose()? })
 }
 
 fn repeated(seq: Seq) -> Appended {
-    Appended { seq, repeated: true }
+    Appended { seq, repeated: true, epoch: None }
 }
 
 fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
     let key = || step.key.clone();
     if step.epoch.is_some_and(|epoch| epoch != head.lease_epoch) {
         return Err(Error::Fenced(key()).into());
+    }
+    if step.enters.is_some() && (head.is_leased || inbox::count(conn, head.session_key)? > 0) {
+        return Err(Error::Busy(key()).into());
     }
     if let Some(expected) = step.expected_seq
         && expected.0 != head.last_seq
@@ -109,7 +134,9 @@ fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
     {
         return Err(Error::TicketGone { key: key(), number }.into());
     }
+    let starts = |id: &str| step.starts.as_ref().is_some_and(|run| run.id == id);
     if let Some(RunUpdate { id, .. }) = &step.run
+        && !starts(id)
         && !runs::exists(conn, head.session_key, id)?
     {
         return Err(Error::NoRun { key: key(), id: id.clone() }.into());

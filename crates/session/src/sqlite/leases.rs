@@ -1,7 +1,7 @@
 //! Leases: three columns of the session's row. A claim is one read and one write inside a write transaction.
 
 use super::{fault::Outcome, inbox, sessions};
-use crate::{Claim, Claimed, Error, Lease, SessionKey, clock};
+use crate::{Claim, Claimed, Enter, Error, Lease, SessionKey, clock};
 use rusqlite::Connection;
 use std::time::Duration;
 
@@ -23,12 +23,29 @@ pub(super) fn claim(conn: &Connection, key: &SessionKey, claim: &Claim) -> Outco
         }
         Some(_) | None => next_number(conn)?,
     };
+    grant(conn, session_key, epoch, (&claim.owner, claim.ttl))?;
+    let lease = Lease { key: key.clone(), owner: claim.owner.clone(), epoch };
+    Ok(Claimed::Granted { lease, waiting: inbox::count(conn, session_key)? })
+}
+
+/// Takes a lease that is free, and answers with its epoch.
+pub(super) fn enter(conn: &Connection, session_key: i64, enter: &Enter) -> rusqlite::Result<u64> {
+    let epoch = next_number(conn)?;
+    grant(conn, session_key, epoch, (&enter.owner, enter.ttl))?;
+    Ok(epoch)
+}
+
+fn grant(
+    conn: &Connection,
+    session_key: i64,
+    epoch: u64,
+    (owner, ttl): (&str, Duration),
+) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "UPDATE sessions SET lease_owner = ?2, lease_epoch = ?3, lease_until = ?4 WHERE session_key = ?1",
     )?
-    .execute((session_key, &claim.owner, epoch, now + claim.ttl.as_secs_f64()))?;
-    let lease = Lease { key: key.clone(), owner: claim.owner.clone(), epoch };
-    Ok(Claimed::Granted { lease, waiting: inbox::count(conn, session_key)? })
+    .execute((session_key, owner, epoch, clock::now() + ttl.as_secs_f64()))
+    .map(drop)
 }
 
 pub(super) fn renew(conn: &Connection, lease: &Lease, ttl: Duration) -> Outcome<()> {

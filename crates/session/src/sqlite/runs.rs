@@ -64,6 +64,26 @@ pub(super) fn start(conn: &Connection, new: &NewRun) -> Outcome<Run> {
     })
 }
 
+/// Records a run together with the step that begins it.
+pub(super) fn begin(
+    conn: &Connection,
+    session_key: i64,
+    new: &NewRun,
+    (before, seq): (u64, u64),
+) -> rusqlite::Result<()> {
+    let NewRun { id, status, idempotency_key, owner, .. } = new;
+    conn.prepare_cached(
+        "INSERT INTO runs (session_key, run_id, status, idempotency_key, owner, started_after, last_seq,
+             created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+         ON CONFLICT (session_key, run_id) DO UPDATE
+         SET status = excluded.status, owner = excluded.owner, last_seq = excluded.last_seq,
+             updated_at = excluded.updated_at",
+    )?
+    .execute((session_key, id, status.as_str(), idempotency_key, owner, before, seq, clock::now()))
+    .map(drop)
+}
+
 pub(super) fn run(conn: &Connection, key: &SessionKey, id: &str) -> Outcome<Option<Run>> {
     Ok(conn
         .prepare_cached(&format!(

@@ -9,16 +9,22 @@ pub(super) struct Head {
     pub(super) session_key: i64,
     pub(super) last_seq: u64,
     pub(super) lease_epoch: u64,
+    pub(super) is_leased: bool,
 }
 
 pub(super) fn head(conn: &Connection, key: &SessionKey) -> Outcome<Head> {
     let found = conn
         .prepare_cached(
-            "SELECT session_key, last_seq, lease_epoch FROM sessions
+            "SELECT session_key, last_seq, lease_epoch, lease_owner IS NOT NULL FROM sessions
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
         )?
         .query_row((&key.app, &key.user, &key.session), |row| {
-            Ok(Head { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
+            Ok(Head {
+                session_key: row.get(0)?,
+                last_seq: row.get(1)?,
+                lease_epoch: row.get(2)?,
+                is_leased: row.get(3)?,
+            })
         })
         .optional()?;
     found.ok_or_else(|| Error::NotFound(key.clone()).into())
