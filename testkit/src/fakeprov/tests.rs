@@ -1,0 +1,1 @@
+//! The bytes on the wire are those that the table promises.
