@@ -183,6 +183,12 @@ impl Fake {
     pub fn start_blocking() -> Self {
         Self::on_port(0).expect("a free port on loopback")
     }
+
+    /// As [`until`](Self::until), for tests that are not async.
+    pub fn until_blocking(&self, wanted: impl FnMut(&[Received]) -> bool) {
+        let runtime = runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
+        runtime.block_on(self.until(wanted));
+    }
 }
 
 impl Fake {
@@ -221,7 +227,7 @@ impl Fake {
         self.log.clear();
     }
 
-    /// Returns once the requests are as wanted, at once if they are.
+    /// Waits until the requests are as wanted, such as one that the client has left.
     pub async fn until(&self, wanted: impl FnMut(&[Received]) -> bool) {
         self.log.until(wanted).await;
     }

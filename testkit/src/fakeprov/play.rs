@@ -34,7 +34,7 @@ pub(super) async fn play(connection: &mut Connection, ask: &Ask<'_>) -> io::Resu
         for piece in pieces(ask, event, at + 1 == events.len()) {
             connection.chunk(&piece).await?;
         }
-        if ask.scenario == "slowtext" {
+        if ask.scenario == "slowtext" && !ask.pause.is_zero() {
             connection.pause(ask.pause).await?;
         }
         // A client in the same runtime may read what there is.

@@ -1,7 +1,7 @@
 //! From a connection to the answer: which API, which scenario, which script.
 
 use super::{
-    Api, SCENARIOS,
+    Api, SCENARIOS, differs,
     failure::failure,
     http::{Connection, Reply, Request},
     log::Log,
@@ -44,7 +44,8 @@ pub(super) async fn serve(listener: TcpListener, log: Arc<Log>, mut stop: onesho
 
 async fn converse(mut connection: Connection, log: Arc<Log>) {
     while let Ok(request) = connection.request().await {
-        if !matches!(exchange(&mut connection, &log, &request).await, Ok(After::NextRequest)) {
+        let after = exchange(&mut connection, &log, &request).await;
+        if !matches!(after, Ok(After::NextRequest)) || request.header("connection") == Some("close") {
             return;
         }
     }
@@ -80,7 +81,7 @@ async fn answer(
     if !SCENARIOS.contains(&scenario) {
         return reply(connection, &not_found("scenario", named)).await;
     }
-    let scenario = by_count(scenario, request.path(), log);
+    let scenario = if differs(api, scenario) { by_count(scenario, request.path(), log) } else { "ok" };
     if let Some(refused) = refusal(scenario, api, request) {
         return reply(connection, &refused).await;
     }
