@@ -1,4 +1,5 @@
 //! What tests of more than one crate need. Nothing here is ever part of the product.
 
+pub mod fakeprov;
 pub mod legal;
 pub mod store_suite;

@@ -1,0 +1,28 @@
+//! The fake providers, by hand: `cargo run -p testkit --example fakeprov -- [--port 8080]`.
+//!
+//! It prints `LISTENING <port>` and serves until it is stopped. `GET /log` shows what it received, `POST /reset` forgets it.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    thread,
+};
+use testkit::fakeprov::{Fake, SCENARIOS};
+
+fn main() -> io::Result<()> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let port = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => Some(0),
+        ["--port", port] => port.parse().ok(),
+        _ => None,
+    };
+    let Some(port) = port else {
+        writeln!(io::stdout(), "usage: fakeprov [--port PORT]\nscenarios: {}", SCENARIOS.join(" "))?;
+        return Ok(());
+    };
+    let fake = Fake::on_port(port)?;
+    writeln!(io::stdout(), "LISTENING {}", fake.port())?;
+    loop {
+        thread::park();
+    }
+}

@@ -1,0 +1,100 @@
+//! Answers that are refused before they begin: a status, headers, and an error in the API's own shape.
+
+use super::{Api, http::Reply, script};
+use serde_json::{Value, json};
+
+/// What went wrong, in the words of every API; each takes those that it has.
+struct Words<'a> {
+    kind: &'a str,
+    message: &'a str,
+    code: &'a str,
+    status: &'a str,
+    details: Value,
+}
+
+/// None if the scenario does not fail so.
+pub(super) fn failure(api: Api, scenario: &str, key: &str) -> Option<Reply> {
+    let kind = |anthropic: &'static str, others: &'static str| {
+        if api == Api::Anthropic { anthropic } else { others }
+    };
+    let fail = |status, kind, message: &str, code, word| {
+        let words = Words { kind, message, code, status: word, details: json!([]) };
+        Reply::json(status, &body(api, status, &words))
+    };
+    let invalid = "invalid_request_error";
+    let reply = match scenario {
+        "r429" | "r429ms" | "r429date" => rate_limit(api, scenario),
+        "quota" => {
+            let message = "You exceeded your current quota, please check your plan and billing details.";
+            let kind = kind("rate_limit_error", "insufficient_quota");
+            fail(429, kind, message, "insufficient_quota", "RESOURCE_EXHAUSTED")
+        }
+        "ctx400" => fail(400, invalid, too_long(api), "context_length_exceeded", "INVALID_ARGUMENT"),
+        "auth401" | "echokey" => {
+            let echo = script::echo(key);
+            let message = if scenario == "echokey" { &echo } else { "invalid x-api-key" };
+            fail(401, kind("authentication_error", invalid), message, "invalid_api_key", "UNAUTHENTICATED")
+        }
+        "bad400" => fail(400, invalid, "messages: bad", "invalid_value", "INVALID_ARGUMENT"),
+        "r500" => fail(500, "api_error", "Internal error", "server_error", "INTERNAL"),
+        "r503" => {
+            let reply = fail(503, "api_error", "Internal error", "server_error", "INTERNAL");
+            reply.with("Retry-After", "3")
+        }
+        "o529" => {
+            let reply = fail(529, "overloaded_error", "Overloaded", "overloaded", "UNAVAILABLE");
+            reply.with("x-should-retry", "true")
+        }
+        _ => return None,
+    };
+    Some(reply)
+}
+
+fn rate_limit(api: Api, scenario: &str) -> Reply {
+    let words = Words {
+        kind: if api == Api::Anthropic { "rate_limit_error" } else { "requests" },
+        message: "Rate limit reached",
+        code: "rate_limit_exceeded",
+        status: "RESOURCE_EXHAUSTED",
+        details: json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]),
+    };
+    let reply = Reply::json(429, &body(api, 429, &words));
+    match scenario {
+        "r429" => reply.with("Retry-After", "7"),
+        "r429date" => {
+            let reply = reply.with("Date", "Wed, 21 Oct 2015 07:28:00 GMT");
+            reply.with("Retry-After", "Wed, 21 Oct 2015 07:28:07 GMT")
+        }
+        _ if api == Api::Gemini => reply,
+        _ => reply.with("retry-after-ms", "1500"),
+    }
+}
+
+fn too_long(api: Api) -> &'static str {
+    match api {
+        Api::OpenAi | Api::Responses => {
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 140000 tokens."
+        }
+        Api::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
+        Api::Gemini => {
+            "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."
+        }
+        Api::Ollama => "input length exceeds maximum context length",
+    }
+}
+
+fn body(api: Api, status: u16, words: &Words<'_>) -> Value {
+    let Words { kind, message, code, status: word, details } = words;
+    match api {
+        Api::OpenAi | Api::Responses => {
+            json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+        }
+        Api::Anthropic => {
+            json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+        }
+        Api::Gemini => {
+            json!({"error": {"code": status, "message": message, "status": word, "details": details}})
+        }
+        Api::Ollama => json!({"error": message}),
+    }
+}

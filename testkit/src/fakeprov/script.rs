@@ -1,0 +1,97 @@
+//! What every API's events are made of, and which script an API has for a scenario.
+
+use super::{Api, anthropic, gemini, ollama, openai, responses};
+use serde_json::Value;
+
+/// The arguments of the first call, in pieces that split a word and a character's meaning.
+pub(super) const FIRST_ARGS: &[&str] = &[r#"{"ci"#, r#"ty":"Zü"#, r#"rich","n":"#, "1}"];
+pub(super) const SECOND_ARGS: &[&str] = &[r#"{"city":"#, r#""Tōkyō"}"#];
+pub(super) const BAD_ARGS: &[&str] = &[r#"{"city": Zurich"#, " oops"];
+
+/// What is said before and after the tools' results.
+pub(super) const THOUGHT: &str = "Let me think.";
+pub(super) const HELLO: [&str; 2] = ["Grüß ", "dich 🌍"];
+pub(super) const LATER_THOUGHT: &str = "Now I know.";
+pub(super) const LATER_TEXT: [&str; 2] = ["Zürich 21°, ", "Tōkyō 28°."];
+
+/// One event of a stream; a line in NDJSON.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    /// Empty where the API does not name its events.
+    pub(super) name: String,
+    pub(super) data: String,
+}
+
+impl Event {
+    pub(super) fn data(value: &Value) -> Self {
+        Self { name: String::new(), data: value.to_string() }
+    }
+
+    /// Named by its `type`.
+    pub(super) fn typed(value: &Value) -> Self {
+        let name = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        Self { name: name.to_owned(), data: value.to_string() }
+    }
+
+    pub(super) fn raw(name: &str, data: &str) -> Self {
+        Self { name: name.to_owned(), data: data.to_owned() }
+    }
+}
+
+/// The events of an answer. The key is the one that came with the request.
+pub(super) fn script(api: Api, scenario: &str, key: &str) -> Vec<Event> {
+    if scenario == "empty" {
+        return Vec::new();
+    }
+    let mut events = match api {
+        Api::OpenAi => openai::script(scenario, key),
+        Api::Responses => responses::script(scenario, key),
+        Api::Anthropic => anthropic::script(scenario, key),
+        Api::Gemini => gemini::script(scenario, key),
+        Api::Ollama => ollama::script(scenario, key),
+    };
+    if scenario == "big" {
+        let big = "x".repeat(4 << 20);
+        for event in events.iter_mut().filter(|event| event.data.contains(HELLO[0])) {
+            event.data = event.data.replace(HELLO[0], &big);
+        }
+    }
+    if scenario == "hang" {
+        events.truncate(4);
+    }
+    events
+}
+
+/// The arguments of the two calls.
+pub(super) fn args(scenario: &str) -> [&'static [&'static str]; 2] {
+    [if scenario == "badargs" { BAD_ARGS } else { FIRST_ARGS }, SECOND_ARGS]
+}
+
+/// The ids of the two calls, where the scenario has any.
+pub(super) fn ids(scenario: &str, usual: [&'static str; 2]) -> [Option<&'static str>; 2] {
+    match scenario {
+        "noid" => [None, None],
+        "sameid" => [Some(usual[0]); 2],
+        _ => usual.map(Some),
+    }
+}
+
+/// Where the two calls are, among the parts of an answer that has `before` other parts.
+pub(super) fn indexes(scenario: &str, before: usize) -> [usize; 2] {
+    let [first, second] = match scenario {
+        "sameidx" => [0, 0],
+        "gapidx" => [1, 3],
+        _ => [0, 1],
+    };
+    [before + first, before + second]
+}
+
+/// The small deltas of `slowtext`.
+pub(super) fn ticks() -> impl Iterator<Item = String> {
+    (1..=100).map(|tick| format!("tick {tick} "))
+}
+
+/// What a server says that repeats the key it got.
+pub(super) fn echo(key: &str) -> String {
+    format!("Incorrect API key provided: {key}.")
+}
