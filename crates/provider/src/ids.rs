@@ -1,9 +1,10 @@
-//! Ids of calls as a provider accepts them: legal, unique within a request, the same for a call and for its result.
+//! Ids of calls and names of tools as a provider accepts them: legal, unique within a request, the same for a call and for
+//! its result.
 //!
 //! A log may hold any id: longer than the provider allows, with odd characters, or `call_0` in every turn. What an id
 //! becomes depends only on the messages up to it, so that an older request stays a prefix of a newer one.
 
-use crate::{Message, ToolResult};
+use crate::{Message, Request, ToolResult};
 use std::collections::{HashMap, HashSet};
 
 /// What a provider takes as an id.
@@ -11,6 +12,12 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Dialect {
     pub(crate) longest: usize,
     pub(crate) accepts: fn(char) -> bool,
+}
+
+impl Dialect {
+    fn legal(&self, text: &str) -> String {
+        text.chars().map(|c| if (self.accepts)(c) { c } else { '_' }).collect()
+    }
 }
 
 /// A message with the ids that its calls and results have on the wire.
@@ -26,7 +33,7 @@ pub(crate) struct Wired<'a> {
 }
 
 pub(crate) fn wire(messages: &[Message], dialect: Dialect) -> Vec<Wired<'_>> {
-    let mut minter = Minter { dialect, used: HashSet::new(), next: HashMap::new() };
+    let mut minter = Minter::new(dialect);
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut wired = Vec::with_capacity(messages.len());
     for message in messages {
@@ -92,9 +99,17 @@ struct Minter {
 }
 
 impl Minter {
+    fn new(dialect: Dialect) -> Self {
+        Self { dialect, used: HashSet::new(), next: HashMap::new() }
+    }
+
     fn mint(&mut self, id: &str) -> String {
-        let legal: String = id.chars().map(|c| if (self.dialect.accepts)(c) { c } else { '_' }).collect();
-        let legal = cut(if legal.is_empty() { "call" } else { &legal }, self.dialect.longest).to_owned();
+        let legal = self.dialect.legal(id);
+        self.unique(if legal.is_empty() { "call" } else { &legal })
+    }
+
+    fn unique(&mut self, legal: &str) -> String {
+        let legal = cut(legal, self.dialect.longest).to_owned();
         if self.used.insert(legal.clone()) {
             return legal;
         }
@@ -115,21 +130,77 @@ pub(crate) fn cut(text: &str, characters: usize) -> &str {
     text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A tool's name as all providers take it: letters, digits, `_` and `-`, at most 64, a letter or `_` first.
+/// What all providers take in a tool's name; the first character is a letter or `_`.
+const NAMES: Dialect =
+    Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+
+/// A tool's name as all providers take it. Two names may become one; [`Names`] keeps them apart.
 pub(crate) fn tool_name(name: &str) -> String {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let mut name: String = name.chars().map(|c| if legal(c) { c } else { '_' }).collect();
+    let mut name = NAMES.legal(name);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         name.insert(0, '_');
     }
-    name.truncate(64);
+    name.truncate(NAMES.longest);
     name
+}
+
+/// The tools of a request by their names on the wire, and back. A name that is legal stays; any other gets the nearest
+/// legal one that is free, so that `a.b` and `a_b` remain two tools.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Only those that had to change.
+    wire: HashMap<String, String>,
+    own: HashMap<String, String>,
+}
+
+impl Names {
+    /// The tools on offer come first, then those that older messages speak of, in their order: what a name becomes does
+    /// not depend on later messages.
+    pub(crate) fn of(request: &Request) -> Self {
+        let offered = || request.tools.iter().map(|tool| tool.name.as_str());
+        let spoken = request.messages.iter().flat_map(|message| {
+            let called = message.calls().map(|call| call.name.as_str());
+            called.chain(message.results().map(|result| result.name.as_str()))
+        });
+        let mut minter = Minter::new(NAMES);
+        let mut names = Self::default();
+        let mut seen = HashSet::new();
+        // Legal names on offer are taken before any is made.
+        for name in offered().filter(|name| tool_name(name) == **name) {
+            if seen.insert(name) {
+                minter.used.insert(name.to_owned());
+            }
+        }
+        for name in offered().chain(spoken) {
+            if seen.insert(name) {
+                names.keep(name, minter.unique(&tool_name(name)));
+            }
+        }
+        names
+    }
+
+    fn keep(&mut self, own: &str, wire: String) {
+        if own != wire {
+            self.wire.insert(own.to_owned(), wire.clone());
+            self.own.insert(wire, own.to_owned());
+        }
+    }
+
+    /// As the provider is told.
+    pub(crate) fn wire(&self, name: &str) -> String {
+        self.wire.get(name).cloned().unwrap_or_else(|| tool_name(name))
+    }
+
+    /// As the request names it. What no tool is called stays as the model wrote it.
+    pub(crate) fn own(&self, wire: &str) -> String {
+        self.own.get(wire).map_or(wire, String::as_str).to_owned()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Part, Role, ToolCall};
+    use crate::{Part, Role, ToolCall, ToolSpec};
     use insta::assert_snapshot;
     use serde_json::Value;
 
@@ -184,5 +255,42 @@ mod tests {
         x
         x←x ?←stray
         ");
+    }
+
+    #[test]
+    fn tools_with_names_alike_stay_two_and_come_back_under_their_own() {
+        let long = "x".repeat(70);
+        let tool = |name: &str| ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: Value::Null,
+        };
+        let asked = |name: &str| {
+            let call = ToolCall { name: name.to_owned(), ..ToolCall::default() };
+            Message::new(Role::Assistant, vec![Part::Call(call)])
+        };
+        let request = Request {
+            tools: vec![tool("a.b"), tool("a/b"), tool("a_b"), tool("9"), tool(&long)],
+            messages: vec![asked("a b"), asked("a.b"), asked("now"), asked(&format!("{long}y"))],
+            ..Request::default()
+        };
+        let names = Names::of(&request);
+        let all = ["a.b", "a/b", "a_b", "9", &long, "a b", "now", &format!("{long}y"), "unheard of"];
+        let lines: Vec<String> = all.iter().map(|name| format!("{} = {name}", names.wire(name))).collect();
+        assert_snapshot!(lines.join("\n").replace(&"x".repeat(60), "…"), @"
+        a_b_2 = a.b
+        a_b_3 = a/b
+        a_b = a_b
+        _9 = 9
+        …xxxx = …xxxxxxxxxx
+        a_b_4 = a b
+        now = now
+        …xx_2 = …xxxxxxxxxxy
+        unheard_of = unheard of
+        ");
+        for name in &all[..8] {
+            assert_eq!(names.own(&names.wire(name)), **name);
+        }
+        assert_eq!(names.own("nobody"), "nobody");
     }
 }
