@@ -1,6 +1,9 @@
-//! A conversation that has everything in it, for the tests of the encoders.
+//! A conversation that has everything in it, for the tests of the encoders, and what a decoder makes of a stream.
 
-use crate::{Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolResult, ToolSpec};
+use crate::{
+    Decoder, Done, Error, Frame, Media, MediaSource, Message, Options, Part, Request, Role, StreamEvent,
+    ToolCall, ToolResult, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
@@ -92,4 +95,72 @@ pub(crate) fn shape(body: &Value) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// What a decoder makes of a stream that has one frame in each line.
+pub(crate) fn decoded(mut decoder: impl Decoder, stream: &str) -> (Vec<StreamEvent>, Result<(), Error>) {
+    let mut events = Vec::new();
+    let mut frames = stream.lines().map(str::trim).filter(|line| !line.is_empty());
+    let read = frames.try_for_each(|data| decoder.read(Frame { event: "", data }, &mut events));
+    let done = events.iter().any(|event| matches!(event, StreamEvent::Done(_)));
+    let outcome = if read.is_ok() && !done { decoder.end(&mut events) } else { read };
+    (events, outcome)
+}
+
+/// The same, for people: one line per event, the error last.
+pub(crate) fn heard(decoder: impl Decoder, stream: &str) -> String {
+    let (events, outcome) = decoded(decoder, stream);
+    let mut lines: Vec<String> = events.iter().map(line).collect();
+    lines.extend(outcome.err().map(|error| format!("error {}: {error}", error.code())));
+    lines.join("\n")
+}
+
+fn line(event: &StreamEvent) -> String {
+    let signed = |signature: &Option<String>| {
+        signature.as_ref().map(|signature| format!(" signed {signature}")).unwrap_or_default()
+    };
+    match event {
+        StreamEvent::TextDelta { text, signature } => format!("text {text:?}{}", signed(signature)),
+        StreamEvent::Thought { text, signature } => format!("thought {text:?}{}", signed(signature)),
+        StreamEvent::ToolCall(call) => {
+            let malformed = call.malformed.as_ref().map(|raw| format!(" malformed {raw:?}"));
+            let args = malformed.unwrap_or_else(|| format!(" {}", Value::Object(call.args.clone())));
+            format!("call {:?} {}{args}{}", call.id, call.name, signed(&call.signature))
+        }
+        StreamEvent::Usage(usage) => format!(
+            "usage in {} cached {} out {} reasoning {}",
+            usage.input, usage.cached, usage.output, usage.reasoning
+        ),
+        StreamEvent::Warning(warning) => format!("warning {warning}"),
+        StreamEvent::Done(Done { finish, model_version }) => {
+            format!("done {finish:?} {}", model_version.as_deref().unwrap_or("?"))
+        }
+        StreamEvent::Error(error) => format!("error {error}"),
+    }
+}
+
+/// A message of what was said, as the callers of a provider put it together: a signature ends its part.
+pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
+    let mut parts: Vec<Part> = Vec::new();
+    for event in events {
+        match (parts.last_mut(), event) {
+            (
+                Some(Part::Text { text, signature: end @ None }),
+                StreamEvent::TextDelta { text: piece, signature },
+            )
+            | (
+                Some(Part::Thought { text, signature: end @ None }),
+                StreamEvent::Thought { text: piece, signature },
+            ) => {
+                text.push_str(&piece);
+                *end = signature;
+            }
+            (_, StreamEvent::TextDelta { text, signature }) => parts.push(Part::Text { text, signature }),
+            (_, StreamEvent::Thought { text, signature }) => parts.push(Part::Thought { text, signature }),
+            (_, StreamEvent::ToolCall(call)) => parts.push(Part::Call(call)),
+            (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
+            (_, StreamEvent::Error(error)) => panic!("{error}"),
+        }
+    }
+    Message::new(Role::Assistant, parts)
 }

@@ -1,6 +1,7 @@
-//! What the encoders share: how a result reads, and how something is named that a provider cannot be shown.
+//! What the wire formats share: how a result reads, how something is named that a provider cannot be shown, and what cannot
+//! be read.
 
-use crate::{Media, MediaSource, ToolResult};
+use crate::{Error, Media, MediaSource, ToolResult, ids};
 use serde_json::{Value, json};
 
 /// Text that a provider would refuse or that says nothing.
@@ -67,4 +68,27 @@ pub(crate) fn within(setting: Option<f64>, limit: f64) -> Option<Value> {
 
 pub(crate) fn text_block(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
+}
+
+/// A frame without content: blank, or the word that closes streams of OpenAI and that gateways add to any.
+pub(crate) fn says_nothing(data: &str) -> bool {
+    matches!(data.trim(), "" | "[DONE]")
+}
+
+/// How much of a frame an error quotes.
+const QUOTED: usize = 80;
+
+/// A frame that is not what the provider should say, by its beginning.
+pub(crate) fn unreadable(provider: &str, data: &str) -> Error {
+    let message = ids::cut(data.trim(), QUOTED).to_owned();
+    Error::Protocol { provider: provider.to_owned(), message }
+}
+
+/// The version in a model's name, after the name of its family; the newest, if there is none. `None` for other families.
+pub(crate) fn version(model: &str, family: &str) -> Option<(u32, u32)> {
+    let (_, rest) = model.split_once(family)?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    // A date is no version.
+    let mut numbers = digits.take_while(|digits| digits.len() < 4).map_while(|digits| digits.parse().ok());
+    Some(numbers.next().map_or((u32::MAX, 0), |major| (major, numbers.next().unwrap_or(0))))
 }

@@ -172,6 +172,40 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "anthropic/thinking-budget",
+        says: "`max_tokens` must be greater than `thinking.budget_tokens`; thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+        broken: |body| {
+            let limit = body["max_tokens"].as_u64().unwrap_or_default();
+            let budget = body["thinking"]["budget_tokens"].as_u64();
+            let fits = budget.is_some_and(|budget| budget >= 1024 && budget < limit);
+            unless(body["thinking"]["type"] != "enabled" || fits, "thinking.budget_tokens")
+        },
+    },
+    Rule {
+        id: "anthropic/thinking-temperature",
+        says: "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
+        broken: |body| {
+            let cold = body["temperature"].as_f64().is_some_and(|temperature| temperature < 1.0);
+            unless(!thinks(body) || !cold, "temperature")
+        },
+    },
+    Rule {
+        id: "anthropic/thinking-tool-choice",
+        says: "Thinking may not be enabled when tool_choice forces tool use.",
+        broken: |body| {
+            let forced = ["any", "tool"].contains(&text(&body["tool_choice"], "type"));
+            unless(!thinks(body) || !forced, "tool_choice")
+        },
+    },
+    Rule {
+        id: "anthropic/thinking-first",
+        says: "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
+        broken: |body| {
+            let open = unopened(body).filter(|_| body["thinking"]["type"] == "enabled");
+            open.into_iter().collect()
+        },
+    },
+    Rule {
         id: "anthropic/cache-count",
         says: "A maximum of 4 blocks with cache_control may be provided. Found 5.",
         broken: |body| unless(marked(body) <= 4, "cache_control"),
@@ -197,6 +231,17 @@ pub(super) const RULES: &[Rule] = &[
         says: "tools: Tool names must be unique.",
         broken: |body| {
             repeated(each(body, "tools").into_iter().map(|(place, tool)| (place, text(tool, "name"))))
+        },
+    },
+    Rule {
+        id: "anthropic/tool-choice",
+        says: "tool_choice may only be specified while providing tools; a tool that it names must be among them",
+        broken: |body| {
+            let names: Vec<&str> =
+                each(body, "tools").into_iter().map(|(_, tool)| text(tool, "name")).collect();
+            let choice = &body["tool_choice"];
+            let known = choice["type"] != "tool" || names.contains(&text(choice, "name"));
+            unless(choice.is_null() || (known && !names.is_empty()), "tool_choice")
         },
     },
     Rule {
@@ -263,6 +308,20 @@ fn uncalled(body: &Value) -> Vec<String> {
         ids(message, "tool_result", "tool_use_id").iter().any(|id| !asked.contains(id))
     });
     stray.map(|(_, (place, _))| place.clone()).collect()
+}
+
+fn thinks(body: &Value) -> bool {
+    ["enabled", "adaptive"].contains(&text(&body["thinking"], "type"))
+}
+
+/// The message with which the model began to call the tools whose results end the request, if it did not think first.
+fn unopened(body: &Value) -> Option<String> {
+    let messages = each(body, "messages");
+    let answered = |pair: &&[(String, &Value)]| !ids(pair[1].1, "tool_result", "tool_use_id").is_empty();
+    let (place, first) = &messages.rchunks_exact(2).take_while(answered).last()?[0];
+    let blocks = each(first, "content");
+    let thinks = blocks.first().is_some_and(|(_, block)| text(block, "type").ends_with("thinking"));
+    (!thinks).then(|| place.clone())
 }
 
 fn marked(body: &Value) -> usize {

@@ -210,6 +210,27 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "gemini/tool-config",
+        says: "Function calling config is set without function_declarations; allowedFunctionNames should only be set when the mode is ANY, and should match FunctionDeclaration.name",
+        broken: |body| {
+            let config = &body["toolConfig"]["functionCallingConfig"];
+            let tools = declared(body);
+            let known = each(config, "allowedFunctionNames").into_iter().all(|(_, name)| {
+                config["mode"] == "ANY" && tools.iter().any(|(_, tool)| tool["name"] == *name)
+            });
+            unless(config.is_null() || (known && !tools.is_empty()), "toolConfig")
+        },
+    },
+    Rule {
+        id: "gemini/thinking",
+        says: "You can only set only one of thinking budget and thinking level.",
+        broken: |body| {
+            let config = &body["generationConfig"]["thinkingConfig"];
+            let both = config.get("thinkingBudget").is_some() && config.get("thinkingLevel").is_some();
+            unless(!both, "generationConfig.thinkingConfig")
+        },
+    },
+    Rule {
         id: "gemini/stop",
         says: "stopSequences: the set of character sequences (up to 5) that will stop output generation.",
         broken: |body| {

@@ -120,6 +120,25 @@ const ANTHROPIC: &[Spoil] = &[
         body["messages"][4]["content"] =
             json!([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "t"}]);
     }),
+    ("anthropic/thinking-budget", |body| {
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+    }),
+    ("anthropic/thinking-temperature", |body| {
+        body["thinking"] = json!({"type": "adaptive"});
+        body["temperature"] = json!(0.5);
+    }),
+    ("anthropic/thinking-tool-choice", |body| {
+        body["thinking"] = json!({"type": "adaptive"});
+        body["tool_choice"] = json!({"type": "any"});
+    }),
+    ("anthropic/thinking-first", |body| {
+        body["max_tokens"] = json!(2048);
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+        if let Some(messages) = body["messages"].as_array_mut() {
+            messages.truncate(3);
+            messages[1]["content"][0] = json!({"type": "text", "text": "well"});
+        }
+    }),
     ("anthropic/cache-count", |body| {
         for at in 0..4 {
             body["messages"][1]["content"][at]["cache_control"] = json!({"type": "ephemeral"});
@@ -130,6 +149,7 @@ const ANTHROPIC: &[Spoil] = &[
     }),
     ("anthropic/tool-name", |body| body["tools"][0]["name"] = json!("a.b")),
     ("anthropic/tool-unique", |body| body["tools"] = json!([body["tools"][0], body["tools"][0]])),
+    ("anthropic/tool-choice", |body| body["tool_choice"] = json!({"type": "tool", "name": "g"})),
     ("anthropic/schema-type", |body| body["tools"][0]["input_schema"] = json!({})),
     ("anthropic/schema-top", |body| body["tools"][0]["input_schema"]["oneOf"] = json!([])),
     ("anthropic/temperature", |body| body["temperature"] = json!(1.5)),
@@ -211,6 +231,12 @@ const GEMINI: &[Spoil] = &[
     ("gemini/schema-format", |body| spoil(body, json!({"type": "string", "format": "email"}))),
     ("gemini/json-and-tools", |body| {
         body["generationConfig"]["responseMimeType"] = json!("application/json");
+    }),
+    ("gemini/tool-config", |body| {
+        body["toolConfig"] = json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["h"]}});
+    }),
+    ("gemini/thinking", |body| {
+        body["generationConfig"]["thinkingConfig"] = json!({"thinkingBudget": 1, "thinkingLevel": "low"});
     }),
     ("gemini/stop", |body| body["generationConfig"]["stopSequences"] = json!(["a", "b", "c", "d", "e", "f"])),
     ("gemini/temperature", |body| body["generationConfig"]["temperature"] = json!(2.1)),

@@ -1,8 +1,9 @@
 //! A request as Anthropic's Messages take it: user and assistant in turns, all results of a turn in one user message.
 
+use super::{redacted, settings::Settings};
 use crate::{
     Media, MediaSource, Message, Part, Request, Role, ToolSpec,
-    ids::{self, Dialect, Wired},
+    ids::{self, Dialect, Names, Wired},
     parts, schema,
 };
 use serde_json::{Value, json};
@@ -10,36 +11,50 @@ use serde_json::{Value, json};
 const IDS: Dialect =
     Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
-/// The field is required; the smallest limit among the models in use.
-const MAX_TOKENS: u32 = 8192;
-
 pub fn encode(request: &Request, stream: bool) -> Value {
     let options = &request.options;
+    let names = Names::of(request);
     let (system, messages) = split_system(&request.messages);
     let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
     blocks
         .extend(options.response_schema.as_ref().map(|schema| parts::text_block(parts::schema_text(schema))));
     mark(blocks.last_mut());
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
     mark(tools.last_mut());
+    let turns = turns(messages, &names);
+    let settings = Settings::of(request, &names, is_opened(&turns));
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
-    // Both at once are refused.
-    let top_p = options.top_p.filter(|_| options.temperature.is_none());
     parts::with(
-        json!({"model": request.model, "max_tokens": options.max_output_tokens.unwrap_or(MAX_TOKENS)}),
+        json!({"model": request.model, "max_tokens": settings.max_tokens}),
         [
             ("system", (!blocks.is_empty()).then(|| blocks.into())),
-            ("messages", Some(turns(messages).into())),
+            ("messages", Some(turns.into())),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
-            ("temperature", parts::within(options.temperature, 1.0)),
-            ("top_p", parts::within(top_p, 1.0)),
+            ("tool_choice", settings.tool_choice),
+            ("thinking", settings.thinking),
+            ("output_config", settings.effort.map(|effort| json!({"effort": effort}))),
+            ("temperature", settings.temperature),
+            ("top_p", settings.top_p),
             ("stop_sequences", (!stops.is_empty()).then(|| json!(stops))),
             ("stream", stream.then(|| true.into())),
         ],
     )
 }
 
-/// Asks the server to keep all up to here in its cache.
+/// Whether the model was thinking when it made the calls that are answered last. Calls that were made without, or by
+/// another model, cannot be followed by a thought.
+fn is_opened(turns: &[Value]) -> bool {
+    let holds = |turn: &Value, kind: &str| {
+        turn["content"].as_array().into_iter().flatten().any(|block| block["type"] == kind)
+    };
+    let thinks =
+        |turn: &Value| turn["content"][0]["type"].as_str().is_some_and(|kind| kind.ends_with("thinking"));
+    let pairs = turns.rchunks_exact(2).take_while(|pair| holds(&pair[1], "tool_result"));
+    pairs.last().is_none_or(|pair| thinks(&pair[0]))
+}
+
+/// Asks the server to keep all up to here in its cache. Four marks are taken: the tools, the system, and the ends of the
+/// last two turns of the user, of which the first is where the request before ended.
 fn mark(block: Option<&mut Value>) {
     if let Some(block) = block {
         block["cache_control"] = json!({"type": "ephemeral"});
@@ -64,20 +79,20 @@ fn text(part: &Part) -> Option<&str> {
     }
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn tool(tool: &ToolSpec, names: &Names) -> Value {
     json!({
-        "name": ids::tool_name(&tool.name),
+        "name": names.wire(&tool.name),
         "description": tool.description,
         "input_schema": schema::parameters(&tool.parameters),
     })
 }
 
 /// Roles in turns: the user first, the user last, neighbours of one role as one.
-fn turns(messages: &[Message]) -> Vec<Value> {
+fn turns(messages: &[Message], names: &Names) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for wired in ids::wire(messages, IDS) {
         let (role, blocks) = match wired.message.role {
-            Role::Assistant => ("assistant", spoken_by_model(&wired)),
+            Role::Assistant => ("assistant", spoken_by_model(&wired, names)),
             Role::System | Role::User | Role::Tool => ("user", spoken_to_model(&wired)),
         };
         if blocks.is_empty() {
@@ -95,12 +110,14 @@ fn turns(messages: &[Message]) -> Vec<Value> {
         let text = if turns.is_empty() { parts::EMPTY } else { parts::GO_ON };
         turns.push(("user", vec![parts::text_block(text)]));
     }
-    mark(turns.last_mut().and_then(|(_, blocks)| blocks.last_mut()));
+    for (_, blocks) in turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2) {
+        mark(blocks.last_mut());
+    }
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
 /// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
-fn spoken_by_model(wired: &Wired<'_>) -> Vec<Value> {
+fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
     let mut ids = wired.calls.iter();
     let mut blocks = Vec::new();
     let mut thoughts = Vec::new();
@@ -112,7 +129,7 @@ fn spoken_by_model(wired: &Wired<'_>) -> Vec<Value> {
             }
             Part::Text { .. } => text(part).map(parts::text_block),
             Part::Call(call) => ids.next().map(|id| {
-                json!({"type": "tool_use", "id": id, "name": ids::tool_name(&call.name), "input": call.args})
+                json!({"type": "tool_use", "id": id, "name": names.wire(&call.name), "input": call.args})
             }),
             Part::Media(media) => Some(parts::text_block(parts::media_text(media))),
             Part::Result(_) => None,
@@ -128,10 +145,9 @@ fn spoken_by_model(wired: &Wired<'_>) -> Vec<Value> {
 /// Without its signature a thought is refused.
 fn thinking(text: &str, signature: Option<&str>) -> Option<Value> {
     let signature = signature.filter(|signature| !signature.is_empty())?;
-    Some(if text.is_empty() {
-        json!({"type": "redacted_thinking", "data": signature})
-    } else {
-        json!({"type": "thinking", "thinking": text, "signature": signature})
+    Some(match redacted::unpack(signature) {
+        Some(data) => json!({"type": "redacted_thinking", "data": data}),
+        None => json!({"type": "thinking", "thinking": text, "signature": signature}),
     })
 }
 

@@ -1,5 +1,12 @@
 //! Anthropic's Messages.
 
+mod decode;
 mod encode;
+mod generation;
+mod redacted;
+mod settings;
+mod wire;
 
+pub use decode::Decoder;
 pub use encode::encode;
+pub use settings::unsupported;

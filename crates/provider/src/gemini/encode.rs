@@ -2,18 +2,16 @@
 //!
 //! Whether the answer streams is said by the URL, not by the body.
 
+use super::settings::{self, Model};
 use crate::{
     Media, MediaSource, Message, Part, Request, Role, ToolCall, ToolSpec,
-    ids::{self, Dialect, Wired},
+    ids::{self, Dialect, Names, Wired},
     parts, schema,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Any id goes back as it came; only repetitions change.
 const IDS: Dialect = Dialect { longest: 256, accepts: |_| true };
-
-/// How many stop sequences are taken.
-const STOPS: usize = 5;
 
 /// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
 const FOREIGN: &str = "skip_thought_signature_validator";
@@ -25,8 +23,9 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
     };
     let mut instruction: Vec<Value> =
         system.into_iter().flat_map(|message| message.parts.iter().filter_map(text)).collect();
-    let declared: Vec<Value> = request.tools.iter().map(tool).collect();
-    let mut generation = generation(request);
+    let names = Names::of(request);
+    let declared: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
+    let mut generation = settings::generation(request);
     if let Some(schema) = &request.options.response_schema {
         // A schema for the answer and tools do not go together.
         if declared.is_empty() {
@@ -36,38 +35,22 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
             instruction.push(json!({"text": parts::schema_text(schema)}));
         }
     }
+    let scribe = Scribe { names: &names, signs: Model::of(&request.model).signs_calls() };
     parts::with(
         json!({}),
         [
             ("systemInstruction", (!instruction.is_empty()).then(|| json!({"parts": instruction}))),
-            ("contents", Some(contents(messages, needs_signatures(&request.model)).into())),
+            ("contents", Some(scribe.contents(messages).into())),
             ("tools", (!declared.is_empty()).then(|| json!([{"functionDeclarations": declared}]))),
+            ("toolConfig", settings::tool_config(request, &names)),
             ("generationConfig", (!generation.is_empty()).then(|| generation.into())),
         ],
     )
 }
 
-fn needs_signatures(model: &str) -> bool {
-    model.starts_with("gemini-3")
-}
-
-fn generation(request: &Request) -> Map<String, Value> {
-    let options = &request.options;
-    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
-    let fields = [
-        ("temperature", parts::within(options.temperature, 2.0)),
-        ("topP", parts::within(options.top_p, 1.0)),
-        ("maxOutputTokens", options.max_output_tokens.map(Value::from)),
-        ("stopSequences", (!stops.is_empty()).then(|| json!(stops))),
-        // The field is a 32-bit integer.
-        ("seed", options.seed.and_then(|seed| i32::try_from(seed).ok()).map(Value::from)),
-    ];
-    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
-}
-
-fn tool(tool: &ToolSpec) -> Value {
+fn tool(tool: &ToolSpec, names: &Names) -> Value {
     parts::with(
-        json!({"name": ids::tool_name(&tool.name), "description": tool.description}),
+        json!({"name": names.wire(&tool.name), "description": tool.description}),
         [("parameters", schema::for_gemini(&tool.parameters))],
     )
 }
@@ -79,80 +62,90 @@ struct Turn {
     parts: Vec<Value>,
 }
 
-fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
-    let mut turns: Vec<Turn> = Vec::new();
-    for turn in ids::wire(messages, IDS).iter().flat_map(|wired| turns_of(wired, signed)) {
-        if turns.is_empty() && turn.role == "model" {
-            turns.push(Turn { role: "user", responds: false, parts: vec![json!({"text": parts::EARLIER})] });
-        }
-        match turns.last_mut() {
-            Some(last) if last.role == turn.role && last.responds == turn.responds => {
-                last.parts.extend(turn.parts);
-            }
-            Some(_) | None => turns.push(turn),
-        }
+impl Turn {
+    fn words(text: &str) -> Self {
+        Self { role: "user", responds: false, parts: vec![json!({"text": text})] }
     }
-    if turns.last().is_none_or(|turn| turn.role == "model") {
-        let text = if turns.is_empty() { parts::EMPTY } else { parts::GO_ON };
-        turns.push(Turn { role: "user", responds: false, parts: vec![json!({"text": text})] });
+}
+
+/// Writes contents down for one model.
+struct Scribe<'a> {
+    names: &'a Names,
+    /// The model wants the first call of a turn signed.
+    signs: bool,
+}
+
+impl Scribe<'_> {
+    fn contents(&self, messages: &[Message]) -> Vec<Value> {
+        let mut turns: Vec<Turn> = Vec::new();
+        for turn in ids::wire(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
+            if turns.is_empty() && turn.role == "model" {
+                turns.push(Turn::words(parts::EARLIER));
+            }
+            match turns.last_mut() {
+                Some(last) if last.role == turn.role && last.responds == turn.responds => {
+                    last.parts.extend(turn.parts);
+                }
+                Some(_) | None => turns.push(turn),
+            }
+        }
+        if turns.last().is_none_or(|turn| turn.role == "model") {
+            turns.push(Turn::words(if turns.is_empty() { parts::EMPTY } else { parts::GO_ON }));
+        }
+        turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
-    turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
-}
 
-fn turns_of(wired: &Wired<'_>, signed: bool) -> Vec<Turn> {
-    let (role, parts) = match wired.message.role {
-        Role::Assistant => ("model", spoken_by_model(wired, signed)),
-        Role::System | Role::User | Role::Tool => ("user", spoken_to_model(wired)),
-    };
-    let responses: Vec<Value> = wired
-        .results
-        .iter()
-        .map(|(id, result)| {
-            let response = match &result.response {
-                Value::Object(_) => result.response.clone(),
-                other => json!({"result": other}),
-            };
-            json!({"functionResponse": named(id, &result.name, "response", &response)})
-        })
-        .collect();
-    let turns =
-        [Turn { role: "user", responds: true, parts: responses }, Turn { role, responds: false, parts }];
-    turns.into_iter().filter(|turn| !turn.parts.is_empty()).collect()
-}
+    fn turns_of(&self, wired: &Wired<'_>) -> Vec<Turn> {
+        let (role, parts) = match wired.message.role {
+            Role::Assistant => ("model", self.spoken_by_model(wired)),
+            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(wired)),
+        };
+        let responses: Vec<Value> = wired
+            .results
+            .iter()
+            .map(|(id, result)| {
+                let response = match &result.response {
+                    Value::Object(_) => result.response.clone(),
+                    other => json!({"result": other}),
+                };
+                json!({"functionResponse": {"id": id, "name": self.names.wire(&result.name), "response": response}})
+            })
+            .collect();
+        let turns =
+            [Turn { role: "user", responds: true, parts: responses }, Turn { role, responds: false, parts }];
+        turns.into_iter().filter(|turn| !turn.parts.is_empty()).collect()
+    }
 
-fn named(id: &str, name: &str, key: &str, value: &Value) -> Value {
-    json!({"id": id, "name": ids::tool_name(name), key: value})
-}
+    fn spoken_by_model(&self, wired: &Wired<'_>) -> Vec<Value> {
+        let mut ids = wired.calls.iter();
+        let mut first = true;
+        wired
+            .message
+            .parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { .. } => text(part),
+                Part::Thought { text, signature } => {
+                    let signature = signature.as_ref()?;
+                    Some(json!({"text": text, "thought": true, "thoughtSignature": signature}))
+                }
+                Part::Call(call) => {
+                    let stand_in = (self.signs && std::mem::take(&mut first)).then_some(FOREIGN);
+                    Some(self.called(call, ids.next()?, stand_in))
+                }
+                Part::Media(media) => Some(shown(media)),
+                Part::Result(_) => None,
+            })
+            .collect()
+    }
 
-fn spoken_by_model(wired: &Wired<'_>, signed: bool) -> Vec<Value> {
-    let mut ids = wired.calls.iter();
-    let mut first = true;
-    wired
-        .message
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text { .. } => text(part),
-            Part::Thought { text, signature } => {
-                let signature = signature.as_ref()?;
-                Some(json!({"text": text, "thought": true, "thoughtSignature": signature}))
-            }
-            Part::Call(call) => {
-                let stand_in = (signed && std::mem::take(&mut first)).then_some(FOREIGN);
-                Some(called(call, ids.next()?, stand_in))
-            }
-            Part::Media(media) => Some(shown(media)),
-            Part::Result(_) => None,
-        })
-        .collect()
-}
-
-fn called(call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
-    let signature = call.signature.as_deref().or(stand_in);
-    parts::with(
-        json!({"functionCall": named(id, &call.name, "args", &Value::Object(call.args.clone()))}),
-        [("thoughtSignature", signature.map(Value::from))],
-    )
+    fn called(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
+        let signature = call.signature.as_deref().or(stand_in);
+        parts::with(
+            json!({"functionCall": {"id": id, "name": self.names.wire(&call.name), "args": call.args}}),
+            [("thoughtSignature", signature.map(Value::from))],
+        )
+    }
 }
 
 /// Empty text is refused, unless it carries a signature.

@@ -1,5 +1,10 @@
 //! Google's Gemini.
 
+mod decode;
 mod encode;
+mod settings;
+mod wire;
 
+pub use decode::Decoder;
 pub use encode::encode;
+pub use settings::unsupported;

@@ -1,7 +1,10 @@
 //! Histories as the repair leaves them: the system first, every call answered by the next message; all else is odd.
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use provider::{Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolResult, ToolSpec};
+use provider::{
+    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolResult,
+    ToolSpec,
+};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use testkit::legal::Api;
@@ -134,19 +137,21 @@ struct Asked {
 pub(crate) fn requests() -> impl Strategy<Value = Made> {
     let system = option::of(vec(text(), 1..3));
     let tools = vec(tool(), 0..3);
-    (system, vec(step(), 0..8), tools, options()).prop_map(|(system, steps, tools, options)| {
-        let mut messages: Vec<Message> = Vec::new();
-        messages.extend(system.map(|texts| Message::new(Role::System, texts)));
-        let mut calls = Vec::new();
-        for step in steps {
-            messages.extend(said(step, &mut calls));
-        }
-        let mut tools = tools;
-        tools.dedup_by(|a, b| a.name == b.name);
-        let mut names = HashSet::new();
-        tools.retain(|tool| names.insert(tool.name.clone()));
-        Made { request: Request { model: "gemini-3-m".to_owned(), messages, tools, options }, calls }
-    })
+    (system, vec(step(), 0..8), tools, options(), model()).prop_map(
+        |(system, steps, tools, options, model)| {
+            let mut messages: Vec<Message> = Vec::new();
+            messages.extend(system.map(|texts| Message::new(Role::System, texts)));
+            let mut calls = Vec::new();
+            for step in steps {
+                messages.extend(said(step, &mut calls));
+            }
+            let mut tools = tools;
+            tools.dedup_by(|a, b| a.name == b.name);
+            let mut names = HashSet::new();
+            tools.retain(|tool| names.insert(tool.name.clone()));
+            Made { request: Request { model, messages, tools, options }, calls }
+        },
+    )
 }
 
 fn said(step: Step, calls: &mut Vec<Call>) -> Vec<Message> {
@@ -276,7 +281,8 @@ fn media() -> impl Strategy<Value = Media> {
 }
 
 fn tool() -> impl Strategy<Value = ToolSpec> {
-    let name = select(vec!["get_weather", "now", "transfer_to_agent", "mcp-list"]);
+    let name =
+        select(vec!["get_weather", "now", "transfer_to_agent", "mcp-list", "server.tool/list", "9lives"]);
     let parameters = select(vec![
         json!({"type": "object", "properties": {"city": {"type": "string", "format": "city", "enum": ["a", ""]}}, "required": ["city", "x"]}),
         json!({}),
@@ -302,15 +308,42 @@ fn options() -> impl Strategy<Value = Options> {
         json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": false}),
         json!({"type": "array"}),
     ]));
-    (numbers, vec(words(), 0..7), schema).prop_map(
-        |((temperature, top_p, max_output_tokens, seed), stop, response_schema)| Options {
-            temperature,
-            top_p,
-            max_output_tokens,
-            stop,
-            seed,
-            response_schema,
-            ..Options::default()
+    (numbers, vec(words(), 0..7), schema, option::of(effort()), option::of(tool_choice())).prop_map(
+        |(numbers, stop, response_schema, reasoning, tool_choice)| {
+            let (temperature, top_p, max_output_tokens, seed) = numbers;
+            Options {
+                temperature,
+                top_p,
+                max_output_tokens,
+                stop,
+                seed,
+                response_schema,
+                reasoning,
+                tool_choice,
+            }
         },
     )
+}
+
+fn effort() -> impl Strategy<Value = Effort> {
+    let named = [Effort::Off, Effort::Minimal, Effort::Low, Effort::Medium, Effort::High];
+    prop_oneof![5 => select(named.to_vec()), 1 => (0..100_000_u32).prop_map(Effort::Tokens)]
+}
+
+fn tool_choice() -> impl Strategy<Value = ToolChoice> {
+    let named = |name: &str| ToolChoice::Named(name.to_owned());
+    select(vec![
+        ToolChoice::Auto,
+        ToolChoice::None,
+        ToolChoice::Required,
+        named("now"),
+        named("server.tool/list"),
+        named("gone"),
+    ])
+}
+
+/// The newest models and older ones take different settings.
+fn model() -> impl Strategy<Value = String> {
+    let names = ["gemini-3-m", "gemini-2.5-flash", "gemini-3.7-flash", "claude-sonnet-4-5", "claude-opus-5"];
+    select(names.to_vec()).prop_map(str::to_owned)
 }

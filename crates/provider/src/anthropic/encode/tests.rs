@@ -1,7 +1,7 @@
 //! One conversation with everything in it, as it leaves.
 
 use super::*;
-use crate::fixture;
+use crate::{Effort, Options, fixture};
 use insta::assert_snapshot;
 
 #[test]
@@ -16,13 +16,13 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
       {"type":"text","text":"[s.xls (application/vnd.ms-excel) at gs://b/s.xls, not shown]"}
     assistant
       {"type":"thinking","thinking":"hmm","signature":"sig-1"}
-      {"type":"redacted_thinking","data":"sig-2"}
+      {"type":"thinking","thinking":"","signature":"sig-2"}
       {"type":"text","text":"Let me look."}
       {"type":"tool_use","id":"call_0","name":"get_weather","input":{"city":"Paris"}}
       {"type":"tool_use","id":"call_1","name":"get_weather","input":{"city":"Oslo"}}
     user
       {"type":"tool_result","tool_use_id":"call_0","content":"{\"error\":\"no data\"}","is_error":true}
-      {"type":"tool_result","tool_use_id":"call_1","content":"rain"}
+      {"type":"tool_result","tool_use_id":"call_1","content":"rain","cache_control":{"type":"ephemeral"}}
     assistant
       {"type":"tool_use","id":"call_0_2","name":"get_weather","input":{"city":"Paris"}}
     user
@@ -39,4 +39,43 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 #[test]
 fn a_request_without_words_is_still_one() {
     assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"(no text)","cache_control":{"type":"ephemeral"}}]}]}"#);
+}
+
+/// The places of the blocks that are marked.
+fn marks(body: &Value) -> Vec<String> {
+    let mut marks = Vec::new();
+    for (at, message) in body["messages"].as_array().into_iter().flatten().enumerate() {
+        let blocks = message["content"].as_array().into_iter().flatten().enumerate();
+        let marked = blocks.filter(|(_, block)| block.get("cache_control").is_some());
+        marks.extend(marked.map(|(block, _)| format!("{at}.{block}")));
+    }
+    marks
+}
+
+#[test]
+fn a_request_is_marked_where_the_one_before_it_ended() {
+    let ends = [2, 4, 6].map(|messages| {
+        let mut request = fixture::request();
+        request.messages.truncate(messages);
+        marks(&encode(&request, true)).join(" ")
+    });
+    assert_eq!(ends, ["0.2", "0.2 2.1", "2.1 4.0"]);
+}
+
+#[test]
+fn calls_that_were_made_without_thinking_are_followed_without_it() {
+    let thinks = |messages: usize, thought: bool| {
+        let mut request = fixture::request();
+        request.model = "claude-sonnet-4-5".to_owned();
+        request.options = Options { reasoning: Some(Effort::Low), ..Options::default() };
+        request.messages.truncate(messages);
+        if !thought {
+            request.messages[2].parts.drain(..2);
+        }
+        encode(&request, true).get("thinking").is_some()
+    };
+    assert!(thinks(4, true), "the calls began with a thought");
+    assert!(thinks(6, true), "so did the turn, though not its second calls");
+    assert!(!thinks(4, false) && !thinks(6, false), "they did not");
+    assert!(thinks(2, true), "there are none");
 }

@@ -1,0 +1,295 @@
+//! Streams in the shapes that the server sends, and what becomes of them.
+
+use super::*;
+use crate::{Message, Part, Role, ToolResult, anthropic::encode, fixture};
+use insta::assert_snapshot;
+use serde_json::json;
+
+fn heard(stream: &str) -> String {
+    fixture::heard(Decoder::new("anthropic", &Request::default()), stream)
+}
+
+const START: &str = r#"
+{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"claude-x","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":30,"cache_creation_input_tokens":6,"cache_read_input_tokens":64,"output_tokens":1}}}
+{"type":"ping"}
+"#;
+
+const THINKING: &str = r#"
+{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
+{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Let me "}}
+{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"think."}}
+{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"EqQBCgIYAhIM"}}
+{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c2lnbmF0dXJl/+=="}}
+{"type":"content_block_stop","index":0}
+{"type":"content_block_start","index":1,"content_block":{"type":"redacted_thinking","data":"UkVEQUNURUQ="}}
+{"type":"content_block_stop","index":1}
+"#;
+
+const TEXT: &str = r#"
+{"type":"content_block_start","index":2,"content_block":{"type":"text","text":""}}
+{"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"Grüß "}}
+{"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"dich 🌍"}}
+{"type":"content_block_stop","index":2}
+"#;
+
+const CUT_CALL: &str = r#"
+{"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"toolu_AAA","name":"get_weather","input":{}}}
+{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":""}}
+{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"city\":\"Zü"}}
+"#;
+
+const REST_OF_CALL: &str = r#"
+{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"rich\",\"n\":1}"}}
+{"type":"content_block_stop","index":3}
+"#;
+
+const SECOND_CALL: &str = r#"
+{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_BBB","name":"get_weather","input":{}}}
+{"type":"content_block_delta","index":4,"delta":{"type":"input_json_delta","partial_json":"{\"city\":\"Tōkyō\"}"}}
+{"type":"content_block_stop","index":4}
+"#;
+
+const STOP: &str = r#"{"type":"message_stop"}"#;
+
+fn end(reason: &str) -> String {
+    let delta = json!({"stop_reason": reason, "stop_sequence": null});
+    json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 20}}).to_string()
+}
+
+fn stream(pieces: &[&str]) -> String {
+    pieces.join("\n")
+}
+
+#[test]
+fn thoughts_and_text_come_at_once_and_calls_before_the_end() {
+    let whole = stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
+    assert_snapshot!(heard(&whole), @r#"
+    thought "Let me "
+    thought "think."
+    thought "" signed EqQBCgIYAhIMc2lnbmF0dXJl/+==
+    thought "" signed cmVkYWN0ZWRfdGhpbmtpbmc6VWtWRVFVTlVSVVE9
+    text "Grüß "
+    text "dich 🌍"
+    call "toolu_AAA" get_weather {"city":"Zürich","n":1}
+    call "toolu_BBB" get_weather {"city":"Tōkyō"}
+    usage in 100 cached 64 out 20 reasoning 0
+    done Stop claude-x
+    "#);
+    let without_stop = whole.replace(STOP, "");
+    assert_eq!(heard(&without_stop), heard(&whole), "the reason alone ends a message");
+    let gateway = format!("{without_stop}\n[DONE]");
+    assert_eq!(heard(&gateway), heard(&whole));
+}
+
+#[test]
+fn a_stream_that_ends_early_is_cut_off_and_runs_nothing() {
+    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL])), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    error TRUNCATED: anthropic ended its answer before it was complete
+    "#);
+    assert_snapshot!(heard(&stream(&[START, TEXT])), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    error TRUNCATED: anthropic ended its answer before it was complete
+    "#);
+    assert_snapshot!(heard(""), @"error TRUNCATED: anthropic ended its answer before it was complete");
+}
+
+#[test]
+fn an_error_in_mid_stream_ends_it() {
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, overloaded, STOP])), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    error TRANSIENT: anthropic is not available right now: Overloaded
+    "#);
+    assert_snapshot!(heard(&stream(&[START, r#"{"type":"error","message":"no idea"}"#])), @r#"error PROTOCOL: anthropic answered with something that cannot be read: {"type":"error","message":"no idea"}"#);
+}
+
+#[test]
+fn a_frame_that_is_no_json_is_an_error_that_quotes_little_of_it() {
+    let broken = format!(r#"{{"type":"content_block_delta","ind{}"#, "ü".repeat(500));
+    assert_snapshot!(heard(&stream(&[START, &broken, TEXT, &end("end_turn"), STOP])), @r#"error PROTOCOL: anthropic answered with something that cannot be read: {"type":"content_block_delta","indüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"#);
+}
+
+#[test]
+fn arguments_that_are_no_object_come_as_they_were_written() {
+    let call = |json: &str| {
+        let start = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "f", "input": {}}});
+        let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": json}});
+        heard(&stream(&[&start.to_string(), &delta.to_string(), &end("tool_use"), STOP]))
+    };
+    let lines: Vec<String> = [r#"{"city": Zurich oops"#, "[1]", "null", "", " { } "]
+        .iter()
+        .map(|json| call(json).lines().next().unwrap_or_default().to_owned())
+        .collect();
+    assert_snapshot!(lines.join("\n"), @r#"
+    call "a" f malformed "{\"city\": Zurich oops"
+    call "a" f malformed "[1]"
+    call "a" f {}
+    call "a" f {}
+    call "a" f {}
+    "#);
+}
+
+#[test]
+fn a_call_that_the_limit_cuts_is_dropped_and_those_before_it_are_kept() {
+    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, &end("max_tokens"), STOP])), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    usage in 100 cached 64 out 20 reasoning 0
+    done Length claude-x
+    "#);
+    let second = SECOND_CALL.replace(r#"ō\"}"#, "");
+    let both = stream(&[START, CUT_CALL, REST_OF_CALL, &second, &end("max_tokens"), STOP]);
+    assert_snapshot!(heard(&both), @r#"
+    call "toolu_AAA" get_weather {"city":"Zürich","n":1}
+    usage in 100 cached 64 out 20 reasoning 0
+    done Length claude-x
+    "#);
+    let nothing_yet =
+        stream(&[START, CUT_CALL.lines().nth(1).unwrap(), &end("model_context_window_exceeded")]);
+    assert_snapshot!(heard(&nothing_yet), @"
+    usage in 100 cached 64 out 20 reasoning 0
+    done Length claude-x
+    ");
+}
+
+#[test]
+fn a_refusal_keeps_the_words_and_runs_nothing() {
+    let why = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"This may harm."}}}"#;
+    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, why, STOP])), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    usage in 100 cached 64 out 1 reasoning 0
+    done Refused { code: "REFUSAL", message: "This may harm." } claude-x
+    "#);
+    assert_snapshot!(heard(&stream(&[START, &end("refusal"), STOP])), @r#"
+    usage in 100 cached 64 out 20 reasoning 0
+    done Refused { code: "REFUSAL", message: "the model declines to answer this" } claude-x
+    "#);
+}
+
+#[test]
+fn other_reasons_are_an_end() {
+    for reason in ["end_turn", "stop_sequence", "pause_turn", "something_new"] {
+        assert!(heard(&end(reason)).ends_with("done Stop ?"), "{reason}");
+    }
+}
+
+#[test]
+fn what_comes_after_a_call_keeps_its_place() {
+    let late = TEXT.replace(r#""index":2"#, r#""index":5"#);
+    let whole =
+        stream(&[START, CUT_CALL, REST_OF_CALL, &late, THINKING, SECOND_CALL, &end("tool_use"), STOP]);
+    assert_snapshot!(heard(&whole), @r#"
+    call "toolu_AAA" get_weather {"city":"Zürich","n":1}
+    text "Grüß "
+    text "dich 🌍"
+    thought "Let me "
+    thought "think."
+    thought "" signed EqQBCgIYAhIMc2lnbmF0dXJl/+==
+    thought "" signed cmVkYWN0ZWRfdGhpbmtpbmc6VWtWRVFVTlVSVVE9
+    call "toolu_BBB" get_weather {"city":"Tōkyō"}
+    usage in 100 cached 64 out 20 reasoning 0
+    done Stop claude-x
+    "#);
+}
+
+#[test]
+fn a_thought_without_words_keeps_its_signature_and_one_without_either_is_none() {
+    let thought = |index: u64, signature: &str| {
+        format!(
+            r#"{{"type":"content_block_start","index":{index},"content_block":{{"type":"thinking","thinking":"","signature":"{signature}"}}}}
+            {{"type":"content_block_stop","index":{index}}}"#
+        )
+    };
+    assert_snapshot!(heard(&stream(&[&thought(0, "RXE="), &thought(1, ""), &thought(2, "QUI="), &end("end_turn")])), @r#"
+    thought "" signed RXE=
+    thought "" signed QUI=
+    usage in 0 cached 0 out 20 reasoning 0
+    done Stop ?
+    "#);
+}
+
+#[test]
+fn what_nobody_knows_is_passed_over_but_not_its_text() {
+    let odd = r#"
+        {"type":"context_note","note":{"index":"x"}}
+        {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}
+        {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":1}"}}
+        {"type":"content_block_start","index":1,"content_block":{"type":"verse","text":"Roses"}}
+        {"type":"content_block_delta","index":1,"delta":{"type":"verse_delta","text":" are red","metre":5}}
+        {"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}
+    "#;
+    assert_snapshot!(heard(&stream(&[odd, &end("end_turn")])), @r#"
+    text "Roses"
+    text " are red"
+    usage in 0 cached 0 out 20 reasoning 0
+    done Stop ?
+    "#);
+}
+
+#[test]
+fn a_server_that_gives_no_ids_and_arguments_at_once_is_understood() {
+    let whole =
+        r#"{"type":"content_block_start","content_block":{"type":"tool_use","name":"f","input":{"a":1}}}"#;
+    assert_snapshot!(heard(&stream(&[whole, whole, &end("tool_use")])), @r#"
+    call "" f {"a":1}
+    call "" f {"a":1}
+    usage in 0 cached 0 out 20 reasoning 0
+    done Stop ?
+    "#);
+}
+
+#[test]
+fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
+    let mut request = fixture::request();
+    request.tools[0].name = "weather.get".to_owned();
+    let call = SECOND_CALL.replace("get_weather", "weather_get");
+    let heard = fixture::heard(Decoder::new("anthropic", &request), &stream(&[&call, &end("tool_use")]));
+    assert_snapshot!(heard.lines().next().unwrap_or_default(), @r#"call "toolu_BBB" weather.get {"city":"Tōkyō"}"#);
+}
+
+#[test]
+fn two_answers_go_back_block_for_block() {
+    let calling =
+        stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
+    let omitted = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"RW1wdHk="}}"#;
+    let telling = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
+    let spoken = |stream: &str| {
+        fixture::spoken(fixture::decoded(Decoder::new("anthropic", &Request::default()), stream).0)
+    };
+    let answer = |id: &str| {
+        let (id, name) = (id.to_owned(), "get_weather".to_owned());
+        Part::Result(ToolResult { id, name, response: json!("rain") })
+    };
+    let messages = vec![
+        Message::text(Role::User, "Zürich and Tōkyō?"),
+        spoken(&calling),
+        Message::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
+        spoken(&telling),
+        Message::text(Role::User, "Thanks."),
+    ];
+    let body = encode(&Request { messages, ..Request::default() }, true);
+    assert_eq!(
+        body["messages"][1]["content"],
+        json!([
+            {"type": "thinking", "thinking": "Let me think.", "signature": "EqQBCgIYAhIMc2lnbmF0dXJl/+=="},
+            {"type": "redacted_thinking", "data": "UkVEQUNURUQ="},
+            {"type": "text", "text": "Grüß dich 🌍"},
+            {"type": "tool_use", "id": "toolu_AAA", "name": "get_weather", "input": {"city": "Zürich", "n": 1}},
+            {"type": "tool_use", "id": "toolu_BBB", "name": "get_weather", "input": {"city": "Tōkyō"}},
+        ])
+    );
+    let answered: Vec<&Value> = (0..2).map(|at| &body["messages"][2]["content"][at]["tool_use_id"]).collect();
+    assert_eq!(answered, ["toolu_AAA", "toolu_BBB"]);
+    assert_eq!(
+        body["messages"][3]["content"],
+        json!([
+            {"type": "thinking", "thinking": "", "signature": "RW1wdHk="},
+            {"type": "text", "text": "Grüß dich 🌍"},
+        ])
+    );
+}

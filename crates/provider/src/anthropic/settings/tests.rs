@@ -1,0 +1,140 @@
+//! Settings side by side: what was asked, and what leaves.
+
+use super::*;
+use crate::{Message, Role, ToolSpec, anthropic::encode};
+use insta::assert_snapshot;
+
+fn request(model: &str, options: Options) -> Request {
+    let tool =
+        |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: Value::Null };
+    Request {
+        model: model.to_owned(),
+        messages: vec![Message::text(Role::User, "hi")],
+        tools: vec![tool("look"), tool("web.find")],
+        options,
+    }
+}
+
+/// The settings in the body, and the names of those that are left out.
+fn settings(model: &str, options: &Options) -> String {
+    let request = request(model, options.clone());
+    let body = encode(&request, false);
+    let fields = body.as_object().into_iter().flatten();
+    let set = fields.filter(|(key, _)| !["model", "messages", "tools", "stream"].contains(&key.as_str()));
+    let set: Vec<String> = set.map(|(key, value)| format!("{key} {value}")).collect();
+    let out = unsupported(&request);
+    let out = if out.is_empty() { String::new() } else { format!("  without {}", out.join(", ")) };
+    format!("{model}: {}{out}", set.join(" "))
+}
+
+const MODELS: [&str; 5] =
+    ["claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-5", "claude-fable-5"];
+
+fn by_model(options: &Options) -> String {
+    MODELS.map(|model| settings(model, options)).join("\n")
+}
+
+#[test]
+fn effort_is_a_budget_for_older_models_and_a_word_for_newer_ones() {
+    let options = Options { reasoning: Some(Effort::Medium), temperature: Some(0.5), ..Options::default() };
+    assert_snapshot!(by_model(&options), @r#"
+    claude-opus-4-5: max_tokens 16384 thinking {"type":"enabled","budget_tokens":8192}  without temperature
+    claude-opus-4-6: max_tokens 32000 thinking {"type":"adaptive"} output_config {"effort":"medium"}  without temperature
+    claude-opus-4-7: max_tokens 32000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"medium"}  without temperature
+    claude-opus-5: max_tokens 32000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"medium"}  without temperature
+    claude-fable-5: max_tokens 32000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"medium"}  without temperature
+    "#);
+}
+
+#[test]
+fn a_model_that_should_not_think_does_not_if_it_can_help_it() {
+    let options = Options { reasoning: Some(Effort::Off), ..Options::default() };
+    assert_snapshot!(by_model(&options), @r#"
+    claude-opus-4-5: max_tokens 8192
+    claude-opus-4-6: max_tokens 32000
+    claude-opus-4-7: max_tokens 32000
+    claude-opus-5: max_tokens 32000 thinking {"type":"disabled"}
+    claude-fable-5: max_tokens 32000  without reasoning
+    "#);
+}
+
+#[test]
+fn a_call_that_is_demanded_leaves_no_room_for_thinking() {
+    let options = Options {
+        reasoning: Some(Effort::High),
+        tool_choice: Some(ToolChoice::Named("web.find".to_owned())),
+        ..Options::default()
+    };
+    assert_snapshot!(by_model(&options), @r#"
+    claude-opus-4-5: max_tokens 8192 tool_choice {"type":"tool","name":"web_find"}  without reasoning
+    claude-opus-4-6: max_tokens 32000 tool_choice {"type":"tool","name":"web_find"}  without reasoning
+    claude-opus-4-7: max_tokens 32000 tool_choice {"type":"tool","name":"web_find"}  without reasoning
+    claude-opus-5: max_tokens 32000 tool_choice {"type":"tool","name":"web_find"} thinking {"type":"disabled"}  without reasoning
+    claude-fable-5: max_tokens 32000 tool_choice {"type":"auto"} thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"high"}  without tool_choice
+    "#);
+}
+
+#[test]
+fn without_a_word_on_thinking_the_models_do_as_they_do() {
+    let options = Options { temperature: Some(2.0), top_p: Some(0.5), seed: Some(1), ..Options::default() };
+    assert_snapshot!(by_model(&options), @"
+    claude-opus-4-5: max_tokens 8192 temperature 1.0  without seed, top_p
+    claude-opus-4-6: max_tokens 32000 temperature 1.0  without seed, top_p
+    claude-opus-4-7: max_tokens 32000  without seed, temperature, top_p
+    claude-opus-5: max_tokens 32000  without seed, temperature, top_p
+    claude-fable-5: max_tokens 32000  without seed, temperature, top_p
+    ");
+}
+
+#[test]
+fn thinking_leaves_room_for_the_answer() {
+    let efforts = [
+        (Effort::Minimal, None),
+        (Effort::Low, None),
+        (Effort::High, Some(20_000)),
+        (Effort::High, Some(8000)),
+        (Effort::High, Some(1000)),
+        (Effort::Tokens(10), None),
+        (Effort::Tokens(u32::MAX), None),
+    ];
+    let lines = efforts.map(|(effort, max_output_tokens)| {
+        let options = Options { reasoning: Some(effort), max_output_tokens, ..Options::default() };
+        format!("{effort:?} {}", settings("claude-sonnet-4-5", &options))
+    });
+    assert_snapshot!(lines.join("\n"), @r#"
+    Minimal claude-sonnet-4-5: max_tokens 9216 thinking {"type":"enabled","budget_tokens":1024}
+    Low claude-sonnet-4-5: max_tokens 12288 thinking {"type":"enabled","budget_tokens":4096}
+    High claude-sonnet-4-5: max_tokens 20000 thinking {"type":"enabled","budget_tokens":15000}
+    High claude-sonnet-4-5: max_tokens 8000 thinking {"type":"enabled","budget_tokens":6000}
+    High claude-sonnet-4-5: max_tokens 1000  without reasoning
+    Tokens(10) claude-sonnet-4-5: max_tokens 9216 thinking {"type":"enabled","budget_tokens":1024}
+    Tokens(4294967295) claude-sonnet-4-5: max_tokens 4294967295 thinking {"type":"enabled","budget_tokens":3221225472}
+    "#);
+}
+
+#[test]
+fn a_choice_is_among_the_tools_that_are_there() {
+    let choices = [
+        ToolChoice::Auto,
+        ToolChoice::None,
+        ToolChoice::Required,
+        ToolChoice::Named("look".to_owned()),
+        ToolChoice::Named("gone".to_owned()),
+    ];
+    let lines = choices.map(|choice| {
+        let options = Options { tool_choice: Some(choice.clone()), ..Options::default() };
+        format!("{choice:?} {}", settings("m", &options))
+    });
+    assert_snapshot!(lines.join("\n"), @r#"
+    Auto m: max_tokens 8192 tool_choice {"type":"auto"}
+    None m: max_tokens 8192 tool_choice {"type":"none"}
+    Required m: max_tokens 8192 tool_choice {"type":"any"}
+    Named("look") m: max_tokens 8192 tool_choice {"type":"tool","name":"look"}
+    Named("gone") m: max_tokens 8192  without tool_choice
+    "#);
+    let options = Options { tool_choice: Some(ToolChoice::Required), ..Options::default() };
+    let mut without = request("m", options);
+    without.tools.clear();
+    assert_eq!(encode(&without, false).get("tool_choice"), None);
+    assert_eq!(unsupported(&without), ["tool_choice"]);
+}

@@ -1,0 +1,77 @@
+//! The events of a stream, as far as they matter here. Fields and events that nobody knows are passed over.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) index: u64,
+    pub(super) message: Option<Opening>,
+    #[serde(borrow)]
+    pub(super) content_block: Option<Block<'a>>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+    pub(super) usage: Option<Tokens>,
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Opening {
+    pub(super) model: Option<String>,
+    pub(super) usage: Option<Tokens>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Block<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Cow<'a, str>,
+    pub(super) text: Option<String>,
+    pub(super) thinking: Option<String>,
+    pub(super) signature: Option<String>,
+    pub(super) data: Option<String>,
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) input: Option<Value>,
+}
+
+/// A piece of a block, or what the end of a message says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Cow<'a, str>,
+    pub(super) text: Option<String>,
+    pub(super) thinking: Option<String>,
+    pub(super) signature: Option<String>,
+    pub(super) partial_json: Option<String>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) stop_details: Option<StopDetails>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct StopDetails {
+    pub(super) explanation: Option<String>,
+}
+
+/// Counts grow while a message is made; a later event may repeat some of them, or none.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Tokens {
+    pub(super) input_tokens: Option<u64>,
+    pub(super) cache_creation_input_tokens: Option<u64>,
+    pub(super) cache_read_input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+}
+
+impl Tokens {
+    /// The larger of each; a gateway may send zero where it knows nothing new.
+    pub(super) fn raise(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.max(other.input_tokens);
+        self.cache_creation_input_tokens =
+            self.cache_creation_input_tokens.max(other.cache_creation_input_tokens);
+        self.cache_read_input_tokens = self.cache_read_input_tokens.max(other.cache_read_input_tokens);
+        self.output_tokens = self.output_tokens.max(other.output_tokens);
+    }
+}

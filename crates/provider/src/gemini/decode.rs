@@ -1,0 +1,170 @@
+//! An answer of Gemini's `streamGenerateContent`, piece by piece.
+//!
+//! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
+//! their order. The end is the end of the body: a reason to finish may come with every piece, and more may follow it.
+
+use super::wire::{Candidate, Chunk, Feedback, File, FunctionCall, Part, Tokens};
+use crate::{
+    Done, Error, Finish, Frame, Media, MediaSource, Request, StreamEvent, ToolCall, Usage, classify,
+    ids::Names, parts,
+};
+use serde_json::{Map, Value};
+
+#[derive(Debug)]
+pub struct Decoder {
+    provider: String,
+    names: Names,
+    model: Option<String>,
+    tokens: Tokens,
+    /// Why the model stopped, once the server has said it.
+    finish: Option<Finish>,
+    /// The first call, and what came after it.
+    held: Vec<StreamEvent>,
+}
+
+impl Decoder {
+    pub fn new(provider: &str, request: &Request) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            names: Names::of(request),
+            model: None,
+            tokens: Tokens::default(),
+            finish: None,
+            held: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) {
+        for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
+            self.take_part(part, out);
+        }
+        self.finish = finish(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
+    }
+
+    fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) {
+        let signature = part.thought_signature.filter(|signature| !signature.is_empty());
+        if let Some(call) = part.function_call {
+            let call = called(call, signature, &self.names);
+            return self.held.push(StreamEvent::ToolCall(call));
+        }
+        let noted = part.inline_data.or(part.file_data).map(|file| note(&file));
+        let ran = part.executable_code.or(part.code_execution_result);
+        let shown = ran.and_then(|ran| ran.code.or(ran.output)).map(|text| format!("\n```\n{text}\n```\n"));
+        let text = part.text.or(noted).or(shown).unwrap_or_default();
+        if text.is_empty() && signature.is_none() {
+            return;
+        }
+        let piece = if part.thought == Some(true) {
+            StreamEvent::thought_piece(text, signature)
+        } else {
+            StreamEvent::text_piece(text, signature)
+        };
+        if self.held.is_empty() { out.push(piece) } else { self.held.push(piece) }
+    }
+
+    fn error(&self, data: &str) -> Error {
+        let value = serde_json::from_str(data).unwrap_or_default();
+        classify::in_json(&self.provider, None, &value)
+            .unwrap_or_else(|| parts::unreadable(&self.provider, data))
+    }
+}
+
+impl crate::Decoder for Decoder {
+    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if parts::says_nothing(frame.data) {
+            return Ok(());
+        }
+        let Ok(chunk) = serde_json::from_str::<Chunk>(frame.data) else {
+            return Err(self.error(frame.data));
+        };
+        if chunk.error.is_some() {
+            return Err(self.error(frame.data));
+        }
+        self.tokens.renew(chunk.usage_metadata.unwrap_or_default());
+        self.model = chunk.model_version.or(self.model.take());
+        self.finish = chunk.prompt_feedback.and_then(blocked).or(self.finish.take());
+        // One answer is asked for; of others nothing is shown.
+        let mut candidates = chunk.candidates.into_iter().flatten();
+        if let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) {
+            self.take(candidate, out);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let Some(finish) = self.finish.take() else {
+            return Err(Error::Truncated { provider: self.provider.clone() });
+        };
+        let refused = matches!(finish, Finish::Refused { .. });
+        out.extend(
+            self.held.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
+        );
+        out.extend(usage(self.tokens).map(StreamEvent::Usage));
+        out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
+        Ok(())
+    }
+}
+
+fn called(call: FunctionCall, signature: Option<String>, names: &Names) -> ToolCall {
+    let (args, malformed) = match call.args {
+        None | Some(Value::Null) => (Map::new(), None),
+        Some(Value::Object(args)) => (args, None),
+        Some(other) => (Map::new(), Some(other.to_string())),
+    };
+    let (id, name) = (call.id.unwrap_or_default(), names.own(&call.name.unwrap_or_default()));
+    ToolCall { id, name, args, signature, malformed }
+}
+
+/// An answer has no place for files yet: one is named, so that it does not vanish.
+fn note(file: &File) -> String {
+    parts::media_text(&Media {
+        mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+        source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
+        name: file.display_name.clone(),
+    })
+}
+
+/// All but two reasons mean that there is no answer, or not the whole one.
+fn finish(reason: Option<String>, message: Option<String>) -> Option<Finish> {
+    let reason = reason?;
+    match reason.as_str() {
+        "" | "FINISH_REASON_UNSPECIFIED" => None,
+        "STOP" => Some(Finish::Stop),
+        "MAX_TOKENS" => Some(Finish::Length),
+        "MALFORMED_FUNCTION_CALL" => {
+            Some(refused(reason, message, "the model wrote a call that cannot be read"))
+        }
+        "UNEXPECTED_TOOL_CALL" => {
+            Some(refused(reason, message, "the model called a tool that it was not given"))
+        }
+        _ => Some(refused(reason, message, "the provider stopped the answer")),
+    }
+}
+
+fn blocked(feedback: Feedback) -> Option<Finish> {
+    let reason = feedback.block_reason.filter(|reason| reason != "BLOCK_REASON_UNSPECIFIED")?;
+    Some(refused(
+        reason,
+        feedback.block_reason_message,
+        "the provider does not let the model see this request",
+    ))
+}
+
+fn refused(code: String, message: Option<String>, otherwise: &str) -> Finish {
+    let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| otherwise.to_owned());
+    Finish::Refused { code, message }
+}
+
+fn usage(tokens: Tokens) -> Option<Usage> {
+    let count = |tokens: Option<u64>| tokens.unwrap_or_default();
+    let usage = Usage {
+        input: count(tokens.prompt_token_count) + count(tokens.tool_use_prompt_token_count),
+        cached: count(tokens.cached_content_token_count),
+        output: count(tokens.candidates_token_count),
+        reasoning: count(tokens.thoughts_token_count),
+    };
+    (usage != Usage::default()).then_some(usage)
+}
+
+#[cfg(test)]
+mod tests;

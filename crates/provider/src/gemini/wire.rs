@@ -1,0 +1,98 @@
+//! The pieces of an answer, as far as they matter here. Fields that nobody knows are passed over.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Chunk {
+    pub(super) candidates: Option<Vec<Candidate>>,
+    pub(super) prompt_feedback: Option<Feedback>,
+    pub(super) usage_metadata: Option<Tokens>,
+    pub(super) model_version: Option<String>,
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Candidate {
+    pub(super) index: Option<u64>,
+    pub(super) content: Option<Content>,
+    pub(super) finish_reason: Option<String>,
+    pub(super) finish_message: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Content {
+    pub(super) parts: Option<Vec<Part>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Part {
+    pub(super) text: Option<String>,
+    pub(super) thought: Option<bool>,
+    pub(super) thought_signature: Option<String>,
+    pub(super) function_call: Option<FunctionCall>,
+    pub(super) inline_data: Option<File>,
+    pub(super) file_data: Option<File>,
+    pub(super) executable_code: Option<Code>,
+    pub(super) code_execution_result: Option<Code>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FunctionCall {
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) args: Option<Value>,
+}
+
+/// A file that the model made, but for its bytes.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct File {
+    pub(super) mime_type: Option<String>,
+    pub(super) display_name: Option<String>,
+    pub(super) file_uri: Option<String>,
+}
+
+/// A program that the server ran, or what it printed.
+#[derive(Debug, Deserialize)]
+pub(super) struct Code {
+    pub(super) code: Option<String>,
+    pub(super) output: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Feedback {
+    pub(super) block_reason: Option<String>,
+    pub(super) block_reason_message: Option<String>,
+}
+
+/// Each piece may count anew; what it leaves out stays as it was.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names are the server's")]
+pub(super) struct Tokens {
+    pub(super) prompt_token_count: Option<u64>,
+    pub(super) tool_use_prompt_token_count: Option<u64>,
+    pub(super) cached_content_token_count: Option<u64>,
+    pub(super) candidates_token_count: Option<u64>,
+    pub(super) thoughts_token_count: Option<u64>,
+}
+
+impl Tokens {
+    pub(super) fn renew(&mut self, newer: Self) {
+        let pairs = [
+            (&mut self.prompt_token_count, newer.prompt_token_count),
+            (&mut self.tool_use_prompt_token_count, newer.tool_use_prompt_token_count),
+            (&mut self.cached_content_token_count, newer.cached_content_token_count),
+            (&mut self.candidates_token_count, newer.candidates_token_count),
+            (&mut self.thoughts_token_count, newer.thoughts_token_count),
+        ];
+        for (old, new) in pairs {
+            *old = new.or(*old);
+        }
+    }
+}
