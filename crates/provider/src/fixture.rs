@@ -101,13 +101,51 @@ pub(crate) fn shape(body: &Value) -> String {
 pub(crate) fn decoded(mut decoder: impl Decoder, stream: &str) -> (Vec<StreamEvent>, Result<(), Error>) {
     let mut events = Vec::new();
     let mut frames = stream.lines().map(str::trim).filter(|line| !line.is_empty());
-    let read = frames.try_for_each(|data| decoder.read(Frame { event: "", data }, &mut events));
-    let done = events.iter().any(|event| matches!(event, StreamEvent::Done(_)));
-    let outcome = if read.is_ok() && !done { decoder.end(&mut events) } else { read };
+    let outcome = loop {
+        if events.iter().any(|event| matches!(event, StreamEvent::Done(_))) {
+            break Ok(());
+        }
+        let Some(data) = frames.next() else {
+            break decoder.end(&mut events);
+        };
+        if let Err(error) = decoder.read(Frame { event: "", data }, &mut events) {
+            break Err(error);
+        }
+    };
     (events, outcome)
 }
 
-/// The same, for people: one line per event, the error last.
+/// Streams that are not as they should be: cut anywhere, with a frame lost, doubled, in the wrong place or cut short.
+pub(crate) fn spoiled(stream: &str) -> Vec<String> {
+    let frames: Vec<&str> = stream.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut spoiled = Vec::new();
+    for at in 0..frames.len() {
+        spoiled.push(frames[..at].join("\n"));
+        let mut change = |replaced: &[&str]| {
+            spoiled.push([&frames[..at], replaced, &frames[at + 1..]].concat().join("\n"));
+        };
+        change(&[]);
+        change(&[frames[at], frames[at]]);
+        frames[at].char_indices().step_by(9).for_each(|(end, _)| change(&[&frames[at][..end]]));
+        let mut moved = frames.clone();
+        moved.swap(at, frames.len() / 2);
+        spoiled.push(moved.join("\n"));
+    }
+    spoiled
+}
+
+/// Whatever comes, calls leave with the end alone, and the end is the last.
+pub(crate) fn assert_sound(decoder: impl Decoder, stream: &str) {
+    let (events, outcome) = decoded(decoder, stream);
+    let calls = events.iter().any(|event| matches!(event, StreamEvent::ToolCall(_)));
+    let ends = events.iter().position(|event| matches!(event, StreamEvent::Done(_)));
+    match outcome {
+        Ok(()) => assert_eq!(ends, events.len().checked_sub(1), "{stream}"),
+        Err(_) => assert!(!calls && ends.is_none(), "{stream}"),
+    }
+}
+
+/// What a decoder makes of a stream, for people: one line per event, the error last.
 pub(crate) fn heard(decoder: impl Decoder, stream: &str) -> String {
     let (events, outcome) = decoded(decoder, stream);
     let mut lines: Vec<String> = events.iter().map(line).collect();

@@ -210,12 +210,10 @@ fn finish(delta: Delta<'_>) -> Option<Finish> {
 
 fn usage(tokens: Tokens) -> Option<Usage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let cached = count(tokens.cache_read_input_tokens);
-    let written = count(tokens.cache_creation_input_tokens);
     let usage = Usage {
-        input: count(tokens.input_tokens) + written + cached,
-        cached,
-        output: count(tokens.output_tokens),
+        input: count(tokens.new) + count(tokens.written) + count(tokens.cached),
+        cached: count(tokens.cached),
+        output: count(tokens.output),
         reasoning: 0,
     };
     (usage != Usage::default()).then_some(usage)

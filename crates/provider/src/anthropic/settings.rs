@@ -44,12 +44,10 @@ impl Settings {
     pub(super) fn of(request: &Request, names: &Names, opened: bool) -> Self {
         let options = &request.options;
         let generation = Generation::of(&request.model);
+        let limit = if generation < Generation::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
         let mut settings = Self {
+            max_tokens: options.max_output_tokens.unwrap_or(limit),
             tool_choice: tool_choice(request, names, generation),
-            max_tokens: options.max_output_tokens.unwrap_or(match generation {
-                Generation::Budgeted => MAX_TOKENS,
-                _ => ADAPTIVE_MAX_TOKENS,
-            }),
             ..Self::default()
         };
         settings.think(options, generation, opened);

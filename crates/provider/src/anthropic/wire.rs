@@ -59,19 +59,22 @@ pub(super) struct StopDetails {
 /// Counts grow while a message is made; a later event may repeat some of them, or none.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Tokens {
-    pub(super) input_tokens: Option<u64>,
-    pub(super) cache_creation_input_tokens: Option<u64>,
-    pub(super) cache_read_input_tokens: Option<u64>,
-    pub(super) output_tokens: Option<u64>,
+    #[serde(rename = "input_tokens")]
+    pub(super) new: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens")]
+    pub(super) written: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens")]
+    pub(super) cached: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    pub(super) output: Option<u64>,
 }
 
 impl Tokens {
     /// The larger of each; a gateway may send zero where it knows nothing new.
     pub(super) fn raise(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.max(other.input_tokens);
-        self.cache_creation_input_tokens =
-            self.cache_creation_input_tokens.max(other.cache_creation_input_tokens);
-        self.cache_read_input_tokens = self.cache_read_input_tokens.max(other.cache_read_input_tokens);
-        self.output_tokens = self.output_tokens.max(other.output_tokens);
+        self.new = self.new.max(other.new);
+        self.written = self.written.max(other.written);
+        self.cached = self.cached.max(other.cached);
+        self.output = self.output.max(other.output);
     }
 }

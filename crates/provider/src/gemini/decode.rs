@@ -3,7 +3,7 @@
 //! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
 //! their order. The end is the end of the body: a reason to finish may come with every piece, and more may follow it.
 
-use super::wire::{Candidate, Chunk, Feedback, File, FunctionCall, Part, Tokens};
+use super::wire::{Attachment, Candidate, Chunk, Feedback, FunctionCall, Part, Tokens};
 use crate::{
     Done, Error, Finish, Frame, Media, MediaSource, Request, StreamEvent, ToolCall, Usage, classify,
     ids::Names, parts,
@@ -116,7 +116,7 @@ fn called(call: FunctionCall, signature: Option<String>, names: &Names) -> ToolC
 }
 
 /// An answer has no place for files yet: one is named, so that it does not vanish.
-fn note(file: &File) -> String {
+fn note(file: &Attachment) -> String {
     parts::media_text(&Media {
         mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
         source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
@@ -158,10 +158,10 @@ fn refused(code: String, message: Option<String>, otherwise: &str) -> Finish {
 fn usage(tokens: Tokens) -> Option<Usage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
     let usage = Usage {
-        input: count(tokens.prompt_token_count) + count(tokens.tool_use_prompt_token_count),
-        cached: count(tokens.cached_content_token_count),
-        output: count(tokens.candidates_token_count),
-        reasoning: count(tokens.thoughts_token_count),
+        input: count(tokens.prompt) + count(tokens.tools),
+        cached: count(tokens.cached),
+        output: count(tokens.answer),
+        reasoning: count(tokens.thoughts),
     };
     (usage != Usage::default()).then_some(usage)
 }

@@ -34,8 +34,8 @@ pub(super) struct Part {
     pub(super) thought: Option<bool>,
     pub(super) thought_signature: Option<String>,
     pub(super) function_call: Option<FunctionCall>,
-    pub(super) inline_data: Option<File>,
-    pub(super) file_data: Option<File>,
+    pub(super) inline_data: Option<Attachment>,
+    pub(super) file_data: Option<Attachment>,
     pub(super) executable_code: Option<Code>,
     pub(super) code_execution_result: Option<Code>,
 }
@@ -50,7 +50,7 @@ pub(super) struct FunctionCall {
 /// A file that the model made, but for its bytes.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct File {
+pub(super) struct Attachment {
     pub(super) mime_type: Option<String>,
     pub(super) display_name: Option<String>,
     pub(super) file_uri: Option<String>,
@@ -72,27 +72,25 @@ pub(super) struct Feedback {
 
 /// Each piece may count anew; what it leaves out stays as it was.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_field_names, reason = "the names are the server's")]
 pub(super) struct Tokens {
-    pub(super) prompt_token_count: Option<u64>,
-    pub(super) tool_use_prompt_token_count: Option<u64>,
-    pub(super) cached_content_token_count: Option<u64>,
-    pub(super) candidates_token_count: Option<u64>,
-    pub(super) thoughts_token_count: Option<u64>,
+    #[serde(rename = "promptTokenCount")]
+    pub(super) prompt: Option<u64>,
+    #[serde(rename = "toolUsePromptTokenCount")]
+    pub(super) tools: Option<u64>,
+    #[serde(rename = "cachedContentTokenCount")]
+    pub(super) cached: Option<u64>,
+    #[serde(rename = "candidatesTokenCount")]
+    pub(super) answer: Option<u64>,
+    #[serde(rename = "thoughtsTokenCount")]
+    pub(super) thoughts: Option<u64>,
 }
 
 impl Tokens {
     pub(super) fn renew(&mut self, newer: Self) {
-        let pairs = [
-            (&mut self.prompt_token_count, newer.prompt_token_count),
-            (&mut self.tool_use_prompt_token_count, newer.tool_use_prompt_token_count),
-            (&mut self.cached_content_token_count, newer.cached_content_token_count),
-            (&mut self.candidates_token_count, newer.candidates_token_count),
-            (&mut self.thoughts_token_count, newer.thoughts_token_count),
-        ];
-        for (old, new) in pairs {
-            *old = new.or(*old);
-        }
+        self.prompt = newer.prompt.or(self.prompt);
+        self.tools = newer.tools.or(self.tools);
+        self.cached = newer.cached.or(self.cached);
+        self.answer = newer.answer.or(self.answer);
+        self.thoughts = newer.thoughts.or(self.thoughts);
     }
 }

@@ -253,6 +253,16 @@ fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
 }
 
 #[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    let whole = stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
+    let spoiled = fixture::spoiled(&whole);
+    assert!(spoiled.len() > 300);
+    for stream in spoiled {
+        fixture::assert_sound(Decoder::new("anthropic", &Request::default()), &stream);
+    }
+}
+
+#[test]
 fn two_answers_go_back_block_for_block() {
     let calling =
         stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);

@@ -245,6 +245,15 @@ fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
 }
 
 #[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    let spoiled = fixture::spoiled(&stream(&[&talk(), &calls(), &talk(), &end("STOP")]));
+    assert!(spoiled.len() > 200);
+    for stream in spoiled {
+        fixture::assert_sound(Decoder::new("gemini", &Request::default()), &stream);
+    }
+}
+
+#[test]
 fn two_answers_go_back_part_for_part() {
     let calling = stream(&[&talk(), &calls(), &piece(&json!([{"text": "Wait."}])), &end("STOP")]);
     let signed = piece(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
