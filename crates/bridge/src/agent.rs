@@ -5,7 +5,7 @@ use crate::{
     budget::Budget,
     collect::Collector,
     model,
-    queue::{Entry, Place, Queue, Turn},
+    queue::{Entry, Place, Queue, RunName, Turn},
     service::SessionServiceAdapter,
     waiting::Waiting,
 };
@@ -72,12 +72,22 @@ impl Agent {
 
     /// Runs one turn when it is this message's turn. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
-        let mut place = self.queue.place(&request.key);
+        self.run_as(RunName::fresh(), request, out).await
+    }
+
+    /// The same, as the run of that name.
+    pub(crate) async fn run_as(
+        &self,
+        name: RunName,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let mut place = self.queue.place(&request.key, name.clone());
         // Only a message is sure to be stored before anything else happens.
         if matches!(request.input, Input::Message(_))
             && !request.cancel.is_cancelled()
             && let Some(turn) = place.at_once()
-            && let Some(result) = self.run_at_once(turn, request.clone(), out).await
+            && let Some(result) = self.run_at_once(turn, name.clone(), request.clone(), out).await
         {
             return result;
         }
@@ -94,7 +104,7 @@ impl Agent {
             }
         };
         // Boxed: a turn is large, and who waits for one should not be.
-        let result = Box::pin(self.take_turn(&mut turn, request, out)).await;
+        let result = Box::pin(self.take_turn(&mut turn, name, request, out)).await;
         match result {
             Ok(()) => place.served(),
             // A message that failed before it was in the log is not to be answered later.
@@ -109,10 +119,11 @@ impl Agent {
     async fn run_at_once(
         &self,
         mut turn: Turn,
+        name: RunName,
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Option<Result<(), RunError>> {
-        let result = Box::pin(self.take_turn(&mut turn, request, out)).await;
+        let result = Box::pin(self.take_turn(&mut turn, name, request, out)).await;
         let was_free =
             !(turn.is_unclaimed() && matches!(result, Err(RunError::Service(ServiceError::Stale(_)))));
         turn.leave().await;
@@ -134,14 +145,27 @@ impl Agent {
         }
     }
 
+    /// Answers the messages whose senders died while they waited.
+    pub(crate) async fn answer_waiting(&self, key: &SessionKey) -> Result<(), ServiceError> {
+        while let Some((turn, ticket)) = self.queue.left_behind(key).await? {
+            match self.clone().answer_left_behind(turn, ticket, key.clone()).await {
+                Ok(()) => {}
+                Err(RunError::Service(error)) => return Err(error),
+                Err(error) => return Err(ServiceError::Store(error.into())),
+            }
+        }
+        Ok(())
+    }
+
     async fn take_turn(
         &self,
         turn: &mut Turn,
+        name: RunName,
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let (key, cancel) = (request.key.clone(), request.cancel.clone());
-        let result = match self.run_turn(turn, request, out).await {
+        let result = match self.run_turn(turn, name, request, out).await {
             // Nobody asked for it: the turn was taken away.
             Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
             other => other,
@@ -158,11 +182,12 @@ impl Agent {
     async fn run_turn(
         &self,
         turn: &mut Turn,
+        name: RunName,
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let lost = request.cancel.child_token();
-        let begun = turn.begin(lost.clone()).await;
+        let begun = turn.begin(name, lost.clone()).await;
         let mark = begun.map_err(|error| ServiceError::Store(Box::new(error)))?;
         let sessions = self.sessions.for_turn(mark, &request.input);
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
@@ -221,7 +246,10 @@ impl Agent {
         key: SessionKey,
     ) -> Result<(), RunError> {
         let result = match serde_json::from_str::<Waiting>(&ticket.payload) {
-            Ok(waiting) => self.take_turn(&mut turn, waiting.into_request(key), &|_| {}).await,
+            Ok(waiting) => {
+                let name = RunName { id: ticket.id, idempotency_key: None };
+                self.take_turn(&mut turn, name, waiting.into_request(key), &|_| {}).await
+            }
             Err(error) => Err(ServiceError::Invalid { key, message: error.to_string() }.into()),
         };
         let result = match result {

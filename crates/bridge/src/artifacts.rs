@@ -25,12 +25,7 @@ impl ArtifactService for ArtifactAdapter {
     fn save(&self, session: &SessionKey, name: &str, part: Part) -> BoxFuture<'_, Result<u64, ServiceError>> {
         let (session, name) = (session.clone(), name.to_owned());
         Box::pin(async move {
-            let mime_type = match &part.data {
-                Data::InlineData(Blob { mime_type, .. }) => mime_type.clone(),
-                Data::FileData(file) => file.mime_type.clone(),
-                Data::Text(_) => Some("text/plain".to_owned()),
-                Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::Unknown => None,
-            };
+            let mime_type = mime_type_of(&part);
             let part = serde_json::to_string(&part).map_err(|error| unreadable(&session, &error))?;
             let artifact = NewArtifact { part, mime_type, custom_metadata: "{}".to_owned() };
             let key = ArtifactKey { session: store_key(&session), name };
@@ -55,6 +50,15 @@ impl ArtifactService for ArtifactAdapter {
                 })
                 .transpose()
         })
+    }
+}
+
+pub(crate) fn mime_type_of(part: &Part) -> Option<String> {
+    match &part.data {
+        Data::InlineData(Blob { mime_type, .. }) => mime_type.clone(),
+        Data::FileData(file) => file.mime_type.clone(),
+        Data::Text(_) => Some("text/plain".to_owned()),
+        Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::Unknown => None,
     }
 }
 

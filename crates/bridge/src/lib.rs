@@ -5,6 +5,8 @@
 //! | [`agent`] | the one path by which every front end runs a turn |
 //! | `queue`, `owner`, `waiting` | one turn at a time for each session, first come first served, across processes |
 //! | [`service`], [`session`], [`events`], [`state`] | stored sessions as ADK's |
+//! | [`archive`] | stored sessions and files as those outside look at them |
+//! | [`runs`] | runs on tasks of their own, and their readers |
 //! | [`row`] | an event as a row, and back |
 //! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
 //! | [`model`], [`messages`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
@@ -14,6 +16,7 @@
 //! needs no model call. An event is visible in the session object exactly when it is durable.
 
 pub mod agent;
+pub mod archive;
 pub mod artifacts;
 pub mod budget;
 pub mod collect;
@@ -28,6 +31,7 @@ mod owner;
 mod queue;
 mod recent;
 pub mod row;
+pub mod runs;
 pub mod service;
 pub mod session;
 pub mod state;
@@ -36,10 +40,12 @@ pub mod tool;
 mod waiting;
 
 pub use agent::Agent;
+pub use archive::Archive;
 pub use artifacts::ArtifactAdapter;
 pub use budget::Budget;
 pub use events::EventsAdapter;
 pub use model::ModelAdapter;
+pub use runs::Runs;
 pub use service::SessionServiceAdapter;
 pub use session::SessionAdapter;
 pub use state::StateAdapter;

@@ -6,14 +6,14 @@
 mod ticket;
 mod turn;
 
-pub(crate) use turn::Turn;
+pub(crate) use turn::{RunName, Turn};
 
 use crate::{
     owner::{self, Owner},
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, session::SessionKey};
-use session::{NewTicket, Store, Ticket};
+use session::{Store, Ticket};
 use std::{
     collections::HashMap,
     fmt,
@@ -49,14 +49,31 @@ impl Queue {
     }
 
     /// A place at the door of a session, not yet in its queue.
-    pub(crate) fn place(&self, key: &SessionKey) -> Place {
+    pub(crate) fn place(&self, key: &SessionKey, name: RunName) -> Place {
         let desk = Desk {
             store: Arc::clone(&self.store),
             key: store_key(key),
             owner: Arc::new(Owner::new()),
             door: self.door(key),
         };
-        Place { desk, key: key.clone(), ticket: None, watched: None }
+        Place { desk, key: key.clone(), name, ticket: None, watched: None }
+    }
+
+    /// The first message in a session's queue, if its sender is gone and nobody else has the turn.
+    pub(crate) async fn left_behind(&self, key: &SessionKey) -> Result<Option<(Turn, Ticket)>, ServiceError> {
+        let place = self.place(key, RunName::fresh());
+        let found = async {
+            let Some(first) = place.first().await?.filter(|first| owner::is_dead(&first.owner)) else {
+                return Ok(None);
+            };
+            let Some((turn, _)) = Turn::claim(&place.desk).await? else { return Ok(None) };
+            if place.first().await?.is_some_and(|now| now.number == first.number) {
+                return Ok(Some((turn.taking(first.number), first)));
+            }
+            turn.leave().await;
+            Ok(None)
+        };
+        found.await.map_err(|error| service_error(error, key))
     }
 
     fn door(&self, key: &SessionKey) -> Arc<Notify> {
@@ -102,6 +119,7 @@ impl Desk {
 pub(crate) struct Place {
     desk: Desk,
     key: SessionKey,
+    name: RunName,
     ticket: Option<Held>,
     watched: Option<Watched>,
 }
@@ -157,12 +175,7 @@ impl Place {
         if let Some((turn, 0)) = claimed {
             return Ok(Some(Entry::Ours(turn)));
         }
-        let new = NewTicket {
-            id: uuid::Uuid::new_v4().to_string(),
-            owner: self.desk.owner.name().to_owned(),
-            payload: payload(),
-        };
-        self.ticket = Some(Held::push(&self.desk, new).await?);
+        self.ticket = Some(Held::push(&self.desk, &self.name, payload()).await?);
         if let Some((turn, _)) = claimed {
             // Others came first.
             turn.leave().await;

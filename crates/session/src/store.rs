@@ -99,7 +99,8 @@ pub struct Append {
     pub facts: Vec<FactChange>,
     /// Takes the lease with this step. [`Error::Busy`](crate::Error::Busy) unless it is free and the inbox is empty.
     pub enters: Option<Enter>,
-    /// Records a run with this step; one that is recorded already gets this status and this owner.
+    /// Records a run with this step; one that is recorded already gets this status and this owner, and begins only now if it
+    /// was queued.
     pub starts: Option<NewRun>,
     /// [`Error::NoRun`](crate::Error::NoRun) if the session has no such run.
     pub run: Option<RunUpdate>,

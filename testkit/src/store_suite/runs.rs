@@ -37,8 +37,13 @@ pub async fn a_run_may_begin_with_its_first_step(store: Shared) -> Result<()> {
         store.append(&key, Append { starts: Some(running), ..says(id) }).await?;
         let run = store.run(&key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))?;
         assert_eq!((run.status, run.owner.as_str(), run.last_seq), (RunStatus::Running, "a", Seq(place)));
-        assert_eq!(run.started_after, Seq(1));
+        assert_eq!(run.started_after, Seq(place - 1));
     }
+    // One that is taken up again began where it began.
+    let again = Some(NewRun { status: RunStatus::Running, owner: "b".into(), ..run(&key, "new") });
+    store.append(&key, Append { starts: again, ..says("m8") }).await?;
+    let new = store.run(&key, "new").await?.ok_or_else(|| Error::NotFound(key.clone()))?;
+    assert_eq!((new.owner.as_str(), new.started_after, new.last_seq), ("b", Seq(1), Seq(4)));
     // One that ends with the step with which it begins.
     let starts = Some(NewRun { status: RunStatus::Running, ..run(&key, "short") });
     store.append(&key, Append { starts, run: Some(update("short", RunStatus::Done)), ..says("m9") }).await?;

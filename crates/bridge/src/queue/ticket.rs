@@ -1,7 +1,7 @@
 //! A ticket in the inbox that somebody waits with. Dropping it withdraws the message.
 
-use super::Desk;
-use session::{NewTicket, Ticket};
+use super::{Desk, RunName, turn::mark_run};
+use session::{NewTicket, RunStatus, Ticket};
 
 pub(super) struct Held {
     desk: Desk,
@@ -10,9 +10,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) async fn push(desk: &Desk, new: NewTicket) -> session::Result<Self> {
+    /// A ticket has the name of the run that it will be.
+    pub(super) async fn push(desk: &Desk, name: &RunName, payload: String) -> session::Result<Self> {
         let desk = desk.clone();
+        let queued = name.clone().into_new(&desk, RunStatus::Queued);
+        let new = NewTicket { id: queued.id.clone(), owner: queued.owner.clone(), payload };
         Desk::whole(async move {
+            desk.store.start(queued).await?;
             let ticket = desk.store.push(&desk.key, new).await?;
             Ok(Self { desk, ticket, settled: false })
         })
@@ -29,22 +33,25 @@ impl Held {
     }
 
     pub(super) async fn withdraw(mut self) {
-        withdraw(&self.desk, self.ticket.number).await;
+        withdraw(&self.desk, &self.ticket).await;
         self.settled = true;
     }
 }
 
-/// A ticket that cannot be withdrawn has a dead owner from now on, and is answered by whoever comes next.
-async fn withdraw(desk: &Desk, number: u64) {
-    let _ = desk.store.withdraw(&desk.key, number).await;
+/// A ticket that cannot be withdrawn has a dead owner from now on, and is answered by whoever comes next. Its run, which has
+/// its name, is over if nobody took it.
+async fn withdraw(desk: &Desk, ticket: &Ticket) {
+    if let Ok(true) = desk.store.withdraw(&desk.key, ticket.number).await {
+        let _ = mark_run(desk, ticket.id.clone(), RunStatus::Cancelled).await;
+    }
     desk.door.notify_waiters();
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.settled {
-            let (desk, number) = (self.desk.clone(), self.ticket.number);
-            Desk::afterwards(async move { withdraw(&desk, number).await });
+            let (desk, ticket) = (self.desk.clone(), self.ticket.clone());
+            Desk::afterwards(async move { withdraw(&desk, &ticket).await });
         }
     }
 }

@@ -12,6 +12,30 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// How long a lease lasts without being renewed. It matters only for owners on other machines.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// What a run is called.
+#[derive(Clone, Debug)]
+pub(crate) struct RunName {
+    pub(crate) id: String,
+    /// A repeated request with this key is the same run.
+    pub(crate) idempotency_key: Option<String>,
+}
+
+impl RunName {
+    pub(crate) fn fresh() -> Self {
+        Self { id: uuid::Uuid::new_v4().to_string(), idempotency_key: None }
+    }
+
+    pub(super) fn into_new(self, desk: &Desk, status: RunStatus) -> NewRun {
+        NewRun {
+            id: self.id,
+            key: desk.key.clone(),
+            status,
+            idempotency_key: self.idempotency_key,
+            owner: desk.owner.name().to_owned(),
+        }
+    }
+}
+
 /// Leaving it, or dropping it, lets the next one in.
 pub(crate) struct Turn {
     desk: Desk,
@@ -92,19 +116,17 @@ impl Turn {
     }
 
     /// Keeps the turn, which its first event will write down as running. `lost` is cancelled if it is taken away.
-    pub(crate) async fn begin(&mut self, lost: CancellationToken) -> session::Result<Arc<Mutex<TurnMark>>> {
+    pub(crate) async fn begin(
+        &mut self,
+        name: RunName,
+        lost: CancellationToken,
+    ) -> session::Result<Arc<Mutex<TurnMark>>> {
         if let Some(dead) = self.displaced.take() {
-            interrupt_runs_of(&self.desk, &dead).await?;
+            interrupt_runs_of(&self.desk, &dead, &name.id).await?;
         }
-        let run = uuid::Uuid::new_v4().to_string();
+        let run = name.id.clone();
         self.run = Some(run.clone());
-        let started = NewRun {
-            id: run.clone(),
-            key: self.desk.key.clone(),
-            status: RunStatus::Running,
-            idempotency_key: None,
-            owner: self.desk.owner.name().to_owned(),
-        };
+        let started = name.into_new(&self.desk, RunStatus::Running);
         {
             let mut mark = self.mark();
             (mark.starts, mark.run, mark.takes) = (Some(started), Some(run), self.takes);
@@ -191,17 +213,22 @@ async fn renew(desk: Desk, mark: Arc<Mutex<TurnMark>>, ended: CancellationToken,
     }
 }
 
-/// The runs of an owner that died in the middle of them.
-async fn interrupt_runs_of(desk: &Desk, owner: &str) -> session::Result<()> {
+/// The runs of an owner that died in the middle of them, but for the one that goes on.
+async fn interrupt_runs_of(desk: &Desk, owner: &str, but: &str) -> session::Result<()> {
     let newest = desk.store.runs(&desk.key, 8).await?;
-    for run in newest.into_iter().filter(|run| run.owner == owner && run.status == RunStatus::Running) {
+    let is_cut = |run: &session::Run| run.owner == owner && run.status == RunStatus::Running && run.id != but;
+    for run in newest.into_iter().filter(is_cut) {
         interrupt(desk, run.id).await?;
     }
     Ok(())
 }
 
 async fn interrupt(desk: &Desk, id: String) -> session::Result<()> {
-    let update = RunUpdate { id, status: RunStatus::Interrupted, error: None };
+    mark_run(desk, id, RunStatus::Interrupted).await
+}
+
+pub(super) async fn mark_run(desk: &Desk, id: String, status: RunStatus) -> session::Result<()> {
+    let update = RunUpdate { id, status, error: None };
     desk.store.append(&desk.key, Append { run: Some(update), ..Append::default() }).await?;
     Ok(())
 }

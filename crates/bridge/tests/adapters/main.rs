@@ -19,3 +19,4 @@ mod turn_flows;
 mod turn_owners;
 mod turn_queue;
 mod turn_records;
+mod turn_runs;

@@ -1,8 +1,8 @@
 //! One session in memory: what is its own, and which steps it admits.
 
 use crate::{
-    Append, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, Run, RunUpdate, Seq, SessionKey,
-    SessionRow, StateEntry, Stored, TailBudget, Ticket, clock,
+    Append, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, Run, RunStatus, RunUpdate, Seq,
+    SessionKey, SessionRow, StateEntry, Stored, TailBudget, Ticket, clock,
 };
 use serde_json::Value;
 use std::{
@@ -211,7 +211,11 @@ impl Session {
         let (status, owner) = (new.status, new.owner.clone());
         let id = self.start(new).id;
         let place = self.runs.iter().position(|run| run.id == id).unwrap_or_default();
+        let last_seq = self.row.last_seq;
         let run = &mut self.runs[place];
+        if run.status == RunStatus::Queued {
+            run.started_after = last_seq;
+        }
         (run.status, run.owner, run.updated_at) = (status, owner, clock::now());
         place
     }

@@ -78,7 +78,8 @@ pub(super) fn begin(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
          ON CONFLICT (session_key, run_id) DO UPDATE
          SET status = excluded.status, owner = excluded.owner, last_seq = excluded.last_seq,
-             updated_at = excluded.updated_at",
+             updated_at = excluded.updated_at,
+             started_after = CASE runs.status WHEN 'queued' THEN excluded.started_after ELSE started_after END",
     )?
     .execute((session_key, id, status.as_str(), idempotency_key, owner, before, seq, clock::now()))
     .map(drop)

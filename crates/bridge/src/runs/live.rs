@@ -1,0 +1,169 @@
+//! The events of a run while it is in memory: readers take what they have not seen, at their own pace.
+//!
+//! A place in a run is `stored-generation-partial`: how many stored events came before and with it, which process counts, and
+//! how many partial ones came since. The first number means the same after a restart, the others only in one process.
+
+use adk::{error::RunError, event::Event};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Beyond this many, partial events whose whole came since are forgotten; a reader that is so far behind gets the whole.
+const ENTRIES: usize = 4096;
+
+/// Where a reader is in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// How many stored events it has seen.
+    pub stored: u64,
+    /// How many partial ones since the last of them.
+    pub partial: u64,
+}
+
+impl Place {
+    /// Reads what [`Place::to_id`] wrote. Partial events of another process are none of ours.
+    pub fn from_id(id: &str) -> Option<Self> {
+        let mut numbers = id.splitn(3, '-');
+        let stored = numbers.next()?.parse().ok()?;
+        let ours = numbers.next() == Some(generation());
+        let partial = numbers.next().and_then(|number| number.parse().ok()).filter(|_| ours);
+        Some(Self { stored, partial: partial.unwrap_or(0) })
+    }
+
+    pub fn to_id(self) -> String {
+        match self.partial {
+            0 => self.stored.to_string(),
+            partial => format!("{}-{}-{partial}", self.stored, generation()),
+        }
+    }
+}
+
+fn generation() -> &'static str {
+    static GENERATION: OnceLock<String> = OnceLock::new();
+    GENERATION.get_or_init(|| uuid::Uuid::new_v4().simple().to_string()[..8].to_owned())
+}
+
+/// An event as it leaves.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub place: Place,
+    pub event: Arc<Event>,
+    /// The event as ADK's JSON, made once for all readers.
+    pub json: Arc<str>,
+}
+
+impl Entry {
+    pub(super) fn new(place: Place, event: Event) -> Self {
+        let json = serde_json::to_string(&event).unwrap_or_default().into();
+        Self { place, event: Arc::new(event), json }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Done,
+    Cancelled,
+    /// With the failure's own words. `told` says that the log has an event of it.
+    Failed {
+        message: String,
+        told: bool,
+    },
+}
+
+impl End {
+    pub(super) fn of(result: &Result<(), RunError>, told: bool) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(RunError::Cancelled) => Self::Cancelled,
+            Err(error) => Self::Failed { message: error.to_string(), told },
+        }
+    }
+}
+
+pub(super) struct Live {
+    pub(super) cancel: CancellationToken,
+    log: Mutex<Log>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Log {
+    entries: Vec<Entry>,
+    last: Place,
+    end: Option<End>,
+}
+
+impl Live {
+    pub(super) fn new(cancel: CancellationToken, from: Place) -> Self {
+        let log = Log { last: from, ..Log::default() };
+        Self { cancel, log: Mutex::new(log), news: Notify::new() }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, event: &Event) {
+        let mut log = self.log();
+        log.last = if event.is_partial() {
+            Place { partial: log.last.partial + 1, ..log.last }
+        } else {
+            Place { stored: log.last.stored + 1, partial: 0 }
+        };
+        if log.entries.len() >= ENTRIES && !event.is_partial() {
+            log.entries.retain(|entry| entry.place.partial == 0);
+        }
+        let entry = Entry::new(log.last, event.clone());
+        log.entries.push(entry);
+        drop(log);
+        self.news.notify_waiters();
+    }
+
+    pub(super) fn finish(&self, result: &Result<(), RunError>) {
+        let mut log = self.log();
+        let told = log.entries.last().is_some_and(|entry| entry.event.error_code.is_some());
+        log.end = Some(End::of(result, told));
+        drop(log);
+        self.news.notify_waiters();
+    }
+
+    pub(super) fn end(&self) -> Option<End> {
+        self.log().end.clone()
+    }
+
+    /// What comes after a place: the next entry, or the end. Waits for it.
+    pub(super) async fn after(&self, place: Place) -> Result<Entry, End> {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            // From here on nothing that happens is missed.
+            news.as_mut().enable();
+            {
+                let log = self.log();
+                let next = log.entries.partition_point(|entry| entry.place <= place);
+                if let Some(entry) = log.entries.get(next) {
+                    return Ok(entry.clone());
+                }
+                if let Some(end) = &log.end {
+                    return Err(end.clone());
+                }
+            }
+            news.await;
+        }
+    }
+
+    /// About how many bytes it keeps.
+    pub(super) fn size(&self) -> usize {
+        self.log().entries.iter().map(|entry| entry.json.len() * 2 + 512).sum()
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs on tasks of their own: readers come, go and come back.
+
+use crate::common::{
+    Fake, Shared, both, calls, dead_owner, done, key, say, say_streaming, start, store_key, stub, text,
+};
+use adk::agent::LlmAgent;
+use bridge::{
+    Agent, Runs,
+    runs::{End, Entry, Place, Reader, RunStatus},
+};
+use serde_json::json;
+use session::{Append, Enter, NewRun};
+use std::time::Duration;
+
+fn root(model: &std::sync::Arc<Fake>) -> LlmAgent {
+    LlmAgent { tools: vec![stub(json!({"name": "clock"}))], ..crate::common::root(model) }
+}
+
+/// A tool call, then an answer in four pieces.
+fn talkative() -> std::sync::Arc<Fake> {
+    let pieces = ["It ", "is ", "noon ", "now."].map(text);
+    Fake::new(vec![calls("c1", "clock", json!({})), pieces.into_iter().chain([done()]).collect()])
+}
+
+/// What an entry says.
+trait Said {
+    fn said(&self) -> String;
+}
+
+impl Said for Entry {
+    fn said(&self) -> String {
+        self.event.content.as_ref().map(adk::content::Content::said).unwrap_or_default()
+    }
+}
+
+async fn rest(reader: &mut Reader) -> (Vec<Entry>, End) {
+    let mut entries = Vec::new();
+    loop {
+        match reader.next().await.unwrap() {
+            Ok(entry) => entries.push(entry),
+            Err(end) => return (entries, end),
+        }
+    }
+}
+
+fn ids(entries: &[Entry]) -> Vec<String> {
+    entries.iter().map(|entry| entry.place.to_id()).collect()
+}
+
+async fn runs_on(store: &Shared, root: LlmAgent) -> (Runs, Agent) {
+    (Runs::new(store.clone()), start(store, root).await)
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
+        let mut first = runs.start(&agent, say_streaming("time?"), None).await.unwrap();
+        let (all, end) = rest(&mut first).await;
+        assert_eq!(end, End::Done);
+        // A call, its answer, four pieces and the whole.
+        assert_eq!(all.len(), 7, "{}", place.name);
+        for seen in 0..=all.len() {
+            let last = all[..seen].last().map(|entry| entry.place.to_id());
+            let after = last.and_then(|id| Place::from_id(&id)).unwrap_or_default();
+            let mut again = runs.reader(&key(), first.id(), after).await.unwrap().unwrap();
+            assert_eq!(ids(&rest(&mut again).await.0), ids(&all[seen..]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_restart_the_log_has_what_was_stored_of_a_run() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
+        let mut first = runs.start(&agent, say_streaming("time?"), None).await.unwrap();
+        let (all, _) = rest(&mut first).await;
+        runs.start(&agent, say("and now?"), None).await.unwrap().next().await.unwrap().unwrap();
+        runs.idle().await;
+        let restarted = Runs::new(place.store.clone());
+        let stored: Vec<&Entry> = all.iter().filter(|entry| entry.place.partial == 0).collect();
+        for seen in 0..=stored.len() {
+            let after = stored[..seen].last().map(|entry| entry.place).unwrap_or_default();
+            let mut reader = restarted.reader(&key(), first.id(), after).await.unwrap().unwrap();
+            let (entries, end) = rest(&mut reader).await;
+            let json: Vec<&str> = entries.iter().map(|entry| &*entry.json).collect();
+            assert_eq!(json, stored[seen..].iter().map(|entry| &*entry.json).collect::<Vec<_>>());
+            assert_eq!(end, End::Done, "{}", place.name);
+        }
+        assert!(restarted.reader(&key(), "never", Place::default()).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_when_its_reader_leaves() {
+    for place in both() {
+        let (model, gate) = Fake::gated(vec![vec![text("late"), done()]]);
+        let (runs, agent) = runs_on(&place.store, root(&model)).await;
+        let reader = runs.start(&agent, say("hello"), None).await.unwrap();
+        let id = reader.id().to_owned();
+        drop(reader);
+        gate.add_permits(1);
+        runs.idle().await;
+        let view = runs.view(&key(), &id).await.unwrap().unwrap();
+        assert_eq!(view.status, RunStatus::Done, "{}", place.name);
+        let mut again = runs.reader(&key(), &id, Place::default()).await.unwrap().unwrap();
+        assert_eq!(rest(&mut again).await.0[0].said(), "late");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_the_run_that_was_first() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        let once = || Some("once".to_owned());
+        let mut first = runs.start(&agent, say("hello"), once()).await.unwrap();
+        let mut second = runs.start(&agent, say("hello"), once()).await.unwrap();
+        assert_eq!(first.id(), second.id());
+        assert_eq!(ids(&rest(&mut first).await.0), ids(&rest(&mut second).await.0));
+        let restarted = Runs::new(place.store.clone());
+        let third = restarted.start(&agent, say("hello"), once()).await.unwrap();
+        assert_eq!(third.id(), first.id(), "{}", place.name);
+        assert_eq!(crate::common::log(&place.store).await.len(), 2);
+        // One that was registered, and whose process died before it said anything.
+        let lost = NewRun {
+            id: "lost".to_owned(),
+            key: store_key(),
+            status: RunStatus::Queued,
+            idempotency_key: Some("twice".to_owned()),
+            owner: String::new(),
+        };
+        place.store.start(lost).await.unwrap();
+        let mut taken = runs.start(&agent, say("again"), Some("twice".to_owned())).await.unwrap();
+        assert_eq!(rest(&mut taken).await.1, End::Done);
+        assert_eq!(taken.id(), "lost");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
+    for place in both() {
+        let (model, gate) = Fake::gated(vec![vec![text("never"), done()]]);
+        let (runs, agent) = runs_on(&place.store, root(&model)).await;
+        let mut cut = runs.start(&agent, say("hello"), None).await.unwrap();
+        crate::common::until(|| async { !model.requests().is_empty() }).await;
+        let mut waits = runs.start(&agent, say("and?"), None).await.unwrap();
+        let mut given_up = runs.start(&agent, say("or not"), None).await.unwrap();
+        crate::common::until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
+        assert!(runs.cancel(&key(), given_up.id()));
+        assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
+        assert!(runs.cancel(&key(), cut.id()));
+        assert_eq!(rest(&mut cut).await.1, End::Cancelled, "{}", place.name);
+        gate.add_permits(1);
+        assert_eq!(rest(&mut waits).await.1, End::Done);
+        assert!(!runs.cancel(&key(), cut.id()) && !runs.cancel(&key(), "never"));
+        let statuses: Vec<RunStatus> =
+            runs.list(&key(), 9).await.unwrap().into_iter().map(|run| run.status).collect();
+        assert_eq!(statuses, [RunStatus::Cancelled, RunStatus::Done, RunStatus::Cancelled]);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_has_a_position() {
+    for place in both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let (runs, agent) = runs_on(&place.store, root(&model)).await;
+        let mut readers = Vec::new();
+        for text in ["one", "two", "three"] {
+            readers.push(runs.start(&agent, say(text), None).await.unwrap());
+            let expected = readers.len() - 1;
+            let id = readers[expected].id().to_owned();
+            crate::common::until(|| async {
+                let view = runs.view(&key(), &id).await.unwrap();
+                view.is_some_and(|view| {
+                    view.status == RunStatus::Running || view.position == expected.checked_sub(1)
+                })
+            })
+            .await;
+        }
+        gate.add_permits(3);
+        for (reader, text) in readers.iter_mut().zip(["re: one", "re: two", "re: three"]) {
+            assert_eq!(rest(reader).await.0[0].said(), text, "{}", place.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_a_crash_cut_goes_on_from_its_last_stored_event() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        let owner = dead_owner().await;
+        let run = NewRun {
+            id: "cut".to_owned(),
+            key: store_key(),
+            status: RunStatus::Running,
+            idempotency_key: None,
+            owner: owner.clone(),
+        };
+        let mut said = adk::event::Event::new("e-1", "user");
+        said.content = Some(adk::content::Content::user("hello"));
+        let step = Append {
+            message: Some(bridge::row::save(&said).unwrap()),
+            enters: Some(Enter { owner, ttl: Duration::from_hours(1) }),
+            starts: Some(run),
+            ..Append::default()
+        };
+        place.store.append(&store_key(), step).await.unwrap();
+        let mut reader = runs.reader(&key(), "cut", Place::default()).await.unwrap().unwrap();
+        runs.take_up(&agent, &key()).await.unwrap();
+        let (entries, end) = rest(&mut reader).await;
+        assert_eq!((entries[0].said().as_str(), end), ("re: hello", End::Done), "{}", place.name);
+        assert_eq!(entries[0].event.invocation_id, "e-1");
+        let view = runs.view(&key(), "cut").await.unwrap().unwrap();
+        assert_eq!(view.status, RunStatus::Done);
+    }
+}
