@@ -7,7 +7,7 @@
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
 //! | [`api`] | the wire formats, and what each can do |
-//! | [`openai`], [`anthropic`], [`gemini`] | one folder per wire format: how a request looks, how an answer is read |
+//! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | one folder per wire format: how a request looks, how an answer is read |
 //! | [`scripted`] | a model that replays a YAML script |
 //! | [`demo`] | a model without a model: rules that call real tools |
 //!
@@ -25,9 +25,11 @@ mod fixture;
 pub mod gemini;
 mod ids;
 pub mod message;
+pub mod ollama;
 pub mod openai;
 mod parts;
 pub mod request;
+pub mod responses;
 mod schema;
 pub mod scripted;
 pub mod stream;
