@@ -3,7 +3,10 @@
 //! The reason for stopping ends an answer. The usage may follow it, so the answer is complete with `[DONE]` or with the end
 //! of the body; without a reason it is cut off, whatever else the server says.
 
-use super::wire::{CallPiece, Choice, Chunk, Delta, Function};
+use super::{
+    details::Details,
+    wire::{CallPiece, Choice, Chunk, Delta, Function},
+};
 use crate::{
     Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names,
 };
@@ -14,6 +17,7 @@ pub struct Decoder {
     provider: String,
     names: Names,
     calls: Vec<Call>,
+    details: Details,
     refusal: String,
     finish: Option<String>,
     usage: Option<Usage>,
@@ -37,6 +41,7 @@ impl Decoder {
             provider: provider.to_owned(),
             names: Names::of(request),
             calls: Vec::new(),
+            details: Details::default(),
             refusal: String::new(),
             finish: None,
             usage: None,
@@ -60,6 +65,7 @@ impl Decoder {
             Value::Array(parts) => parts.into_iter().for_each(|part| say_part(part, out)),
             content => say(answer::text(content), false, out),
         }
+        self.details.extend(delta.reasoning_details.unwrap_or_default());
         self.refusal.push_str(&answer::text(delta.refusal));
         delta.tool_calls.into_iter().flatten().for_each(|piece| self.piece(piece));
     }
@@ -124,6 +130,9 @@ impl Decoder {
             "abort" => return Err(Error::Truncated { provider }),
             _ => Finish::Stop,
         };
+        if let Some(sealed) = self.details.seal() {
+            out.push(StreamEvent::thought_piece(String::new(), Some(sealed)));
+        }
         out.extend(self.whole_calls(&finish).into_iter().map(StreamEvent::ToolCall));
         out.extend(self.usage.take().map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));

@@ -12,14 +12,20 @@ pub struct Dialect {
     pub echo_reasoning: bool,
     /// The signature of a call is sent back with it, as `extra_content`.
     pub echo_signatures: bool,
+    /// Reasoning that the server gave as `reasoning_details` is sent back as such.
+    pub echo_details: bool,
 }
 
 impl Dialect {
-    pub const OPENAI: Self =
-        Self { max_completion_tokens: true, strict: true, echo_reasoning: false, echo_signatures: false };
+    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, ..Self::COMPATIBLE };
 
-    pub const COMPATIBLE: Self =
-        Self { max_completion_tokens: false, strict: false, echo_reasoning: false, echo_signatures: false };
+    pub const COMPATIBLE: Self = Self {
+        max_completion_tokens: false,
+        strict: false,
+        echo_reasoning: false,
+        echo_signatures: false,
+        echo_details: false,
+    };
 
     /// The dialect of the server at this address.
     pub fn of(base_url: &str) -> Self {
@@ -32,6 +38,7 @@ impl Dialect {
         Self {
             echo_reasoning: is(&["deepseek.com", "moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn"]),
             echo_signatures: is(&["generativelanguage.googleapis.com"]),
+            echo_details: is(&["openrouter.ai"]),
             ..if is(&["openai.com", "openai.azure.com"]) { Self::OPENAI } else { Self::COMPATIBLE }
         }
     }
@@ -60,6 +67,7 @@ mod tests {
         assert_eq!(Dialect::of("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
         assert!(Dialect::of("https://api.DeepSeek.com").echo_reasoning);
         assert!(Dialect::of("https://generativelanguage.googleapis.com/v1beta/openai/").echo_signatures);
+        assert!(Dialect::of("https://openrouter.ai/api/v1").echo_details);
         for other in ["http://127.0.0.1:8080/v1", "https://notopenai.com", "https://x.org/openai.com", ""] {
             assert_eq!(Dialect::of(other), Dialect::COMPATIBLE, "{other}");
         }

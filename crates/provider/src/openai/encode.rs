@@ -1,6 +1,6 @@
 //! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
 
-use super::{Dialect, strict};
+use super::{Dialect, details::Details, strict};
 use crate::{
     Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolSpec,
     ids::{self, Names, Wired},
@@ -146,14 +146,26 @@ fn assistant(wired: &Wired<'_>, names: &Names, dialect: &Dialect, goes_on: bool)
     let text = (!content.is_empty()).then(|| content.join("\n"));
     let calls: Vec<Value> =
         wired.message.calls().zip(&wired.calls).map(|(asked, id)| call(asked, id, names, dialect)).collect();
-    if calls.is_empty() {
-        return said("assistant", text.map(Value::from));
+    if calls.is_empty() && text.is_none() {
+        return Vec::new();
     }
-    let thoughts = thoughts(wired.message).filter(|_| dialect.echo_reasoning && goes_on);
+    let thoughts = thoughts(wired.message).filter(|_| dialect.echo_reasoning && goes_on && !calls.is_empty());
+    let details = details(wired.message).filter(|_| dialect.echo_details);
     vec![parts::with(
         json!({"role": "assistant", "content": text}),
-        [("reasoning_content", thoughts.map(Value::from)), ("tool_calls", Some(calls.into()))],
+        [
+            ("reasoning_content", thoughts.map(Value::from)),
+            ("reasoning_details", details.map(Value::from)),
+            ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
+        ],
     )]
+}
+
+fn details(message: &Message) -> Option<Vec<Value>> {
+    message.parts.iter().find_map(|part| match part {
+        Part::Thought { signature, .. } => signature.as_deref().and_then(Details::open),
+        Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    })
 }
 
 fn call(call: &ToolCall, id: &str, names: &Names, dialect: &Dialect) -> Value {

@@ -1,6 +1,7 @@
 //! OpenAI's chat completions, and the many servers that speak them.
 
 mod decode;
+mod details;
 mod dialect;
 mod encode;
 mod strict;

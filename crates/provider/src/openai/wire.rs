@@ -31,6 +31,8 @@ pub(super) struct Delta {
     pub(super) content: Value,
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
+    /// OpenRouter's.
+    pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
 }

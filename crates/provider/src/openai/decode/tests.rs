@@ -293,3 +293,37 @@ fn an_answer_goes_back_as_it_came() {
     tool {"tool_call_id":"call_B","content":"rain"}
     "#);
 }
+
+#[test]
+fn reasoning_details_go_back_whole() {
+    let stream = stream(&[
+        delta(
+            r#"{"reasoning":"Let me ","reasoning_details":[{"type":"reasoning.text","text":"Let me ","format":"x","index":0,"signature":null}]}"#,
+        ),
+        delta(
+            r#"{"reasoning":"think.","reasoning_details":[{"type":"reasoning.text","text":"think.","format":"x","index":0}]}"#,
+        ),
+        delta(
+            r#"{"reasoning_details":[{"type":"reasoning.text","signature":"c2ln","format":"x","index":0}]}"#,
+        ),
+        delta(
+            r#"{"content":"Hi","reasoning_details":[{"type":"reasoning.encrypted","data":"RU5D","id":"a","index":1},{"type":"reasoning.encrypted","data":"TU9SRQ","id":"b","index":1}]}"#,
+        ),
+        finish("stop"),
+    ]);
+    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    assert!(outcome.is_ok());
+    let request = Request { messages: vec![fixture::spoken(events)], ..Request::default() };
+    let router = openai::Dialect::of("https://openrouter.ai/api/v1");
+    assert_snapshot!(fixture::shape(&openai::encode_for(&request, false, &router)), @r#"
+    model: ""
+    assistant {"content":"Hi"}
+      {"type":"reasoning.text","text":"Let me think.","format":"x","index":0,"signature":"c2ln"}
+      {"type":"reasoning.encrypted","data":"RU5D","id":"a","index":1}
+      {"type":"reasoning.encrypted","data":"TU9SRQ","id":"b","index":1}
+    "#);
+    assert_snapshot!(fixture::shape(&openai::encode(&request, false)), @r#"
+    model: ""
+    assistant {"content":"Hi"}
+    "#);
+}
