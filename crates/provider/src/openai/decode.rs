@@ -224,7 +224,9 @@ fn say(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
 fn say_part(mut part: Value, out: &mut Vec<StreamEvent>) {
     match take(&mut part, "thinking") {
         Value::Array(texts) => {
-            texts.into_iter().for_each(|mut text| say(answer::text(take(&mut text, "text")), true, out));
+            for mut text in texts {
+                say(answer::text(take(&mut text, "text")), true, out);
+            }
         }
         Value::String(text) => say(text, true, out),
         _ => say(answer::text(take(&mut part, "text")), false, out),

@@ -8,24 +8,25 @@ pub struct Dialect {
     /// Schemas are enforced on demand (`strict`), and the answer's must be that of an object. Others take any schema, and
     /// may not know the word.
     pub strict: bool,
-    /// The reasoning of a turn that still goes on is sent back with its calls, as `reasoning_content`.
-    pub echo_reasoning: bool,
-    /// The signature of a call is sent back with it, as `extra_content`.
-    pub echo_signatures: bool,
-    /// Reasoning that the server gave as `reasoning_details` is sent back as such.
-    pub echo_details: bool,
+    pub echo: Echo,
+}
+
+/// What a server wants to be shown again of an answer, beside its text and calls. Others refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    Nothing,
+    /// The reasoning of a turn that still goes on, with its calls: `reasoning_content`.
+    Reasoning,
+    /// The signatures of calls: `extra_content`.
+    Signatures,
+    /// Reasoning in the form that it came in: `reasoning_details`.
+    Details,
 }
 
 impl Dialect {
-    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, ..Self::COMPATIBLE };
+    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, echo: Echo::Nothing };
 
-    pub const COMPATIBLE: Self = Self {
-        max_completion_tokens: false,
-        strict: false,
-        echo_reasoning: false,
-        echo_signatures: false,
-        echo_details: false,
-    };
+    pub const COMPATIBLE: Self = Self { max_completion_tokens: false, strict: false, echo: Echo::Nothing };
 
     /// The dialect of the server at this address.
     pub fn of(base_url: &str) -> Self {
@@ -35,12 +36,17 @@ impl Dialect {
                 host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             })
         };
-        Self {
-            echo_reasoning: is(&["deepseek.com", "moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn"]),
-            echo_signatures: is(&["generativelanguage.googleapis.com"]),
-            echo_details: is(&["openrouter.ai"]),
-            ..if is(&["openai.com", "openai.azure.com"]) { Self::OPENAI } else { Self::COMPATIBLE }
-        }
+        let echo = if is(&["deepseek.com", "moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn"]) {
+            Echo::Reasoning
+        } else if is(&["generativelanguage.googleapis.com"]) {
+            Echo::Signatures
+        } else if is(&["openrouter.ai"]) {
+            Echo::Details
+        } else {
+            Echo::Nothing
+        };
+        let base = if is(&["openai.com", "openai.azure.com"]) { Self::OPENAI } else { Self::COMPATIBLE };
+        Self { echo, ..base }
     }
 }
 
@@ -65,9 +71,12 @@ mod tests {
     fn a_server_is_known_by_its_host() {
         assert_eq!(Dialect::of("https://api.openai.com/v1"), Dialect::OPENAI);
         assert_eq!(Dialect::of("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
-        assert!(Dialect::of("https://api.DeepSeek.com").echo_reasoning);
-        assert!(Dialect::of("https://generativelanguage.googleapis.com/v1beta/openai/").echo_signatures);
-        assert!(Dialect::of("https://openrouter.ai/api/v1").echo_details);
+        assert_eq!(Dialect::of("https://api.DeepSeek.com").echo, Echo::Reasoning);
+        assert_eq!(
+            Dialect::of("https://generativelanguage.googleapis.com/v1beta/openai/").echo,
+            Echo::Signatures
+        );
+        assert_eq!(Dialect::of("https://openrouter.ai/api/v1").echo, Echo::Details);
         for other in ["http://127.0.0.1:8080/v1", "https://notopenai.com", "https://x.org/openai.com", ""] {
             assert_eq!(Dialect::of(other), Dialect::COMPATIBLE, "{other}");
         }

@@ -1,6 +1,6 @@
 //! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
 
-use super::{Dialect, details::Details, strict};
+use super::{Dialect, Echo, details::Details, strict};
 use crate::{
     Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolSpec,
     ids::{self, Names, Wired},
@@ -22,6 +22,7 @@ pub fn encode(request: &Request, stream: bool) -> Value {
 }
 
 pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
+    let dialect = *dialect;
     let options = &request.options;
     let names = Names::of(request);
     let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names, dialect)).collect();
@@ -63,7 +64,7 @@ pub(crate) fn effort(effort: Effort) -> &'static str {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &Names, dialect: &Dialect) -> Value {
+fn tool(tool: &ToolSpec, names: &Names, dialect: Dialect) -> Value {
     let parameters = schema::parameters(&tool.parameters);
     let enforced = strict(&parameters).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
@@ -91,7 +92,7 @@ fn tool_choice(choice: &ToolChoice, request: &Request, names: &Names) -> Option<
 }
 
 /// OpenAI itself takes only the schema of an object; any other is told in words.
-fn format(schema: &Value, dialect: &Dialect) -> Option<Value> {
+fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
     let enforced = strict(schema).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
     let fits = !dialect.strict || schema["type"] == "object";
@@ -101,7 +102,7 @@ fn format(schema: &Value, dialect: &Dialect) -> Option<Value> {
     )
 }
 
-fn messages(request: &Request, names: &Names, dialect: &Dialect, in_words: bool) -> Vec<Value> {
+fn messages(request: &Request, names: &Names, dialect: Dialect, in_words: bool) -> Vec<Value> {
     let wish = request.options.response_schema.as_ref().filter(|_| in_words).map(parts::schema_text);
     let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
@@ -140,7 +141,7 @@ fn spoken(part: &Part) -> Option<&str> {
 }
 
 /// Thoughts are sent only where the server asks for them: while the turn that they belong to goes on.
-fn assistant(wired: &Wired<'_>, names: &Names, dialect: &Dialect, goes_on: bool) -> Vec<Value> {
+fn assistant(wired: &Wired<'_>, names: &Names, dialect: Dialect, goes_on: bool) -> Vec<Value> {
     let mut content = wired.message.parts.iter().filter_map(spoken).map(str::to_owned).collect::<Vec<_>>();
     content.extend(wired.message.parts.iter().filter_map(pictured));
     let text = (!content.is_empty()).then(|| content.join("\n"));
@@ -149,8 +150,9 @@ fn assistant(wired: &Wired<'_>, names: &Names, dialect: &Dialect, goes_on: bool)
     if calls.is_empty() && text.is_none() {
         return Vec::new();
     }
-    let thoughts = thoughts(wired.message).filter(|_| dialect.echo_reasoning && goes_on && !calls.is_empty());
-    let details = details(wired.message).filter(|_| dialect.echo_details);
+    let thoughts =
+        thoughts(wired.message).filter(|_| dialect.echo == Echo::Reasoning && goes_on && !calls.is_empty());
+    let details = details(wired.message).filter(|_| dialect.echo == Echo::Details);
     vec![parts::with(
         json!({"role": "assistant", "content": text}),
         [
@@ -168,9 +170,9 @@ fn details(message: &Message) -> Option<Vec<Value>> {
     })
 }
 
-fn call(call: &ToolCall, id: &str, names: &Names, dialect: &Dialect) -> Value {
+fn call(call: &ToolCall, id: &str, names: &Names, dialect: Dialect) -> Value {
     let arguments = Value::Object(call.args.clone()).to_string();
-    let signature = call.signature.as_ref().filter(|_| dialect.echo_signatures);
+    let signature = call.signature.as_ref().filter(|_| dialect.echo == Echo::Signatures);
     parts::with(
         json!({"id": id, "type": "function", "function": {"name": names.wire(&call.name), "arguments": arguments}}),
         [("extra_content", signature.map(|signature| json!({"google": {"thought_signature": signature}})))],

@@ -9,7 +9,7 @@ mod usage;
 mod wire;
 
 pub use decode::Decoder;
-pub use dialect::Dialect;
+pub use dialect::{Dialect, Echo};
 pub use encode::{encode, encode_for, unsupported};
 
 pub(crate) use encode::effort;

@@ -127,23 +127,25 @@ fn input(messages: &[Message], names: &Names) -> Vec<Value> {
     let mut shown = HashSet::new();
     for wired in ids::wire(messages, IDS) {
         match wired.message.role {
-            Role::System => items.extend(said("system", content(&wired))),
+            Role::System => items.extend(said("system", &content(&wired))),
             Role::User => {
-                let content = content(&wired);
-                let empty = content.is_empty().then(|| input_text(parts::EMPTY));
-                items.extend(said("user", content.into_iter().chain(empty).collect()));
+                let mut content = content(&wired);
+                if content.is_empty() {
+                    content.push(input_text(parts::EMPTY));
+                }
+                items.extend(said("user", &content));
             }
             Role::Assistant => items.extend(spoken_by_model(&wired, names, &mut shown)),
             Role::Tool => items.extend(answers(&wired)),
         }
     }
     if items.is_empty() {
-        items.extend(said("user", vec![input_text(parts::EMPTY)]));
+        items.extend(said("user", &[input_text(parts::EMPTY)]));
     }
     items
 }
 
-fn said(role: &str, content: Vec<Value>) -> Option<Value> {
+fn said(role: &str, content: &[Value]) -> Option<Value> {
     (!content.is_empty()).then(|| json!({"type": "message", "role": role, "content": content}))
 }
 
@@ -189,7 +191,7 @@ fn input_text(text: &str) -> Value {
 /// One item per result; what else the tool gave follows as the user's.
 fn answers(wired: &Wired<'_>) -> Vec<Value> {
     let output = |(id, result): &(String, &crate::ToolResult)| json!({"type": "function_call_output", "call_id": id, "output": parts::response_text(&result.response)});
-    wired.results.iter().map(output).chain(said("user", content(wired))).collect()
+    wired.results.iter().map(output).chain(said("user", &content(wired))).collect()
 }
 
 fn content(wired: &Wired<'_>) -> Vec<Value> {

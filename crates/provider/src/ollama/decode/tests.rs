@@ -99,3 +99,10 @@ fn an_answer_goes_back_as_it_came() {
     stream: true
     "#);
 }
+
+#[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    for stream in fixture::spoiled(&format!("{PIECES}{DONE}")) {
+        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+    }
+}

@@ -272,17 +272,13 @@ fn an_answer_goes_back_as_it_came() {
         Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
     let request = Request { messages, ..Request::default() };
-    let echoing =
-        openai::Dialect { echo_reasoning: true, echo_signatures: true, ..openai::Dialect::COMPATIBLE };
-    assert_snapshot!(fixture::shape(&openai::encode_for(&request, false, &echoing)), @r#"
-    model: ""
-    user {"content":"Weather?"}
-    assistant {"content":"Grüß dich 🌍","reasoning_content":"Let me think."}
-      {"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Zürich\"}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}
-      {"id":"call_B","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}"}}
-    tool {"tool_call_id":"call_A","content":"rain"}
-    tool {"tool_call_id":"call_B","content":"rain"}
-    "#);
+    for echo in [openai::Echo::Reasoning, openai::Echo::Signatures] {
+        let dialect = openai::Dialect { echo, ..openai::Dialect::COMPATIBLE };
+        let body = openai::encode_for(&request, false, &dialect).to_string();
+        assert_eq!(body.contains(r#""reasoning_content":"Let me think.""#), echo == openai::Echo::Reasoning);
+        let signed = r#""extra_content":{"google":{"thought_signature":"c2ln"}}}"#;
+        assert_eq!(body.contains(signed), echo == openai::Echo::Signatures);
+    }
     assert_snapshot!(fixture::shape(&openai::encode(&request, false)), @r#"
     model: ""
     user {"content":"Weather?"}
@@ -326,4 +322,11 @@ fn reasoning_details_go_back_whole() {
     model: ""
     assistant {"content":"Hi"}
     "#);
+}
+
+#[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    for stream in fixture::spoiled(&format!("{WHOLE}\n[DONE]")) {
+        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+    }
 }

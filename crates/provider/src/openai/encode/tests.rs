@@ -83,7 +83,7 @@ fn settings_have_their_places_and_servers_their_words() {
 
 #[test]
 fn reasoning_goes_back_only_while_its_turn_goes_on() {
-    let deepseek = Dialect { echo_reasoning: true, ..Dialect::COMPATIBLE };
+    let deepseek = Dialect { echo: Echo::Reasoning, ..Dialect::COMPATIBLE };
     let mut request = fixture::request();
     let echoed =
         |request: &Request| encode_for(request, false, &deepseek).to_string().contains("reasoning_content");

@@ -288,3 +288,11 @@ fn an_answer_goes_back_as_it_came() {
     stream: true
     "#);
 }
+
+#[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
+    for stream in fixture::spoiled(&format!("{pieces}\n{}", repeated(&pieces))) {
+        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+    }
+}
