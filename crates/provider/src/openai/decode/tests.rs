@@ -99,6 +99,15 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     call "" f {"n":2}
     done Stop gpt-x
     "#);
+    // With one id for all.
+    assert_snapshot!(heard(&calls(&[
+        r#"{"index":0,"id":"x","function":{"name":"f","arguments":"{\"n\":1}"}}"#,
+        r#"{"index":1,"id":"x","function":{"name":"f","arguments":"{\"n\":2}"}}"#,
+    ], "tool_calls")), @r#"
+    call "x" f {"n":1}
+    call "x" f {"n":2}
+    done Stop gpt-x
+    "#);
     // Without numbers.
     assert_snapshot!(heard(&calls(&[
         r#"{"id":"a","function":{"name":"f","arguments":"{\"n\":"}}"#,
