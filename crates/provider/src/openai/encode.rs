@@ -48,9 +48,10 @@ pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
     )
 }
 
-/// All settings have a place.
-pub fn unsupported(_: &Options) -> Vec<&'static str> {
-    Vec::new()
+/// Settings that are set and have no place here: more stop sequences than are taken.
+pub fn unsupported(options: &Options) -> Vec<&'static str> {
+    let stops = options.stop.iter().filter(|stop| !stop.is_empty()).count();
+    (stops > STOPS).then_some("stop").into_iter().collect()
 }
 
 /// The nearest of OpenAI's levels; it takes no number of tokens.

@@ -82,6 +82,13 @@ fn settings_have_their_places_and_servers_their_words() {
 }
 
 #[test]
+fn stop_sequences_beyond_the_fourth_are_named() {
+    let stopping = |stops: usize| Options { stop: vec!["END".to_owned(); stops], ..Options::default() };
+    assert_eq!(unsupported(&stopping(4)), Vec::<&str>::new());
+    assert_eq!(unsupported(&stopping(5)), ["stop"]);
+}
+
+#[test]
 fn reasoning_goes_back_only_while_its_turn_goes_on() {
     let deepseek = Dialect { echo: Echo::Reasoning, ..Dialect::COMPATIBLE };
     let mut request = fixture::request();
