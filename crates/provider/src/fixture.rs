@@ -76,7 +76,7 @@ pub(crate) fn request() -> Request {
 pub(crate) fn shape(body: &Value) -> String {
     let mut lines = Vec::new();
     for (key, value) in body.as_object().into_iter().flatten() {
-        if !matches!(key.as_str(), "messages" | "contents") {
+        if !matches!(key.as_str(), "messages" | "contents" | "input") {
             lines.push(format!("{key}: {value}"));
             continue;
         }
@@ -89,7 +89,8 @@ pub(crate) fn shape(body: &Value) -> String {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
             let rest = if rest.is_empty() { String::new() } else { format!(" {}", Value::Object(rest)) };
-            lines.push(format!("{}{rest}", message["role"].as_str().unwrap_or("?")));
+            let speaker = message["role"].as_str().or(message["type"].as_str());
+            lines.push(format!("{}{rest}", speaker.unwrap_or("?")));
             let lists = message.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_array());
             lines.extend(lists.flatten().map(|part| format!("  {part}")));
         }

@@ -7,13 +7,14 @@
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
 //! | [`api`] | the wire formats, and what each can do |
-//! | [`openai`], [`anthropic`], [`gemini`] | one folder per provider: how a request looks on its wire |
+//! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | one folder per wire format: how a request looks, how an answer is read |
 //! | [`scripted`] | a model that replays a YAML script |
 //! | [`demo`] | a model without a model: rules that call real tools |
 //!
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
 
+mod answer;
 pub mod anthropic;
 pub mod api;
 mod classify;
@@ -24,9 +25,11 @@ mod fixture;
 pub mod gemini;
 mod ids;
 pub mod message;
+pub mod ollama;
 pub mod openai;
 mod parts;
 pub mod request;
+pub mod responses;
 mod schema;
 pub mod scripted;
 pub mod stream;

@@ -17,7 +17,7 @@ pub(crate) fn parameters(schema: &Value) -> Value {
     Value::Object(object)
 }
 
-fn describe(object: &mut Map<String, Value>, notes: &[String]) {
+pub(crate) fn describe(object: &mut Map<String, Value>, notes: &[String]) {
     if notes.is_empty() {
         return;
     }

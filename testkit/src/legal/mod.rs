@@ -1,11 +1,13 @@
-//! What OpenAI, Anthropic and Gemini accept, as rules over the JSON that goes over the wire.
+//! What each wire format accepts, as rules over the JSON that goes over the wire.
 //!
 //! Each rule carries the provider's own words: its documentation, or the text of the error that breaking it brings.
 //! This sees only JSON, so that it judges an encoder without knowing it.
 
 mod anthropic;
 mod gemini;
+mod ollama;
 mod openai;
+mod responses;
 
 use serde_json::Value;
 use std::fmt;
@@ -13,8 +15,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     OpenAi,
+    Responses,
     Anthropic,
     Gemini,
+    Ollama,
 }
 
 /// One thing that a provider demands.
@@ -50,6 +54,8 @@ pub fn rules(api: Api) -> &'static [Rule] {
         Api::OpenAi => openai::RULES,
         Api::Anthropic => anthropic::RULES,
         Api::Gemini => gemini::RULES,
+        Api::Ollama => ollama::RULES,
+        Api::Responses => responses::RULES,
     }
 }
 

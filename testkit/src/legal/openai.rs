@@ -109,6 +109,52 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "openai/strict",
+        says: "In context=(), 'additionalProperties' is required to be supplied and to be false; 'required' is required to be supplied and to be an array including every key in properties.",
+        broken: |body| {
+            failing(each(body, "tools"), |tool| {
+                tool["function"]["strict"] != true || is_strict(&tool["function"]["parameters"])
+            })
+        },
+    },
+    Rule {
+        id: "openai/tool-choice",
+        says: "'tool_choice' is only allowed when 'tools' are specified. Tool choice 'f' not found in 'tools' parameter.",
+        broken: |body| {
+            let tools = each(body, "tools");
+            let named = |choice: &Value| {
+                tools.iter().any(|(_, tool)| tool["function"]["name"] == choice["function"]["name"])
+            };
+            let good = match body.get("tool_choice") {
+                None => true,
+                Some(Value::String(choice)) => {
+                    ["auto", "none", "required"].contains(&choice.as_str()) && !tools.is_empty()
+                }
+                Some(choice) => choice["type"] == "function" && named(choice),
+            };
+            unless(good, "tool_choice")
+        },
+    },
+    Rule {
+        id: "openai/response-format",
+        says: "Invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+        broken: |body| {
+            let format = &body["response_format"]["json_schema"];
+            let schema = &format["schema"];
+            let good = schema["type"] == "object" && (format["strict"] != true || is_strict(schema));
+            unless(body.get("response_format").is_none() || good, "response_format")
+        },
+    },
+    Rule {
+        id: "openai/reasoning-effort",
+        says: "Invalid value: 'off'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', and 'xhigh'.",
+        broken: |body| {
+            let known = ["none", "minimal", "low", "medium", "high", "xhigh"];
+            let good = |effort: &Value| effort.as_str().is_some_and(|effort| known.contains(&effort));
+            unless(body.get("reasoning_effort").is_none_or(good), "reasoning_effort")
+        },
+    },
+    Rule {
         id: "openai/description-length",
         says: "Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024.",
         broken: |body| {
@@ -143,6 +189,29 @@ pub(super) const RULES: &[Rule] = &[
 
 fn calls(body: &Value) -> Vec<(String, &Value)> {
     each_in(&each(body, "messages"), "tool_calls")
+}
+
+/// The schema of an object, with nothing at its top that is refused there.
+pub(super) fn is_parameters(schema: &Value) -> bool {
+    let refused = ["oneOf", "anyOf", "allOf", "enum", "not"];
+    let bare = refused.iter().all(|key| schema.get(key).is_none());
+    schema["type"] == "object" && schema["properties"].is_object() && bare
+}
+
+/// A schema whose objects, however deep, are closed and whose properties are all required.
+pub(super) fn is_strict(schema: &Value) -> bool {
+    let Some(fields) = schema.as_object() else { return true };
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let required = each(schema, "required");
+    let all_required = properties.clone().all(|(name, _)| required.iter().any(|(_, other)| *other == name));
+    let names_object =
+        schema["type"] == "object" || each(schema, "type").iter().any(|(_, kind)| *kind == "object");
+    let closed =
+        !names_object || (fields.get("additionalProperties") == Some(&Value::Bool(false)) && all_required);
+    let definitions = schema["$defs"].as_object().into_iter().flatten();
+    let below = properties.chain(definitions).map(|(_, schema)| schema);
+    let beside = each(schema, "anyOf").into_iter().map(|(_, schema)| schema).chain(schema.get("items"));
+    closed && below.chain(beside).all(is_strict)
 }
 
 fn has_content(message: &Value) -> bool {

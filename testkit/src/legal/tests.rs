@@ -1,5 +1,8 @@
 //! Known good requests pass; for every rule there is a known bad one that it rejects.
 
+mod ollama;
+mod responses;
+
 use super::*;
 use serde_json::json;
 
@@ -51,6 +54,15 @@ const OPENAI: &[Spoil] = &[
         body["tools"][0]["function"]["parameters"] = json!({"type": "object"});
     }),
     ("openai/parameters-top", |body| body["tools"][0]["function"]["parameters"]["anyOf"] = json!([])),
+    ("openai/strict", |body| body["tools"][0]["function"]["strict"] = json!(true)),
+    ("openai/tool-choice", |body| {
+        body["tool_choice"] = json!({"type": "function", "function": {"name": "g"}});
+    }),
+    ("openai/response-format", |body| {
+        body["response_format"] =
+            json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "array"}}});
+    }),
+    ("openai/reasoning-effort", |body| body["reasoning_effort"] = json!("off")),
     ("openai/description-length", |body| {
         body["tools"][0]["function"]["description"] = json!("d".repeat(1025));
     }),
@@ -251,8 +263,14 @@ fn spoil(body: &mut Value, schema: Value) {
 /// A provider, a good request, and how to spoil it.
 type Case = (Api, fn() -> Value, &'static [Spoil]);
 
-fn apis() -> [Case; 3] {
-    [(Api::OpenAi, openai, OPENAI), (Api::Anthropic, anthropic, ANTHROPIC), (Api::Gemini, gemini, GEMINI)]
+fn apis() -> [Case; 5] {
+    [
+        (Api::OpenAi, openai, OPENAI),
+        (Api::Responses, responses::good, responses::SPOILS),
+        (Api::Anthropic, anthropic, ANTHROPIC),
+        (Api::Gemini, gemini, GEMINI),
+        (Api::Ollama, ollama::good, ollama::SPOILS),
+    ]
 }
 
 #[test]

@@ -55,10 +55,12 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the words of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 3] {
+pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 5] {
     [
         (Api::OpenAi, provider::openai::encode(request, true), "messages"),
+        (Api::Responses, provider::responses::encode(request, true), "input"),
         (Api::Anthropic, provider::anthropic::encode(request, true), "messages"),
         (Api::Gemini, provider::gemini::encode(request, true), "contents"),
+        (Api::Ollama, provider::ollama::encode(request, true), "messages"),
     ]
 }

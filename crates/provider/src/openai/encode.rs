@@ -1,13 +1,14 @@
 //! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
 
+use super::{Dialect, Echo, details::Details, strict};
 use crate::{
-    Media, MediaSource, Message, Part, Request, Role, ToolSpec,
-    ids::{self, Dialect, Wired},
+    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolSpec,
+    ids::{self, Names, Wired},
     parts, schema,
 };
 use serde_json::{Value, json};
 
-const IDS: Dialect = Dialect { longest: 40, accepts: |c| c.is_ascii_graphic() };
+const IDS: ids::Dialect = ids::Dialect { longest: 40, accepts: |c| c.is_ascii_graphic() };
 
 /// The longest description that is taken.
 const DESCRIPTION: usize = 1024;
@@ -15,23 +16,31 @@ const DESCRIPTION: usize = 1024;
 /// How many stop sequences are taken.
 const STOPS: usize = 4;
 
+/// A request for OpenAI itself.
 pub fn encode(request: &Request, stream: bool) -> Value {
+    encode_for(request, stream, &Dialect::OPENAI)
+}
+
+pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
+    let dialect = *dialect;
     let options = &request.options;
-    let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let names = Names::of(request);
+    let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names, dialect)).collect();
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
-    let format = options
-        .response_schema
-        .as_ref()
-        .map(|schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}));
+    let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
+    let format = options.response_schema.as_ref().and_then(|schema| format(schema, dialect));
+    let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     parts::with(
-        json!({"model": request.model, "messages": messages(&request.messages)}),
+        json!({"model": request.model, "messages": messages(request, &names, dialect, format.is_none())}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
+            ("tool_choice", choice),
             ("temperature", parts::within(options.temperature, 2.0)),
             ("top_p", parts::within(options.top_p, 1.0)),
-            ("max_completion_tokens", options.max_output_tokens.map(Value::from)),
+            (limit, options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
+            ("reasoning_effort", options.reasoning.map(|wish| effort(wish).into())),
             ("response_format", format),
             ("stream", stream.then(|| true.into())),
             ("stream_options", stream.then(|| json!({"include_usage": true}))),
@@ -39,26 +48,79 @@ pub fn encode(request: &Request, stream: bool) -> Value {
     )
 }
 
-fn tool(tool: &ToolSpec) -> Value {
-    json!({"type": "function", "function": {
-        "name": ids::tool_name(&tool.name),
-        "description": ids::cut(&tool.description, DESCRIPTION),
-        "parameters": schema::parameters(&tool.parameters),
-    }})
+/// Settings that are set and have no place here: more stop sequences than are taken.
+pub fn unsupported(options: &Options) -> Vec<&'static str> {
+    let stops = options.stop.iter().filter(|stop| !stop.is_empty()).count();
+    (stops > STOPS).then_some("stop").into_iter().collect()
 }
 
-fn messages(messages: &[Message]) -> Vec<Value> {
-    let encoded: Vec<Value> = ids::wire(messages, IDS).iter().flat_map(message).collect();
-    if encoded.is_empty() { vec![json!({"role": "user", "content": parts::EMPTY})] } else { encoded }
-}
-
-fn message(wired: &Wired<'_>) -> Vec<Value> {
-    match wired.message.role {
-        Role::System => said("system", plain(wired.message)),
-        Role::User => said("user", user_content(wired).or_else(|| Some(parts::EMPTY.into()))),
-        Role::Assistant => assistant(wired),
-        Role::Tool => answers(wired),
+/// The nearest of OpenAI's levels; it takes no number of tokens.
+pub(crate) fn effort(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Off | Effort::Tokens(0) => "none",
+        Effort::Minimal => "minimal",
+        Effort::Low | Effort::Tokens(..=2048) => "low",
+        Effort::Medium | Effort::Tokens(..=8192) => "medium",
+        Effort::High | Effort::Tokens(_) => "high",
     }
+}
+
+fn tool(tool: &ToolSpec, names: &Names, dialect: Dialect) -> Value {
+    let parameters = schema::parameters(&tool.parameters);
+    let enforced = strict(&parameters).filter(|_| dialect.strict);
+    let is_enforced = enforced.is_some().then(|| true.into());
+    let function = json!({
+        "name": names.wire(&tool.name),
+        "description": ids::cut(&tool.description, DESCRIPTION),
+        "parameters": enforced.unwrap_or(parameters),
+    });
+    json!({"type": "function", "function": parts::with(function, [("strict", is_enforced)])})
+}
+
+/// A choice among no tools is refused, and so is a tool that is not on offer.
+fn tool_choice(choice: &ToolChoice, request: &Request, names: &Names) -> Option<Value> {
+    let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+    let choice = match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Named(name) if offered(name) => {
+            json!({"type": "function", "function": {"name": names.wire(name)}})
+        }
+        ToolChoice::Named(_) => return None,
+    };
+    (!request.tools.is_empty()).then_some(choice)
+}
+
+/// OpenAI itself takes only the schema of an object; any other is told in words.
+fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
+    let enforced = strict(schema).filter(|_| dialect.strict);
+    let is_enforced = enforced.is_some().then(|| true.into());
+    let fits = !dialect.strict || schema["type"] == "object";
+    let answer = json!({"name": "answer", "schema": enforced.unwrap_or_else(|| schema.clone())});
+    fits.then(
+        || json!({"type": "json_schema", "json_schema": parts::with(answer, [("strict", is_enforced)])}),
+    )
+}
+
+fn messages(request: &Request, names: &Names, dialect: Dialect, in_words: bool) -> Vec<Value> {
+    let wish = request.options.response_schema.as_ref().filter(|_| in_words).map(parts::schema_text);
+    let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+    let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
+    for (at, wired) in ids::wire(&request.messages, IDS).iter().enumerate() {
+        match wired.message.role {
+            Role::System => encoded.extend(said("system", plain(wired.message))),
+            Role::User => {
+                encoded.extend(said("user", user_content(wired).or_else(|| Some(parts::EMPTY.into()))));
+            }
+            Role::Assistant => encoded.extend(assistant(wired, names, dialect, at > turn)),
+            Role::Tool => encoded.extend(answers(wired)),
+        }
+    }
+    if encoded.is_empty() {
+        encoded.push(json!({"role": "user", "content": parts::EMPTY}));
+    }
+    encoded
 }
 
 fn said(role: &str, content: Option<Value>) -> Vec<Value> {
@@ -79,19 +141,52 @@ fn spoken(part: &Part) -> Option<&str> {
     }
 }
 
-/// Thoughts are not sent: chat completions have no place for them.
-fn assistant(wired: &Wired<'_>) -> Vec<Value> {
+/// Thoughts are sent only where the server asks for them: while the turn that they belong to goes on.
+fn assistant(wired: &Wired<'_>, names: &Names, dialect: Dialect, goes_on: bool) -> Vec<Value> {
     let mut content = wired.message.parts.iter().filter_map(spoken).map(str::to_owned).collect::<Vec<_>>();
     content.extend(wired.message.parts.iter().filter_map(pictured));
     let text = (!content.is_empty()).then(|| content.join("\n"));
-    let calls: Vec<Value> = wired.message.calls().zip(&wired.calls).map(|(call, id)| {
-        let arguments = Value::Object(call.args.clone()).to_string();
-        json!({"id": id, "type": "function", "function": {"name": ids::tool_name(&call.name), "arguments": arguments}})
-    }).collect();
-    if calls.is_empty() {
-        return said("assistant", text.map(Value::from));
+    let calls: Vec<Value> =
+        wired.message.calls().zip(&wired.calls).map(|(asked, id)| call(asked, id, names, dialect)).collect();
+    if calls.is_empty() && text.is_none() {
+        return Vec::new();
     }
-    vec![json!({"role": "assistant", "content": text, "tool_calls": calls})]
+    let thoughts =
+        thoughts(wired.message).filter(|_| dialect.echo == Echo::Reasoning && goes_on && !calls.is_empty());
+    let details = details(wired.message).filter(|_| dialect.echo == Echo::Details);
+    vec![parts::with(
+        json!({"role": "assistant", "content": text}),
+        [
+            ("reasoning_content", thoughts.map(Value::from)),
+            ("reasoning_details", details.map(Value::from)),
+            ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
+        ],
+    )]
+}
+
+fn details(message: &Message) -> Option<Vec<Value>> {
+    message.parts.iter().find_map(|part| match part {
+        Part::Thought { signature, .. } => signature.as_deref().and_then(Details::open),
+        Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    })
+}
+
+fn call(call: &ToolCall, id: &str, names: &Names, dialect: Dialect) -> Value {
+    let arguments = Value::Object(call.args.clone()).to_string();
+    let signature = call.signature.as_ref().filter(|_| dialect.echo == Echo::Signatures);
+    parts::with(
+        json!({"id": id, "type": "function", "function": {"name": names.wire(&call.name), "arguments": arguments}}),
+        [("extra_content", signature.map(|signature| json!({"google": {"thought_signature": signature}})))],
+    )
+}
+
+fn thoughts(message: &Message) -> Option<String> {
+    let thought = |part: &Part| match part {
+        Part::Thought { text, .. } => Some(text.clone()).filter(|text| !text.is_empty()),
+        Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    };
+    let thoughts: Vec<String> = message.parts.iter().filter_map(thought).collect();
+    (!thoughts.is_empty()).then(|| thoughts.join("\n"))
 }
 
 fn pictured(part: &Part) -> Option<String> {

@@ -1,5 +1,17 @@
 //! OpenAI's chat completions, and the many servers that speak them.
 
+mod decode;
+mod details;
+mod dialect;
 mod encode;
+mod strict;
+mod usage;
+mod wire;
 
-pub use encode::encode;
+pub use decode::Decoder;
+pub use dialect::{Dialect, Echo};
+pub use encode::{encode, encode_for, unsupported};
+
+pub(crate) use encode::effort;
+pub(crate) use strict::strict;
+pub(crate) use usage::{Details, counted};

@@ -1,5 +1,6 @@
 //! Histories as the repair leaves them: the system first, every call answered by the next message; all else is odd.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use provider::{
     Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolResult,
@@ -55,11 +56,20 @@ impl Made {
                         signature.clone()
                     }
                     (Api::Gemini, Part::Call(call)) => call.signature.clone(),
-                    (Api::OpenAi | Api::Anthropic | Api::Gemini, _) => None,
+                    (Api::Responses, Part::Thought { signature, .. }) => {
+                        signature.as_deref().and_then(unsealed).filter(|_| at < shown)
+                    }
+                    (Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama, _) => None,
                 })
             })
             .collect()
     }
+}
+
+/// The encrypted content of a reasoning item, if that is what was signed.
+fn unsealed(signature: &str) -> Option<String> {
+    let item: Value = serde_json::from_slice(&STANDARD.decode(signature).ok()?).ok()?;
+    item["encrypted_content"].as_str().map(str::to_owned)
 }
 
 /// What was made, so that a run without hard cases does not pass for one with them.
@@ -243,7 +253,13 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn signature() -> impl Strategy<Value = String> {
-    "sig[A-Za-z0-9+/=]{8,24}"
+    prop_oneof!["sig[A-Za-z0-9+/=]{8,24}", ("rs_[0-9a-f]{16}", "gAAA[A-Za-z0-9+/=]{8,24}").prop_map(sealed)]
+}
+
+/// A reasoning item of OpenAI's, as it is kept.
+fn sealed((id, encrypted): (String, String)) -> String {
+    let summary = json!([{"type": "summary_text", "text": "hm"}]);
+    STANDARD.encode(json!({"id": id, "summary": summary, "encrypted_content": encrypted}).to_string())
 }
 
 fn text() -> impl Strategy<Value = Part> {
@@ -289,6 +305,7 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
         json!(null),
         json!({"$defs": {"T": {"type": ["array", "null"], "items": {"$ref": "#/$defs/T"}}}, "properties": {"t": {"$ref": "#/$defs/T"}}}),
         json!({"anyOf": [{"properties": {"a": {}}}], "properties": {"n": {"enum": [1, "two", null]}, "o": {"oneOf": [{"type": "object"}, {"const": 3}]}}}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "p": {"type": ["object", "null"], "properties": {"x": {"type": "number"}}, "required": ["x"]}}, "required": ["a", "p"]}),
         json!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"type": "string"}}, "l": {"type": ["string", "array"]}, "b": true}}),
     ]);
     (name, "[ -~]{0,30}", parameters, any::<bool>()).prop_map(|(name, description, parameters, long)| {
@@ -306,6 +323,7 @@ fn options() -> impl Strategy<Value = Options> {
     );
     let schema = option::of(select(vec![
         json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
         json!({"type": "array"}),
     ]));
     (numbers, vec(words(), 0..7), schema, option::of(effort()), option::of(tool_choice())).prop_map(

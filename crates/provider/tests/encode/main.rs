@@ -6,19 +6,24 @@ mod wire;
 
 use made::{Made, Tally};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use provider::{Request, anthropic, gemini, openai};
+use provider::{Request, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 use std::{cell::RefCell, collections::HashSet};
 use testkit::legal::{self, Api};
 use wire::Wire;
 
-/// For each law, and each for three providers.
+/// For each law, and each for all wire formats.
 const CASES: u32 = 1000;
 
 type Encode = fn(&Request, bool) -> Value;
 
-const ENCODERS: [(Api, Encode); 3] =
-    [(Api::OpenAi, openai::encode), (Api::Anthropic, anthropic::encode), (Api::Gemini, gemini::encode)];
+const ENCODERS: [(Api, Encode); 5] = [
+    (Api::OpenAi, openai::encode),
+    (Api::Responses, responses::encode),
+    (Api::Anthropic, anthropic::encode),
+    (Api::Gemini, gemini::encode),
+    (Api::Ollama, ollama::encode),
+];
 
 /// Runs a law over generated requests. A run that met no hard case has proved nothing, and fails.
 fn for_all(law: impl Fn(&Made, Api, Encode) -> Result<(), String>) {

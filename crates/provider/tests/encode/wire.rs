@@ -16,14 +16,36 @@ impl Wire {
         for message in messages(api, body) {
             match api {
                 Api::OpenAi => wire.read_openai(&message),
+                Api::Responses => wire.read_responses(&message),
                 Api::Anthropic => list(&message, "content").for_each(|block| wire.read_anthropic(block)),
                 Api::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
+                Api::Ollama => wire.read_ollama(&message),
             }
         }
         wire
     }
 
     fn read_openai(&mut self, message: &Value) {
+        self.calls.extend(
+            list(message, "tool_calls")
+                .map(|call| (text(call, "id"), number(&call["function"]["arguments"]))),
+        );
+        if message["role"] == "tool" {
+            self.results.push((text(message, "tool_call_id"), number(&message["content"])));
+        }
+    }
+
+    fn read_responses(&mut self, item: &Value) {
+        match item["type"].as_str() {
+            Some("function_call") => self.calls.push((text(item, "call_id"), number(&item["arguments"]))),
+            Some("function_call_output") => {
+                self.results.push((text(item, "call_id"), number(&item["output"])));
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn read_ollama(&mut self, message: &Value) {
         self.calls.extend(
             list(message, "tool_calls")
                 .map(|call| (text(call, "id"), number(&call["function"]["arguments"]))),
@@ -52,7 +74,11 @@ impl Wire {
 
 /// The messages, without the marks that say what to cache.
 pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
-    let key = if api == Api::Gemini { "contents" } else { "messages" };
+    let key = match api {
+        Api::OpenAi | Api::Anthropic | Api::Ollama => "messages",
+        Api::Responses => "input",
+        Api::Gemini => "contents",
+    };
     let mut messages: Vec<Value> = list(body, key).cloned().collect();
     let blocks =
         messages.iter_mut().filter_map(|message| message.get_mut("content")).filter_map(Value::as_array_mut);
@@ -67,7 +93,7 @@ pub(crate) fn is_legal(api: Api, id: &str) -> bool {
     !id.is_empty()
         && match api {
             Api::OpenAi => id.len() <= 40 && id.chars().all(plain),
-            Api::Anthropic => id.len() <= 64 && id.chars().all(plain),
+            Api::Anthropic | Api::Responses | Api::Ollama => id.len() <= 64 && id.chars().all(plain),
             Api::Gemini => id.chars().count() <= 256,
         }
 }

@@ -38,3 +38,64 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 fn a_request_without_words_is_still_one() {
     assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","messages":[{"role":"user","content":"(no text)"}]}"#);
 }
+
+#[test]
+fn settings_have_their_places_and_servers_their_words() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    let tool = ToolSpec { name: "a.b".to_owned(), description: String::new(), parameters: schema.clone() };
+    let asked = |dialect: &Dialect, schema: &Value, choice: &str| {
+        let options = Options {
+            max_output_tokens: Some(9),
+            reasoning: Some(Effort::High),
+            tool_choice: Some(ToolChoice::Named(choice.to_owned())),
+            response_schema: Some(schema.clone()),
+            ..Options::default()
+        };
+        let request = Request { tools: vec![tool.clone()], options, ..Request::default() };
+        fixture::shape(&encode_for(&request, false, dialect))
+    };
+    assert_snapshot!(asked(&Dialect::OPENAI, &schema, "a.b"), @r#"
+    model: ""
+    user {"content":"(no text)"}
+    tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}]
+    tool_choice: {"type":"function","function":{"name":"a_b"}}
+    max_completion_tokens: 9
+    reasoning_effort: "high"
+    response_format: {"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}
+    "#);
+    assert_snapshot!(asked(&Dialect::OPENAI, &json!({"type": "array"}), "unheard of"), @r#"
+    model: ""
+    system {"content":"Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"array\"}"}
+    tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}]
+    max_completion_tokens: 9
+    reasoning_effort: "high"
+    "#);
+    assert_snapshot!(asked(&Dialect::COMPATIBLE, &json!({"type": "array"}), "a.b"), @r#"
+    model: ""
+    user {"content":"(no text)"}
+    tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}]
+    tool_choice: {"type":"function","function":{"name":"a_b"}}
+    max_tokens: 9
+    reasoning_effort: "high"
+    response_format: {"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"array"}}}
+    "#);
+}
+
+#[test]
+fn stop_sequences_beyond_the_fourth_are_named() {
+    let stopping = |stops: usize| Options { stop: vec!["END".to_owned(); stops], ..Options::default() };
+    assert_eq!(unsupported(&stopping(4)), Vec::<&str>::new());
+    assert_eq!(unsupported(&stopping(5)), ["stop"]);
+}
+
+#[test]
+fn reasoning_goes_back_only_while_its_turn_goes_on() {
+    let deepseek = Dialect { echo: Echo::Reasoning, ..Dialect::COMPATIBLE };
+    let mut request = fixture::request();
+    let echoed =
+        |request: &Request| encode_for(request, false, &deepseek).to_string().contains("reasoning_content");
+    assert!(!echoed(&request), "the user has spoken since");
+    request.messages.truncate(4);
+    assert!(echoed(&request));
+    assert!(!encode(&request, false).to_string().contains("reasoning_content"));
+}

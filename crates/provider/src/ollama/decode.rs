@@ -1,0 +1,100 @@
+//! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
+
+use crate::{
+    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names, parts,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Debug)]
+pub struct Decoder {
+    provider: String,
+    names: Names,
+    calls: Vec<ToolCall>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    error: Value,
+    model: Option<String>,
+    message: Option<Piece>,
+    done: bool,
+    done_reason: Option<String>,
+    prompt_eval_count: Option<u64>,
+    eval_count: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Piece {
+    content: Option<String>,
+    thinking: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Call {
+    id: Option<String>,
+    function: Function,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Function {
+    name: String,
+    arguments: Value,
+}
+
+impl Decoder {
+    pub fn new(provider: &str, request: &Request) -> Self {
+        Self { provider: provider.to_owned(), names: Names::of(request), calls: Vec::new() }
+    }
+
+    fn piece(&mut self, piece: Piece, out: &mut Vec<StreamEvent>) {
+        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
+        out.extend(said(piece.thinking).map(|text| StreamEvent::thought_piece(text, None)));
+        out.extend(said(piece.content).map(StreamEvent::text));
+        for Call { id, function } in piece.tool_calls.into_iter().flatten() {
+            let name = self.names.own(&function.name);
+            self.calls.push(answer::call(id.unwrap_or_default(), name, function.arguments));
+        }
+    }
+}
+
+impl crate::Decoder for Decoder {
+    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if parts::says_nothing(frame.data) {
+            return Ok(());
+        }
+        let line: Line = answer::parse(&self.provider, frame.data)?;
+        if !line.error.is_null()
+            && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": line.error}))
+        {
+            return Err(error);
+        }
+        self.piece(line.message.unwrap_or_default(), out);
+        if !line.done {
+            return Ok(());
+        }
+        let finish =
+            if line.done_reason.as_deref() == Some("length") { Finish::Length } else { Finish::Stop };
+        out.extend(self.calls.drain(..).map(StreamEvent::ToolCall));
+        if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
+            // Reasoning is not counted apart.
+            let (input, output) =
+                (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
+            out.push(StreamEvent::Usage(Usage { input, output, ..Usage::default() }));
+        }
+        out.push(StreamEvent::Done(Done { finish, model_version: line.model }));
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        Err(Error::Truncated { provider: self.provider.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

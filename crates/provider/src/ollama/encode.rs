@@ -1,0 +1,171 @@
+//! A request as Ollama's `/api/chat` takes it.
+
+use super::schema;
+use crate::{
+    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolChoice, ToolSpec,
+    ids::{self, Names, Wired},
+    parts,
+};
+use serde_json::{Map, Value, json};
+
+/// It takes any id; so long ones are not its own.
+const IDS: ids::Dialect = ids::Dialect { longest: 64, accepts: |c| c.is_ascii_graphic() };
+
+pub fn encode(request: &Request, stream: bool) -> Value {
+    let options = &request.options;
+    let names = Names::of(request);
+    let offered = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
+    let tools: Vec<Value> = offered.map(|offered| tool(offered, &names)).collect();
+    // A model that is held to a format cannot call tools: then the wish is told in words.
+    let (format, wish) = match &options.response_schema {
+        Some(schema) if tools.is_empty() && schema.is_object() => (Some(schema.clone()), None),
+        Some(schema) => (None, Some(parts::schema_text(schema))),
+        None => (None, None),
+    };
+    let settings = settings(options);
+    parts::with(
+        json!({"model": request.model, "messages": messages(&request.messages, &names, wish)}),
+        [
+            ("tools", (!tools.is_empty()).then(|| tools.into())),
+            ("format", format),
+            ("think", options.reasoning.map(think)),
+            ("options", settings.as_object().is_some_and(|all| !all.is_empty()).then_some(settings)),
+            // A stream is what comes where nothing is said.
+            ("stream", Some(stream.into())),
+        ],
+    )
+}
+
+/// Settings that are set and have no place here. A choice of no tools is made by offering none.
+pub fn unsupported(options: &Options) -> Vec<&'static str> {
+    match options.tool_choice {
+        Some(ToolChoice::Required | ToolChoice::Named(_)) => vec!["tool_choice"],
+        Some(ToolChoice::Auto | ToolChoice::None) | None => Vec::new(),
+    }
+}
+
+fn settings(options: &Options) -> Value {
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).collect();
+    parts::with(
+        Map::new().into(),
+        [
+            ("temperature", parts::within(options.temperature, 2.0)),
+            ("top_p", parts::within(options.top_p, 1.0)),
+            ("num_predict", options.max_output_tokens.map(Value::from)),
+            ("stop", (!stops.is_empty()).then(|| json!(stops))),
+            ("seed", options.seed.map(Value::from)),
+        ],
+    )
+}
+
+/// Models without levels take any level for yes.
+fn think(effort: Effort) -> Value {
+    match effort {
+        Effort::Off | Effort::Tokens(0) => false.into(),
+        Effort::Minimal | Effort::Low | Effort::Tokens(..=2048) => "low".into(),
+        Effort::Medium | Effort::Tokens(..=8192) => "medium".into(),
+        Effort::High | Effort::Tokens(_) => "high".into(),
+    }
+}
+
+fn tool(tool: &ToolSpec, names: &Names) -> Value {
+    json!({"type": "function", "function": {
+        "name": names.wire(&tool.name),
+        "description": tool.description,
+        "parameters": schema::parameters(&tool.parameters),
+    }})
+}
+
+fn messages(messages: &[Message], names: &Names, wish: Option<String>) -> Vec<Value> {
+    let mut encoded: Vec<Value> = Vec::new();
+    encoded.extend(wish.map(|wish| json!({"role": "system", "content": wish})));
+    for wired in ids::wire(messages, IDS) {
+        match wired.message.role {
+            Role::System => encoded.extend(said("system", &wired)),
+            Role::User => encoded.push(
+                said("user", &wired).unwrap_or_else(|| json!({"role": "user", "content": parts::EMPTY})),
+            ),
+            Role::Assistant => encoded.extend(spoken_by_model(&wired, names)),
+            Role::Tool => {
+                encoded.extend(answers(&wired, names));
+                encoded.extend(said("user", &wired));
+            }
+        }
+    }
+    if encoded.is_empty() {
+        encoded.push(json!({"role": "user", "content": parts::EMPTY}));
+    }
+    encoded
+}
+
+/// Words in one text, and the images beside it.
+fn said(role: &str, wired: &Wired<'_>) -> Option<Value> {
+    let mut texts = Vec::new();
+    let mut images = Vec::new();
+    for part in &wired.message.parts {
+        match part {
+            Part::Text { text, .. } => texts.push(text.clone()),
+            Part::Media(media) => match image(media) {
+                Some(data) => images.push(Value::from(data)),
+                None => texts.push(parts::media_text(media)),
+            },
+            Part::Thought { .. } | Part::Call(_) | Part::Result(_) => {}
+        }
+    }
+    texts.extend(wired.loose.iter().map(|result| parts::loose_text(result)));
+    texts.retain(|text| !text.is_empty());
+    let images = (!images.is_empty()).then(|| images.into());
+    (!texts.is_empty() || images.is_some())
+        .then(|| parts::with(json!({"role": role, "content": texts.join("\n")}), [("images", images)]))
+}
+
+fn image(media: &Media) -> Option<&str> {
+    match (&media.source, media.mime_type.as_str()) {
+        (MediaSource::Base64(data), "image/png" | "image/jpeg" | "image/webp") => Some(data),
+        (MediaSource::Base64(_) | MediaSource::Uri(_), _) => None,
+    }
+}
+
+fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
+    let (mut texts, mut thoughts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ids = wired.calls.iter();
+    for part in &wired.message.parts {
+        match part {
+            Part::Text { text, .. } => texts.push(text.clone()),
+            Part::Thought { text, .. } => thoughts.push(text.as_str()),
+            Part::Call(call) => calls.extend(ids.next().map(
+                |id| json!({"id": id, "function": {"name": names.wire(&call.name), "arguments": call.args}}),
+            )),
+            Part::Media(media) => texts.push(parts::media_text(media)),
+            Part::Result(_) => {}
+        }
+    }
+    texts.retain(|text| !text.is_empty());
+    thoughts.retain(|text| !text.is_empty());
+    // Thoughts alone are no message.
+    (!texts.is_empty() || !calls.is_empty()).then(|| {
+        parts::with(
+            json!({"role": "assistant", "content": texts.join("\n")}),
+            [
+                ("thinking", (!thoughts.is_empty()).then(|| thoughts.join("\n").into())),
+                ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
+            ],
+        )
+    })
+}
+
+/// Older servers know a result by the tool's name, newer ones by the id of its call.
+fn answers(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
+    let answer = |(id, result): &(String, &crate::ToolResult)| {
+        json!({
+            "role": "tool",
+            "tool_name": names.wire(&result.name),
+            "tool_call_id": id,
+            "content": parts::response_text(&result.response),
+        })
+    };
+    wired.results.iter().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! One conversation with everything in it, as it leaves.
+
+use super::*;
+use crate::fixture;
+use insta::assert_snapshot;
+
+#[test]
+fn a_conversation_leaves_as_the_provider_documents_it() {
+    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+    model: "m"
+    system {"content":"Be kind."}
+    user {"content":"Paris and Oslo?\n[s.xls (application/vnd.ms-excel) at gs://b/s.xls, not shown]"}
+      "AAAA"
+    assistant {"content":"Let me look.","thinking":"hmm"}
+      {"id":"call_0","function":{"name":"get_weather","arguments":{"city":"Paris"}}}
+      {"id":"call_1","function":{"name":"get_weather","arguments":{"city":"Oslo"}}}
+    tool {"tool_name":"get_weather","tool_call_id":"call_0","content":"{\"error\":\"no data\"}"}
+    tool {"tool_name":"get_weather","tool_call_id":"call_1","content":"rain"}
+    assistant {"content":""}
+      {"id":"call_0_2","function":{"name":"get_weather","arguments":{"city":"Paris"}}}
+    tool {"tool_name":"get_weather","tool_call_id":"call_0_2","content":"{\"sky\":\"blue\"}"}
+    user {"content":"And then?"}
+    user {"content":" "}
+    tools: [{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string","description":"format: \"city\"."}},"required":["city"]}}}]
+    options: {"temperature":1.5,"top_p":0.9,"num_predict":100,"stop":["END"],"seed":7}
+    stream: true
+    "#);
+}
+
+#[test]
+fn settings_have_their_places_and_those_without_one_are_named() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let asked = |options: Options| {
+        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
+        fixture::shape(&body)
+    };
+    let options = Options {
+        reasoning: Some(Effort::High),
+        tool_choice: Some(ToolChoice::None),
+        response_schema: Some(schema.clone()),
+        ..Options::default()
+    };
+    assert_eq!(unsupported(&options), Vec::<&str>::new());
+    assert_snapshot!(asked(options), @r#"
+    model: "m"
+    user {"content":"(no text)"}
+    format: {"type":"object","properties":{"a":{"type":"integer"}}}
+    think: "high"
+    stream: false
+    "#);
+    let options = Options {
+        reasoning: Some(Effort::Off),
+        tool_choice: Some(ToolChoice::Required),
+        response_schema: Some(schema),
+        ..Options::default()
+    };
+    assert_eq!(unsupported(&options), ["tool_choice"]);
+    assert_snapshot!(asked(options), @r#"
+    model: "m"
+    system {"content":"Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"}
+    tools: [{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string","description":"format: \"city\"."}},"required":["city"]}}}]
+    think: false
+    stream: false
+    "#);
+}

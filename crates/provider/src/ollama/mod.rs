@@ -1,0 +1,8 @@
+//! Ollama's own format: one line of JSON per piece, arguments as objects, images beside the text.
+
+mod decode;
+mod encode;
+mod schema;
+
+pub use decode::Decoder;
+pub use encode::{encode, unsupported};

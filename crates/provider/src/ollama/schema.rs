@@ -1,0 +1,70 @@
+//! Schemas of tools as Ollama reads them: it knows a few keywords, refuses other shapes of them, and drops the rest.
+
+use crate::schema;
+use serde_json::{Map, Value, json};
+
+/// Keywords that reach the model.
+const KNOWN: [&str; 7] = ["type", "description", "enum", "properties", "required", "items", "anyOf"];
+
+/// The schema with everything in it that Ollama would drop told in descriptions.
+pub(super) fn parameters(schema: &Value) -> Value {
+    schema::for_gemini(schema).map_or_else(|| json!({"type": "object", "properties": {}}), known)
+}
+
+fn known(schema: Value) -> Value {
+    let Value::Object(schema) = schema else { return json!({"type": "string"}) };
+    let nullable = schema.get("nullable").is_some_and(|nullable| nullable == true);
+    let mut kept = Map::new();
+    let mut notes = Vec::new();
+    for (key, value) in schema {
+        let value = match (key.as_str(), value) {
+            ("type", kind) if nullable => json!([kind, "null"]),
+            ("items", items) => known(items),
+            ("anyOf", Value::Array(branches)) => {
+                let null = nullable.then(|| json!({"type": "null"}));
+                branches.into_iter().map(known).chain(null).collect()
+            }
+            ("properties", Value::Object(properties)) => {
+                let properties = properties.into_iter().map(|(name, schema)| (name, known(schema)));
+                Value::Object(properties.collect())
+            }
+            (known, value) if KNOWN.contains(&known) => value,
+            ("nullable", _) => continue,
+            (other, value) => {
+                notes.push(format!("{other}: {value}."));
+                continue;
+            }
+        };
+        kept.insert(key, value);
+    }
+    schema::describe(&mut kept, &notes);
+    Value::Object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+
+    #[test]
+    fn what_ollama_drops_is_told_in_the_description() {
+        let schema = json!({"type": "object", "$defs": {"P": {"type": "object", "properties": {"x": {"minimum": 1, "type": "number"}}}}, "properties": {
+            "at": {"$ref": "#/$defs/P"},
+            "maybe": {"type": ["string", "null"], "pattern": "^a", "description": "a word"},
+            "either": {"anyOf": [{"type": "integer", "maximum": 3}, {"type": "null"}]},
+            "list": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "email"}},
+            "any": true,
+        }, "required": ["at"]});
+        let cleaned = parameters(&schema);
+        let properties = cleaned["properties"].as_object().into_iter().flatten();
+        let lines: Vec<String> = properties.map(|(name, schema)| format!("{name}  {schema}")).collect();
+        assert_snapshot!(lines.join("\n"), @r#"
+        at  {"type":"object","properties":{"x":{"type":"number","description":"minimum: 1."}}}
+        maybe  {"type":["string","null"],"description":"a word pattern: \"^a\"."}
+        either  {"anyOf":[{"type":"integer","description":"maximum: 3."},{"type":"null"}]}
+        list  {"type":"array","items":{"type":"string","description":"format: \"email\"."},"description":"minItems: 1."}
+        any  {"type":"string"}
+        "#);
+        assert_snapshot!(parameters(&Value::Null), @r#"{"type":"object","properties":{}}"#);
+    }
+}

@@ -1,0 +1,81 @@
+//! The chunks of a streamed answer. Servers leave out, null or reshape nearly every field, so that nearly all are
+//! optional, and what comes in several shapes is taken as it is.
+
+use super::usage::{Details, counted};
+use crate::Usage;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Chunk {
+    pub(super) error: Value,
+    pub(super) model: Option<String>,
+    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) usage: Option<Counts>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Choice {
+    pub(super) delta: Option<Delta>,
+    /// Some servers send the whole message where a piece of it is due.
+    pub(super) message: Option<Delta>,
+    pub(super) finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delta {
+    /// Text, or a list of parts.
+    pub(super) content: Value,
+    pub(super) reasoning_content: Value,
+    pub(super) reasoning: Value,
+    /// OpenRouter's.
+    pub(super) reasoning_details: Option<Vec<Value>>,
+    pub(super) refusal: Value,
+    pub(super) tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CallPiece {
+    pub(super) index: Option<u64>,
+    pub(super) id: Option<String>,
+    pub(super) function: Option<Function>,
+    pub(super) extra_content: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Function {
+    pub(super) name: Option<String>,
+    /// A piece of JSON text, or the whole object.
+    pub(super) arguments: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Counts {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+    /// DeepSeek's word for what was cached.
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+impl Counts {
+    pub(super) fn usage(&self) -> Usage {
+        let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
+        counted(
+            self.prompt_tokens.unwrap_or_default(),
+            cached.or(self.prompt_cache_hit_tokens).unwrap_or_default(),
+            self.completion_tokens.unwrap_or_default(),
+            reasoning.unwrap_or_default(),
+            self.total_tokens,
+        )
+    }
+}

@@ -1,0 +1,298 @@
+//! Streams as servers send them, and what is heard.
+
+use super::*;
+use crate::{Message, Part, Role, ToolResult, fixture, responses};
+use insta::assert_snapshot;
+
+fn heard(stream: &str) -> String {
+    fixture::heard(Decoder::new("p", &Request::default()), stream)
+}
+
+const THOUGHT: &str = r#"
+    {"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}
+    {"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}
+    {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Let me "}
+    {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"think."}
+    {"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"Let me think."}],"encrypted_content":"ENC+/=="}}
+"#;
+
+const TEXT: &str = r#"
+    {"type":"response.output_item.added","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","status":"in_progress","content":[]}}
+    {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"Grüß "}
+    {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"dich 🌍"}
+    {"type":"response.output_item.done","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Grüß dich 🌍","annotations":[]}]}}
+"#;
+
+const CALLS: &str = r#"
+    {"type":"response.output_item.added","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_A","name":"get_weather","arguments":"","status":"in_progress"}}
+    {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"{\"ci"}
+    {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"ty\":\"Zürich\"}"}
+    {"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":2,"arguments":"{\"city\":\"Zürich\"}"}
+    {"type":"response.output_item.done","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_A","name":"get_weather","arguments":"{\"city\":\"Zürich\"}","status":"completed"}}
+    {"type":"response.output_item.added","output_index":3,"item":{"id":"rs_2","type":"reasoning","summary":[]}}
+    {"type":"response.output_item.done","output_index":3,"item":{"id":"rs_2","type":"reasoning","summary":[],"encrypted_content":"MORE"}}
+    {"type":"response.output_item.added","output_index":4,"item":{"id":"fc_2","type":"function_call","call_id":"call_B","name":"get_weather","arguments":"","status":"in_progress"}}
+    {"type":"response.output_item.done","output_index":4,"item":{"id":"fc_2","type":"function_call","call_id":"call_B","name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}","status":"completed"}}
+"#;
+
+const COMPLETED: &str = r#"{"type":"response.completed","response":{"status":"completed","model":"gpt-x","output":[],"error":null,"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":20,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":120}}}"#;
+
+/// The items of a stream as the response at its end repeats them.
+fn repeated(stream: &str) -> String {
+    let done = stream.lines().filter(|line| line.contains("output_item.done"));
+    let items: Vec<Value> = done
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|mut event| event["item"].take())
+        .collect();
+    COMPLETED.replace(r#""output":[]"#, &format!(r#""output":{}"#, Value::from(items)))
+}
+
+#[test]
+fn reasoning_and_text_come_at_once_and_calls_at_the_end() {
+    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
+    let told = heard(&format!("{pieces}\n{COMPLETED}"));
+    assert_snapshot!(told, @r#"
+    thought "Let me "
+    thought "think."
+    thought "" signed eyJpZCI6InJzXzEiLCJzdW1tYXJ5IjpbeyJ0eXBlIjoic3VtbWFyeV90ZXh0IiwidGV4dCI6IkxldCBtZSB0aGluay4ifV0sImVuY3J5cHRlZF9jb250ZW50IjoiRU5DKy89PSJ9
+    text "Grüß "
+    text "dich 🌍"
+    call "call_A" get_weather {"city":"Zürich"}
+    thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
+    call "call_B" get_weather {"city":"Tōkyō"}
+    usage in 100 cached 64 out 15 reasoning 5
+    done Stop gpt-x
+    "#);
+    assert_eq!(heard(&format!("{pieces}\n{}\n[DONE]", repeated(&pieces))), told, "nothing is told twice");
+}
+
+#[test]
+fn what_the_pieces_did_not_bring_the_whole_brings() {
+    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
+    let only_the_end = repeated(&pieces);
+    let at_once = heard(&only_the_end);
+    assert_snapshot!(at_once, @r#"
+    thought "Let me think."
+    thought "" signed eyJpZCI6InJzXzEiLCJzdW1tYXJ5IjpbeyJ0eXBlIjoic3VtbWFyeV90ZXh0IiwidGV4dCI6IkxldCBtZSB0aGluay4ifV0sImVuY3J5cHRlZF9jb250ZW50IjoiRU5DKy89PSJ9
+    text "Grüß dich 🌍"
+    call "call_A" get_weather {"city":"Zürich"}
+    thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
+    call "call_B" get_weather {"city":"Tōkyō"}
+    usage in 100 cached 64 out 15 reasoning 5
+    done Stop gpt-x
+    "#);
+    let only_done: Vec<&str> = pieces.lines().filter(|line| line.contains("output_item.done")).collect();
+    assert_eq!(heard(&format!("{}\n{COMPLETED}", only_done.join("\n"))), at_once);
+    let event: Value = serde_json::from_str(&only_the_end).unwrap_or_default();
+    assert_eq!(heard(&event["response"].to_string()), at_once, "a response that is not streamed");
+    let half: Vec<&str> =
+        TEXT.lines().filter(|line| !line.contains("dich") || line.contains("done")).collect();
+    assert_snapshot!(heard(&format!("{}\n{COMPLETED}", half.join("\n"))), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    usage in 100 cached 64 out 15 reasoning 5
+    done Stop gpt-x
+    "#);
+}
+
+/// As llama.cpp sends it: no numbers, calls without an id of their own, pieces that name the call.
+#[test]
+fn a_server_may_number_nothing_and_name_little() {
+    assert_snapshot!(heard(r#"
+        {"type":"response.created","response":{"id":"resp_1","object":"response","status":"in_progress"}}
+        {"type":"response.output_item.added","item":{"content":[],"id":"rs_1","type":"reasoning","encrypted_content":"","summary":[]}}
+        {"type":"response.reasoning_text.delta","item_id":"rs_1","delta":"Hm."}
+        {"type":"response.output_item.done","item":{"id":"rs_1","type":"reasoning","encrypted_content":"","summary":[],"content":[{"type":"reasoning_text","text":"Hm."}]}}
+        {"type":"response.output_item.added","item":{"arguments":"","call_id":"fc_A","name":"f","type":"function_call","status":"in_progress"}}
+        {"type":"response.function_call_arguments.delta","delta":"{\"n\":","item_id":"fc_A"}
+        {"type":"response.output_item.added","item":{"arguments":"","call_id":"fc_B","name":"f","type":"function_call","status":"in_progress"}}
+        {"type":"response.function_call_arguments.delta","delta":"{\"n\":2}","item_id":"fc_B"}
+        {"type":"response.function_call_arguments.delta","delta":"1}","item_id":"fc_A"}
+        {"type":"response.output_item.done","item":{"type":"function_call","status":"completed","arguments":"{\"n\":2}","call_id":"fc_B","name":"f"}}
+        {"type":"response.completed","response":{"status":"completed","model":"smol","output":[{"id":"rs_1","type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"Hm."}]},{"type":"function_call","arguments":"{\"n\":1}","call_id":"fc_A","name":"f"},{"type":"function_call","arguments":"{\"n\":2}","call_id":"fc_B","name":"f"}],"usage":{"input_tokens":49,"output_tokens":40,"total_tokens":89}}}
+    "#), @r#"
+    thought "Hm."
+    call "fc_A" f {"n":1}
+    call "fc_B" f {"n":2}
+    usage in 49 cached 0 out 40 reasoning 0
+    done Stop smol
+    "#);
+    // Other ids at the end than before, or none at all.
+    assert_snapshot!(heard(r#"
+        {"type":"response.output_text.delta","delta":"Hel"}
+        {"type":"response.output_text.delta","delta":"lo"}
+        {"type":"response.output_item.added","item":{"type":"function_call","name":"f"}}
+        {"type":"response.function_call_arguments.delta","delta":"{\"n\":1}"}
+        {"type":"response.output_item.done","item":{"type":"function_call","name":"f"}}
+        {"type":"response.output_item.added","item":{"type":"function_call","name":"g"}}
+        {"type":"response.function_call_arguments.delta","delta":"{\"n\":2}"}
+        {"type":"response.completed","response":{"output":[{"id":"x","type":"message","content":[{"type":"output_text","text":"Hello"}]},{"id":"y","type":"function_call","call_id":"c1","name":"f","arguments":"{\"n\":1}"},{"id":"z","type":"function_call","call_id":"c2","name":"g","arguments":"{\"n\":2}"}]}}
+    "#), @r#"
+    text "Hel"
+    text "lo"
+    call "c1" f {"n":1}
+    call "c2" g {"n":2}
+    done Stop ?
+    "#);
+}
+
+#[test]
+fn an_event_may_be_named_by_its_frame_alone() {
+    let mut decoder = Decoder::new("p", &Request::default());
+    let mut out = Vec::new();
+    let frames = [
+        ("response.output_text.delta", r#"{"delta":"Hello"}"#),
+        ("response.completed", r#"{"response":{}}"#),
+    ];
+    for (event, data) in frames {
+        let read = crate::Decoder::read(&mut decoder, Frame { event, data }, &mut out);
+        assert!(read.is_ok());
+    }
+    assert_eq!(out.len(), 2);
+}
+
+#[test]
+fn texts_of_different_items_are_kept_apart() {
+    assert_snapshot!(heard(r#"
+        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","summary_index":0,"delta":"One."}
+        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","summary_index":1,"delta":"Two."}
+        {"type":"response.output_text.delta","item_id":"msg_1","delta":"Wait."}
+        {"type":"response.output_item.done","item":{"id":"msg_1","type":"message","phase":"commentary","content":[{"type":"output_text","text":"Wait."}]}}
+        {"type":"response.output_text.delta","item_id":"msg_2","delta":"Here:"}
+        {"type":"response.output_text.delta","item_id":"msg_3","delta":"it is."}
+        {"type":"response.completed","response":{"status":"completed"}}
+    "#), @r#"
+    thought "One."
+    thought "\n\nTwo."
+    text "Wait."
+    text "" signed eyJwaGFzZSI6ImNvbW1lbnRhcnkifQ==
+    text "Here:"
+    text "\n\nit is."
+    done Stop ?
+    "#);
+}
+
+#[test]
+fn a_call_that_the_limit_cut_off_is_not_run() {
+    let cut: Vec<&str> = CALLS.lines().take(3).collect();
+    let incomplete = |reason: &str| {
+        format!(
+            r#"{{"type":"response.incomplete","response":{{"status":"incomplete","incomplete_details":{{"reason":"{reason}"}}}}}}"#
+        )
+    };
+    assert_snapshot!(heard(&format!("{TEXT}{}\n{}", cut.join("\n"), incomplete("max_output_tokens"))), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    done Length ?
+    "#);
+    assert_snapshot!(heard(&format!("{CALLS}\n{}", incomplete("max_output_tokens"))), @r#"
+    call "call_A" get_weather {"city":"Zürich"}
+    thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
+    call "call_B" get_weather {"city":"Tōkyō"}
+    done Length ?
+    "#);
+    assert_snapshot!(heard(&format!("{TEXT}{CALLS}\n{}", incomplete("content_filter"))), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
+    done Refused { code: "content_filter", message: "the provider's filter stopped the answer" } ?
+    "#);
+}
+
+#[test]
+fn arguments_that_are_no_object_are_kept_as_written() {
+    let done = |arguments: &str| {
+        format!(
+            r#"{{"type":"response.output_item.done","item":{{"type":"function_call","call_id":"c","name":"f","arguments":{arguments}}}}}"#
+        )
+    };
+    assert_snapshot!(heard(&[&done(r#""{oops""#), COMPLETED].map(String::from).join("\n")), @r#"
+    call "c" f malformed "{oops"
+    usage in 100 cached 64 out 15 reasoning 5
+    done Stop gpt-x
+    "#);
+}
+
+#[test]
+fn a_stream_without_its_end_is_cut_off_even_if_every_item_is_done() {
+    assert_snapshot!(heard(&format!("{TEXT}{CALLS}")), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    error TRUNCATED: p ended its answer before it was complete
+    "#);
+    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
+}
+
+#[test]
+fn errors_in_the_stream_are_ones() {
+    assert_snapshot!(heard(&format!("{TEXT}\n{}", r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}"#)), @r#"
+    text "Grüß "
+    text "dich 🌍"
+    error TRANSIENT: p is not available right now: boom
+    "#);
+    assert_snapshot!(heard(r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#), @"error TRANSIENT: p is not available right now: the answer failed");
+    assert_snapshot!(heard(r#"{"type":"error","code":"server_error","message":"flat","param":null}"#), @"error TRANSIENT: p is not available right now: flat");
+    assert_snapshot!(heard(r#"{"type":"error","error":{"type":"server_error","message":"nested"}}"#), @"error TRANSIENT: p is not available right now: nested");
+    assert_snapshot!(heard(r#"{"error":{"code":500,"message":"bare"}}"#), @"error TRANSIENT: p is not available right now: bare");
+    assert_snapshot!(heard(r#"{"type":"resp"#), @r#"error PROTOCOL: p answered with something that cannot be read: {"type":"resp"#);
+}
+
+#[test]
+fn a_refusal_is_a_finish_with_its_words() {
+    let pieces = r#"
+        {"type":"response.refusal.delta","item_id":"msg_1","delta":"I can't "}
+        {"type":"response.refusal.delta","item_id":"msg_1","delta":"do that."}"#;
+    let whole = r#"{"type":"response.output_item.done","item":{"id":"msg_1","type":"message","content":[{"type":"refusal","refusal":"I can't do that."}]}}"#;
+    let told = heard(&format!("{pieces}\n{whole}\n{COMPLETED}"));
+    assert_snapshot!(told, @r#"
+    usage in 100 cached 64 out 15 reasoning 5
+    done Refused { code: "refusal", message: "I can't do that." } gpt-x
+    "#);
+    assert_eq!(heard(&format!("{whole}\n{COMPLETED}")), told);
+}
+
+#[test]
+fn an_answer_goes_back_as_it_came() {
+    let phased = TEXT.replace(r#""status":"completed","#, r#""status":"completed","phase":"commentary","#);
+    let stream = format!("{THOUGHT}{phased}{CALLS}\n{COMPLETED}");
+    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    assert!(outcome.is_ok());
+    let result = |id: &str| {
+        Part::Result(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
+    };
+    let messages = vec![
+        Message::text(Role::User, "Weather?"),
+        fixture::spoken(events),
+        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+    ];
+    let body = responses::encode(&Request { messages, ..Request::default() }, true);
+    assert_snapshot!(fixture::shape(&body), @r#"
+    model: ""
+    store: false
+    user {"type":"message"}
+      {"type":"input_text","text":"Weather?"}
+    reasoning {"type":"reasoning","id":"rs_1","encrypted_content":"ENC+/=="}
+      {"type":"summary_text","text":"Let me think."}
+    assistant {"type":"message","phase":"commentary"}
+      {"type":"output_text","text":"Grüß dich 🌍"}
+    function_call {"type":"function_call","call_id":"call_A","name":"get_weather","arguments":"{\"city\":\"Zürich\"}"}
+    reasoning {"type":"reasoning","id":"rs_2","encrypted_content":"MORE"}
+    function_call {"type":"function_call","call_id":"call_B","name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}"}
+    function_call_output {"type":"function_call_output","call_id":"call_A","output":"rain"}
+    function_call_output {"type":"function_call_output","call_id":"call_B","output":"rain"}
+    include: ["reasoning.encrypted_content"]
+    stream: true
+    "#);
+}
+
+#[test]
+fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
+    for stream in fixture::spoiled(&format!("{pieces}\n{}", repeated(&pieces))) {
+        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+    }
+}

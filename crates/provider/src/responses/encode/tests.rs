@@ -1,0 +1,118 @@
+//! One conversation with everything in it, as it leaves.
+
+use super::*;
+use crate::{Effort, fixture};
+use insta::assert_snapshot;
+
+#[test]
+fn a_conversation_leaves_as_the_provider_documents_it() {
+    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+    model: "m"
+    store: false
+    instructions: "Be kind."
+    user {"type":"message"}
+      {"type":"input_text","text":"Paris and Oslo?"}
+      {"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}
+      {"type":"input_text","text":"[s.xls (application/vnd.ms-excel) at gs://b/s.xls, not shown]"}
+    assistant {"type":"message"}
+      {"type":"output_text","text":"Let me look."}
+    function_call {"type":"function_call","call_id":"call_0","name":"get_weather","arguments":"{\"city\":\"Paris\"}"}
+    function_call {"type":"function_call","call_id":"call_1","name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}
+    function_call_output {"type":"function_call_output","call_id":"call_0","output":"{\"error\":\"no data\"}"}
+    function_call_output {"type":"function_call_output","call_id":"call_1","output":"rain"}
+    function_call {"type":"function_call","call_id":"call_0_2","name":"get_weather","arguments":"{\"city\":\"Paris\"}"}
+    function_call_output {"type":"function_call_output","call_id":"call_0_2","output":"{\"sky\":\"blue\"}"}
+    user {"type":"message"}
+      {"type":"input_text","text":"And then?"}
+    user {"type":"message"}
+      {"type":"input_text","text":" "}
+    include: ["reasoning.encrypted_content"]
+    tools: [{"type":"function","name":"get_weather","description":"Weather of a city","strict":false,"parameters":{"type":"object","properties":{"city":{"type":"string","format":"city"}},"required":["city"],"additionalProperties":false}}]
+    temperature: 1.5
+    top_p: 0.9
+    max_output_tokens: 100
+    stream: true
+    "#);
+}
+
+#[test]
+fn settings_have_their_places_and_those_without_one_are_named() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    let options = Options {
+        max_output_tokens: Some(3),
+        reasoning: Some(Effort::Tokens(5000)),
+        tool_choice: Some(ToolChoice::Named("get_weather".to_owned())),
+        response_schema: Some(schema.clone()),
+        ..fixture::request().options
+    };
+    let asked = |options: Options| {
+        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
+        fixture::shape(&body)
+    };
+    assert_eq!(unsupported(&options), ["stop", "seed"]);
+    assert_snapshot!(asked(options), @r#"
+    model: "m"
+    store: false
+    user {"type":"message"}
+      {"type":"input_text","text":"(no text)"}
+    include: ["reasoning.encrypted_content"]
+    tools: [{"type":"function","name":"get_weather","description":"Weather of a city","strict":false,"parameters":{"type":"object","properties":{"city":{"type":"string","format":"city"}},"required":["city"],"additionalProperties":false}}]
+    tool_choice: {"type":"function","name":"get_weather"}
+    reasoning: {"effort":"medium","summary":"auto"}
+    text: {"format":{"type":"json_schema","name":"answer","strict":true,"schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}}}
+    temperature: 1.5
+    top_p: 0.9
+    max_output_tokens: 16
+    "#);
+    let options = Options {
+        reasoning: Some(Effort::Off),
+        tool_choice: Some(ToolChoice::Named("unheard of".to_owned())),
+        response_schema: Some(json!({"type": "array"})),
+        ..Options::default()
+    };
+    assert_eq!(unsupported(&options), Vec::<&str>::new());
+    assert_snapshot!(asked(options), @r#"
+    model: "m"
+    store: false
+    instructions: "Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"array\"}"
+    user {"type":"message"}
+      {"type":"input_text","text":"(no text)"}
+    include: ["reasoning.encrypted_content"]
+    tools: [{"type":"function","name":"get_weather","description":"Weather of a city","strict":false,"parameters":{"type":"object","properties":{"city":{"type":"string","format":"city"}},"required":["city"],"additionalProperties":false}}]
+    reasoning: {"effort":"none"}
+    "#);
+}
+
+#[test]
+fn reasoning_that_cannot_be_shown_again_stays_behind() {
+    let sealed = |id: &str, encrypted: &str| {
+        let item =
+            Reasoning { id: id.to_owned(), summary: Vec::new(), encrypted_content: encrypted.to_owned() };
+        Part::Thought { text: "hm".to_owned(), signature: item.seal() }
+    };
+    let foreign = Part::Thought { text: "hm".to_owned(), signature: Some("c2lnbmF0dXJl".to_owned()) };
+    let messages = vec![
+        Message::new(Role::Assistant, vec![sealed("a", "1"), foreign, Part::text("so"), sealed("b", "2")]),
+        Message::new(Role::Assistant, vec![sealed("a", "1"), sealed("c", ""), Part::text("and so")]),
+        Message::new(Role::Assistant, vec![sealed("b", "2")]),
+    ];
+    assert_snapshot!(fixture::shape(&encode(&Request { messages, ..Request::default() }, false)), @r#"
+    model: ""
+    store: false
+    reasoning {"type":"reasoning","id":"a","encrypted_content":"1"}
+    assistant {"type":"message"}
+      {"type":"output_text","text":"so"}
+    assistant {"type":"message"}
+      {"type":"output_text","text":"and so"}
+    include: ["reasoning.encrypted_content"]
+    "#);
+}
+
+#[test]
+fn a_model_that_does_not_reason_is_not_asked_for_it() {
+    let includes = |model: &str| {
+        encode(&Request { model: model.to_owned(), ..Request::default() }, false).get("include").is_some()
+    };
+    assert!(includes("gpt-5.1") && includes("o3") && includes("openai/gpt-oss-20b") && includes(""));
+    assert!(!includes("gpt-4o-mini") && !includes("openai/gpt-4.1"));
+}

@@ -1,0 +1,10 @@
+//! OpenAI's Responses, without state on the server: each request carries the whole conversation as a list of items.
+
+mod decode;
+mod encode;
+mod items;
+mod sealed;
+mod wire;
+
+pub use decode::Decoder;
+pub use encode::{encode, unsupported};

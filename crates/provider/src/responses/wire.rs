@@ -1,0 +1,114 @@
+//! The events of a streamed answer, and the items and the response within them.
+
+use crate::{
+    Usage,
+    openai::{Details, counted},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    pub(super) item_id: Option<String>,
+    pub(super) output_index: Option<u64>,
+    pub(super) content_index: Option<u64>,
+    pub(super) summary_index: Option<u64>,
+    pub(super) delta: Value,
+    pub(super) arguments: Value,
+    pub(super) item: Value,
+    pub(super) response: Option<Response>,
+    pub(super) error: Value,
+    pub(super) code: Value,
+    pub(super) message: Value,
+}
+
+/// One thing that a model made. Servers differ in which of the ids they give.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Item {
+    Message {
+        #[serde(default)]
+        id: Option<String>,
+        #[serde(default)]
+        content: Option<Vec<Content>>,
+        #[serde(default)]
+        phase: Option<String>,
+    },
+    Reasoning {
+        #[serde(default)]
+        id: Option<String>,
+        #[serde(default)]
+        summary: Option<Vec<Value>>,
+        #[serde(default)]
+        content: Option<Vec<Content>>,
+        #[serde(default)]
+        encrypted_content: Option<String>,
+    },
+    FunctionCall {
+        #[serde(default)]
+        id: Option<String>,
+        #[serde(default)]
+        call_id: Option<String>,
+        #[serde(default)]
+        name: Option<String>,
+        #[serde(default)]
+        arguments: Value,
+        #[serde(default)]
+        status: Option<String>,
+    },
+    /// What was not asked for.
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Content {
+    pub(super) text: Option<String>,
+    pub(super) refusal: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Response {
+    pub(super) status: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) output: Option<Vec<Value>>,
+    pub(super) usage: Option<Counts>,
+    pub(super) error: Value,
+    pub(super) incomplete_details: Option<Incomplete>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Incomplete {
+    pub(super) reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Counts {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    input_tokens_details: Option<Details>,
+    output_tokens_details: Option<Details>,
+}
+
+impl Counts {
+    pub(super) fn usage(&self) -> Usage {
+        let cached = self.input_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
+        counted(
+            self.input_tokens.unwrap_or_default(),
+            cached.unwrap_or_default(),
+            self.output_tokens.unwrap_or_default(),
+            reasoning.unwrap_or_default(),
+            self.total_tokens,
+        )
+    }
+}
