@@ -1,6 +1,6 @@
 //! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last and end the output.
 
-use crate::{Result, Workspace, tidy, verdict};
+use crate::{Result, Workspace, peers, tidy, verdict};
 use std::{
     process::{ExitCode, Stdio},
     time::{Duration, Instant},
@@ -122,7 +122,11 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     let nextest = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast"];
     let plain = ["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"];
     let args = if has_nextest(workspace)? { &nextest } else { &plain };
-    Ok(workspace.cargo(args).status()?.success())
+    let mut command = workspace.cargo(args);
+    if let Some(llama) = peers::llama(workspace)? {
+        command.env("LANGO_TEST_LLAMA", llama);
+    }
+    Ok(command.status()?.success())
 }
 
 fn has_nextest(workspace: &Workspace) -> Result<bool> {

@@ -8,6 +8,7 @@
 
 mod bench;
 mod check;
+mod peers;
 mod tidy;
 mod workspace;
 
