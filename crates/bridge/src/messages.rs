@@ -18,11 +18,15 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
 pub fn convert(contents: Vec<Content>, target: &Origin) -> Vec<Message> {
-    contents.into_iter().flat_map(|content| convert_one(content, target)).collect()
+    let mut messages = Vec::with_capacity(contents.len());
+    for content in contents {
+        convert_one(content, target, &mut messages);
+    }
+    messages
 }
 
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: Content, target: &Origin) -> Vec<Message> {
+fn convert_one(content: Content, target: &Origin, messages: &mut Vec<Message>) {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -31,15 +35,14 @@ fn convert_one(content: Content, target: &Origin) -> Vec<Message> {
         Some(_) | None => Role::User,
     };
     let mut ids = Ids::default();
-    let mut messages: Vec<Message> = Vec::new();
+    let before = messages.len();
     for part in content.parts.into_iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
-        match messages.last_mut() {
+        match messages[before..].last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
             Some(_) | None => messages.push(Message::new(role, vec![part])),
         }
     }
-    messages
 }
 
 /// What is told of another agent stays one piece with the words that say so.

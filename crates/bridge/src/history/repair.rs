@@ -39,14 +39,15 @@ struct Open {
 
 impl Healed {
     fn take(&mut self, message: Message) {
-        let mut said = Vec::with_capacity(message.parts.len());
-        for part in message.parts {
-            if let Part::Result(result) = part {
+        // Filtered in place: most messages stay as they are.
+        let said = message.parts.into_iter().filter_map(|part| match part {
+            Part::Result(result) => {
                 self.answer(result);
-            } else if says_something(&part) {
-                said.push(part);
+                None
             }
-        }
+            part => says_something(&part).then_some(part),
+        });
+        let said: Vec<Part> = said.collect();
         match message.role {
             Role::Assistant => self.take_assistant(said),
             Role::User | Role::Tool | Role::System => self.take_user(said),

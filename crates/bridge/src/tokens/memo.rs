@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Shorter texts are counted faster than found.
-const WORTH_KEEPING: usize = 256;
+const WORTH_KEEPING: usize = 64;
 /// After so many new counts the older half is forgotten: at most about half a megabyte is held.
 const GENERATION: usize = 8192;
 
