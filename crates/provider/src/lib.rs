@@ -23,6 +23,7 @@ pub mod error;
 #[cfg(test)]
 mod fixture;
 pub mod gemini;
+pub mod http;
 mod ids;
 pub mod message;
 pub mod ollama;
