@@ -27,6 +27,9 @@ pub enum Error {
     Protocol { provider: String, message: String },
     #[error("{provider} has been silent for {after:?}")]
     Stalled { provider: String, after: Duration },
+    /// The configuration names what cannot be used: an address, a certificate, a header.
+    #[error("{provider} cannot be reached as it is configured: {message}")]
+    Setup { provider: String, message: String },
     /// A failure with a code of its own; scripts use it to play any.
     #[error("{message}")]
     Failed { code: String, message: String },
@@ -55,6 +58,7 @@ impl Error {
             | Self::Refused { .. }
             | Self::BadRequest { .. }
             | Self::Protocol { .. }
+            | Self::Setup { .. }
             | Self::Failed { .. }
             | Self::Script { .. } => Retry::Never,
         }
@@ -73,8 +77,28 @@ impl Error {
             Self::Truncated { .. } => "TRUNCATED",
             Self::Protocol { .. } => "PROTOCOL",
             Self::Stalled { .. } => "STALLED",
+            Self::Setup { .. } => "SETUP",
             Self::Script { .. } => "SCRIPT",
             Self::Failed { code, .. } => code,
         }
+    }
+
+    /// The same, said in other words.
+    pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
+        match &mut self {
+            Self::Auth { message, .. }
+            | Self::Quota { message, .. }
+            | Self::RateLimited { message, .. }
+            | Self::ContextOverflow { message, .. }
+            | Self::Refused { message, .. }
+            | Self::BadRequest { message, .. }
+            | Self::Transient { message, .. }
+            | Self::Protocol { message, .. }
+            | Self::Setup { message, .. }
+            | Self::Failed { message, .. }
+            | Self::Script { message, .. } => *message = reword(message),
+            Self::Truncated { .. } | Self::Stalled { .. } => (),
+        }
+        self
     }
 }

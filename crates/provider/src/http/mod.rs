@@ -2,13 +2,28 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`Splitter`] | bytes, however they are cut, as frames |
-//! | `lines`, `sse` | the two framings |
+//! | [`Splitter`], `lines`, `sse` | bytes, however they are cut, as frames |
+//! | `client` | proxies, certificates, timeouts |
+//! | `call`, `body` | one call from its request to the last of its events |
+//! | `trouble` | what goes wrong on the way, as errors |
+//! | [`Secret`] | what is sent and never shown |
 //!
 //! **Invariant.** The work is linear in the bytes: no byte is looked at twice for its line's end, whatever the pieces are.
+//! No error shows a secret, even if the server repeats it.
 
+mod body;
+mod call;
+mod client;
+#[cfg(test)]
+pub(crate) mod fake;
 mod lines;
+mod secret;
 mod splitter;
 mod sse;
+mod trouble;
 
+pub(crate) use call::Call;
+pub(crate) use client::{certificates, client, is_loopback};
+pub use secret::Secret;
+pub(crate) use secret::hide;
 pub use splitter::{Broken, Framing, Splitter};
