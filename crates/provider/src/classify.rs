@@ -40,7 +40,9 @@ pub(crate) fn classify(provider: &str, fault: &Fault<'_>) -> Error {
             Error::BadRequest { provider, message: format!("there is no such model or address: {message}") }
         }
         Class::BadRequest => Error::BadRequest { provider, message },
-        Class::Transient => Error::Transient { provider, message, source: None },
+        Class::Transient => {
+            Error::Transient { provider, message, retry_after: fault.retry_after, source: None }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{provider} does not accept the request: {message}")]
     BadRequest { provider: String, message: String },
     #[error("{provider} is not available right now: {message}")]
-    Transient { provider: String, message: String, source: Option<Cause> },
+    Transient { provider: String, message: String, retry_after: Option<Duration>, source: Option<Cause> },
     #[error("{provider} ended its answer before it was complete")]
     Truncated { provider: String },
     #[error("{provider} answered with something that cannot be read: {message}")]
@@ -50,8 +50,10 @@ pub enum Retry {
 impl Error {
     pub fn retry(&self) -> Retry {
         match self {
-            Self::RateLimited { retry_after, .. } => Retry::After(*retry_after),
-            Self::Transient { .. } | Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
+            Self::RateLimited { retry_after, .. } | Self::Transient { retry_after, .. } => {
+                Retry::After(*retry_after)
+            }
+            Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
             Self::ContextOverflow { .. } => Retry::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }

@@ -3,9 +3,9 @@
 use super::{
     Broken, Framing, Secret, Splitter,
     body::{self, Body},
-    hide, trouble,
+    trouble,
 };
-use crate::{Decoder, Error, EventStream, StreamEvent, ids::cut};
+use crate::{Decoder, Error, EventStream, StreamEvent};
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Request};
 use std::{sync::Arc, time::Duration};
@@ -22,9 +22,6 @@ pub(crate) struct Call {
     /// What no message may show.
     pub(crate) secrets: Arc<[Secret]>,
 }
-
-/// The longest message of an error, in characters.
-const MESSAGE: usize = 1000;
 
 impl Call {
     pub(crate) fn stream(self) -> EventStream {
@@ -130,9 +127,7 @@ fn is_done(events: &[StreamEvent]) -> bool {
 
 fn without_secrets(event: StreamEvent, secrets: &[Secret]) -> StreamEvent {
     match event {
-        StreamEvent::Error(error) => {
-            StreamEvent::Error(error.reworded(|message| cut(&hide(message, secrets), MESSAGE).to_owned()))
-        }
+        StreamEvent::Error(error) => StreamEvent::Error(error.without(secrets)),
         other => other,
     }
 }

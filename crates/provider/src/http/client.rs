@@ -36,7 +36,7 @@ fn install_crypto() {
 }
 
 /// Whether the address is on this machine, where no proxy belongs in between.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
@@ -48,5 +48,38 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<Certificate>, String> {
     match Certificate::from_pem_bundle(&pem) {
         Ok(all) if !all.is_empty() => Ok(all),
         Ok(_) | Err(_) => Err(format!("{} holds no certificate in PEM format", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_its_names() {
+        let is = |url: &str| is_loopback(&Url::parse(url).unwrap());
+        for url in [
+            "http://127.0.0.1:1/v1",
+            "http://127.9.9.9",
+            "http://[::1]:1",
+            "http://LOCALHOST",
+            "http://a.localhost",
+        ] {
+            assert!(is(url), "{url}");
+        }
+        for url in
+            ["http://10.0.0.1", "http://localhost.example.com", "https://api.example.com", "http://[::2]"]
+        {
+            assert!(!is(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        assert!(certificates(&file).unwrap_err().contains("ca.pem cannot be read: "));
+        std::fs::write(&file, "-----BEGIN NOTHING-----").unwrap();
+        assert!(certificates(&file).unwrap_err().ends_with("ca.pem holds no certificate in PEM format"));
     }
 }

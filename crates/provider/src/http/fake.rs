@@ -51,12 +51,15 @@ pub(crate) async fn play(socket: &mut TcpStream, act: Act) {
     }
 }
 
-/// Reads one request with its body.
+/// Reads one request with its body, or what there is of it before the client goes.
 pub(crate) async fn request(socket: &mut TcpStream) -> String {
     let mut text = String::new();
     loop {
         let mut piece = [0; 4096];
         let count = socket.read(&mut piece).await.unwrap();
+        if count == 0 {
+            return text;
+        }
         text += str::from_utf8(&piece[..count]).unwrap();
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -68,8 +71,8 @@ pub(crate) async fn request(socket: &mut TcpStream) -> String {
 
 /// The head of a response that ends with its connection.
 pub(crate) fn head(status: &str, headers: &[(&str, &str)]) -> Act {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    Act::Say(format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\n\r\n"))
+    let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    Act::Say(format!("HTTP/1.1 {status}\r\n{}connection: close\r\n\r\n", lines.concat()))
 }
 
 /// The head of a stream whose body has an end of its own.

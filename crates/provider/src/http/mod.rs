@@ -5,6 +5,7 @@
 //! | [`Splitter`], `lines`, `sse` | bytes, however they are cut, as frames |
 //! | `client` | proxies, certificates, timeouts |
 //! | `call`, `body` | one call from its request to the last of its events |
+//! | `fetch` | an answer in one piece |
 //! | `trouble` | what goes wrong on the way, as errors |
 //! | [`Secret`] | what is sent and never shown |
 //!
@@ -16,6 +17,7 @@ mod call;
 mod client;
 #[cfg(test)]
 pub(crate) mod fake;
+mod fetch;
 mod lines;
 mod secret;
 mod splitter;
@@ -23,7 +25,7 @@ mod sse;
 mod trouble;
 
 pub(crate) use call::Call;
-pub(crate) use client::{certificates, client, is_loopback};
+pub(crate) use client::{certificates, client};
+pub(crate) use fetch::fetch;
 pub use secret::Secret;
-pub(crate) use secret::hide;
 pub use splitter::{Broken, Framing, Splitter};

@@ -1,5 +1,6 @@
 //! Values that are sent and never shown.
 
+use crate::{Error, ids::cut};
 use std::fmt;
 
 /// A key, or a header's value. It has no way into a log: both of its formats hide it.
@@ -38,8 +39,17 @@ impl fmt::Display for Secret {
     }
 }
 
-/// The text without the secrets: a server may repeat what it was sent.
-pub(crate) fn hide(text: &str, secrets: &[Secret]) -> String {
+/// The longest message of an error, in characters.
+const MESSAGE: usize = 1000;
+
+impl Error {
+    /// The same without the secrets, which a server may have repeated, and not longer than people read.
+    pub(crate) fn without(self, secrets: &[Secret]) -> Self {
+        self.reworded(|message| cut(&hide(message, secrets), MESSAGE).to_owned())
+    }
+}
+
+fn hide(text: &str, secrets: &[Secret]) -> String {
     let worth_hiding = secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SHORTEST);
     worth_hiding.fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN))
 }

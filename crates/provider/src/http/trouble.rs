@@ -42,14 +42,14 @@ pub(super) fn unsent(provider: String, url: &Url, error: reqwest::Error) -> Erro
     } else {
         format!("the request broke off: {cause}")
     };
-    Error::Transient { provider, message, source: Some(Box::new(error)) }
+    Error::Transient { provider, message, retry_after: None, source: Some(Box::new(error)) }
 }
 
 /// The answer broke off.
 pub(super) fn cut_off(provider: String, error: reqwest::Error) -> Error {
     let error = error.without_url();
     let message = format!("the connection broke off: {}", root(&error));
-    Error::Transient { provider, message, source: Some(Box::new(error)) }
+    Error::Transient { provider, message, retry_after: None, source: Some(Box::new(error)) }
 }
 
 /// The server said no.
@@ -104,7 +104,7 @@ fn redirected(headers: &HeaderMap) -> String {
     format!("the server redirects to {place}; set base_url to the address that it really has")
 }
 
-pub(super) fn origin(url: &Url) -> String {
+fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
@@ -114,24 +114,27 @@ fn plain(text: &[u8]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// An error and all that caused it. What an error of a socket wraps is one of them.
+fn causes<'a>(
+    error: &'a (dyn error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn error::Error + 'static)> {
+    iter::successors(Some(error), |error| {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
+}
+
 /// What was at the bottom of it.
-fn root(error: &dyn error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
+fn root(error: &(dyn error::Error + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Why a certificate was not trusted, if that is what went wrong.
 fn distrust(error: &(dyn error::Error + 'static)) -> Option<String> {
-    let causes = iter::successors(Some(error), |error| error.source());
-    // Errors of TLS come wrapped as errors of the connection.
-    let inner = |cause: &(dyn error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref().cloned()
-    };
-    causes.filter_map(inner).find_map(|error| match error {
-        rustls::Error::InvalidCertificate(doubt) => Some(doubt.to_string()),
-        _ => None,
+    causes(error).find_map(|cause| match cause.downcast_ref() {
+        Some(rustls::Error::InvalidCertificate(doubt)) => Some(doubt.to_string()),
+        Some(_) | None => None,
     })
 }

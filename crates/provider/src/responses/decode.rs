@@ -94,6 +94,7 @@ impl Decoder {
         classify::in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
             provider: self.provider.clone(),
             message: "the answer failed".to_owned(),
+            retry_after: None,
             source: None,
         })
     }

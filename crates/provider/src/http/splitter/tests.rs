@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::fmt::Write as _;
 
 type Frames = Vec<(String, String)>;
 
@@ -173,10 +174,10 @@ proptest! {
         let mut bytes = String::new();
         for (name, data) in &events {
             if !name.is_empty() {
-                bytes += &format!("event: {name}\r\n");
+                write!(bytes, "event: {name}\r\n").unwrap();
             }
             for line in data.lines().chain(data.ends_with('\n').then_some("")) {
-                bytes += &format!("data: {line}\r\n");
+                write!(bytes, "data: {line}\r\n").unwrap();
             }
             bytes += ": comment\r\n\r\n";
         }
