@@ -4,7 +4,6 @@ use crate::Api;
 use reqwest::Url;
 
 /// A base URL that was checked. People write it with or without its last slash and version, or with the whole path.
-#[derive(Clone, Debug)]
 pub(crate) struct Address {
     base: Url,
     api: Api,
@@ -13,9 +12,9 @@ pub(crate) struct Address {
 impl Address {
     /// The text itself is not repeated in the complaint: it may hold a key.
     pub(crate) fn parse(api: Api, text: &str) -> Result<Self, String> {
-        let mut base = Url::parse(text.trim()).map_err(|error| format!("base_url is not an address: {error}"))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none_or(str::is_empty) {
-            return Err("base_url is not an address that begins with http:// or https://".to_owned());
+        let mut base = Url::parse(text.trim()).ok().filter(is_web).ok_or(NOT_WEB)?;
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err("base_url names a user; credentials belong into the key or into a header".to_owned());
         }
         base.set_fragment(None);
         let path = root(api, base.path().trim_end_matches('/'));
@@ -62,6 +61,12 @@ impl Address {
     }
 }
 
+const NOT_WEB: &str = "base_url is not an address that begins with http:// or https://";
+
+fn is_web(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.host_str().is_some_and(|host| !host.is_empty())
+}
+
 fn ask_path(api: Api) -> &'static str {
     match api {
         Api::Chat => "/chat/completions",
@@ -98,7 +103,9 @@ mod tests {
 
     #[test]
     fn a_base_is_written_with_or_without_its_slash_its_version_and_its_path() {
-        for base in ["https://h", "https://h/", "https://h/v1", " https://h/v1/ ", "https://h/v1/chat/completions"] {
+        for base in
+            ["https://h", "https://h/", "https://h/v1", " https://h/v1/ ", "https://h/v1/chat/completions"]
+        {
             assert_eq!(ask(Api::Chat, base), "https://h/v1/chat/completions", "{base}");
         }
         for base in ["https://h", "https://h/v1/", "https://h/v1/responses"] {
@@ -108,7 +115,11 @@ mod tests {
             assert_eq!(ask(Api::Anthropic, base), "https://h/v1/messages", "{base}");
         }
         for base in ["https://h", "https://h/v1beta/"] {
-            assert_eq!(ask(Api::Gemini, base), "https://h/v1beta/models/m:streamGenerateContent?alt=sse", "{base}");
+            assert_eq!(
+                ask(Api::Gemini, base),
+                "https://h/v1beta/models/m:streamGenerateContent?alt=sse",
+                "{base}"
+            );
         }
         for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/api", "http://h:1/api/chat"] {
             assert_eq!(ask(Api::Ollama, base), "http://h:1/api/chat", "{base}");
@@ -146,10 +157,12 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_told_without_repeating_it() {
-        for base in ["", "sk-canary", "h/v1?key=sk-canary", "ftp://sk-canary", "http://", "https://sk canary"] {
-            let error = Address::parse(Api::Chat, base).unwrap_err();
-            assert!(error.starts_with("base_url is not an address"), "{error}");
-            assert!(!error.contains("canary"), "{error}");
+        let wrong = |base: &str| Address::parse(Api::Chat, base).err().unwrap();
+        for base in ["", "sk-canary", "h/v1?key=sk-canary", "ftp://sk-canary", "http://", "https://sk canary"]
+        {
+            assert_eq!(wrong(base), NOT_WEB, "{base}");
         }
+        let user = "base_url names a user; credentials belong into the key or into a header";
+        assert_eq!(wrong("https://me:canary@h"), user);
     }
 }

@@ -14,9 +14,11 @@ pub struct ModelInfo {
 /// The list in a body; nothing, if the body is no such list.
 pub(super) fn models(api: Api, body: &Value) -> Option<Vec<ModelInfo>> {
     let (list, id, contexts): (_, _, &[&str]) = match api {
-        Api::Chat | Api::Responses => {
-            ("data", "id", &["/context_length", "/max_model_len", "/max_context_length", "/meta/n_ctx", "/meta/n_ctx_train"])
-        }
+        Api::Chat | Api::Responses => (
+            "data",
+            "id",
+            &["/context_length", "/max_model_len", "/max_context_length", "/meta/n_ctx", "/meta/n_ctx_train"],
+        ),
         Api::Anthropic => ("data", "id", &["/max_input_tokens"]),
         Api::Gemini => ("models", "name", &["/inputTokenLimit"]),
         Api::Ollama => ("models", "name", &[]),
@@ -42,7 +44,8 @@ mod tests {
 
     fn shape(api: Api, body: &Value) -> String {
         let line = |model: &ModelInfo| format!("{} {:?}", model.id, model.context);
-        models(api, body).map_or("no list".to_owned(), |all| all.iter().map(line).collect::<Vec<_>>().join(", "))
+        models(api, body)
+            .map_or("no list".to_owned(), |all| all.iter().map(line).collect::<Vec<_>>().join(", "))
     }
 
     #[test]
