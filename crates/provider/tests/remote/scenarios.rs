@@ -146,7 +146,7 @@ async fn every_scenario_has_its_outcome_in_every_format() {
     comment: as ok
     noblank: as ok
     big: thought 4194313 bytes of text call call usage done
-    sameidx: as ok [Chat, Anthropic, Gemini, Ollama]; thought text call usage done [Responses]
+    sameidx: as ok
     gapidx: as ok
     noid: thought text call call usage done
     sameid: thought text call call usage done
