@@ -1,5 +1,6 @@
 //! The way out: one client per endpoint, with the system's proxies and certificates, and no way around the configured address.
 
+use super::trouble::root;
 use reqwest::{Certificate, Client, Url, redirect::Policy};
 use std::{net::IpAddr, path::Path, sync::Once, time::Duration};
 
@@ -8,7 +9,7 @@ const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 /// A client for one address. It has no limit for a whole answer, which may take as long as its model thinks.
 ///
 /// `extra` are certificates that are trusted beside the system's.
-pub(crate) fn client(url: &Url, extra: &[Certificate], connect: Duration) -> reqwest::Result<Client> {
+pub(crate) fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
     install_crypto();
     let builder = || {
         let builder = Client::builder()
@@ -20,13 +21,14 @@ pub(crate) fn client(url: &Url, extra: &[Certificate], connect: Duration) -> req
     };
     let trusting_the_system = || builder().tls_certs_merge(extra.to_vec()).build();
     let trusting_nobody_else = || builder().tls_certs_only(extra.to_vec()).build();
-    match url.scheme() {
+    let client = match url.scheme() {
         // To read the system's certificates takes longer than all else here.
         "http" if is_loopback(url) => trusting_nobody_else(),
         // A proxy may be reached by TLS; a small container has no certificates and needs none.
         "http" => trusting_the_system().or_else(|_| trusting_nobody_else()),
         _ => trusting_the_system(),
-    }
+    };
+    client.map_err(|error| format!("{}; certificates can be given as ca_file", root(&error)))
 }
 
 fn install_crypto() {

@@ -62,8 +62,7 @@ impl Endpoint {
     pub(super) fn link(&self) -> Result<Link, String> {
         let address = Address::parse(self.api, &self.base_url)?;
         let extra = self.ca_file.as_deref().map(http::certificates).transpose()?.unwrap_or_default();
-        let client = http::client(address.base(), &extra, self.connect_timeout)
-            .map_err(|error| format!("no client can be made: {}", error.without_url()))?;
+        let client = http::client(address.base(), &extra, self.connect_timeout)?;
         Ok(Link { address, client, headers: self.all_headers()? })
     }
 

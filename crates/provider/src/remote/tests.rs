@@ -100,7 +100,7 @@ async fn the_configurations_headers_win() {
 async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
     let chat = || endpoint(Api::Chat, "http://127.0.0.1:9");
     let with = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
-    insta::assert_snapshot!(told(endpoint(Api::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address: relative URL without a base");
+    insta::assert_snapshot!(told(endpoint(Api::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address that begins with http:// or https://");
     insta::assert_snapshot!(told(Endpoint { key: Some(Secret::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: the key has a character that cannot be sent in a header");
     insta::assert_snapshot!(told(Endpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: `x key` cannot be the name of a header");
     insta::assert_snapshot!(told(Endpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: x-key has a character that cannot be sent in a header");

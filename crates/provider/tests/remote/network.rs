@@ -4,7 +4,12 @@
 
 use futures::StreamExt as _;
 use provider::{Api, Endpoint, Message, Provider as _, Remote, Request, Role, StreamEvent};
-use std::{env, path::PathBuf, process::Command, sync::Arc};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpListener,
@@ -24,6 +29,10 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconn
 /// Made for these tests: an authority, and a certificate of it for `localhost` and 127.0.0.1.
 fn tls(file: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "remote", "tls", file].iter().collect()
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// What the model says at this address, or what went wrong.
@@ -79,11 +88,16 @@ async fn tls_server() -> u16 {
 const BASE_URL: &str = "LANGO_TEST_BASE_URL";
 
 /// The same question from a process with this environment.
-async fn ask_with(variable: &'static str, value: String, base_url: String) -> String {
+async fn ask_with<const N: usize>(variables: [(&'static str, String); N], base_url: String) -> String {
     let run = move || {
-        Command::new(env::current_exe().unwrap())
+        let mut command = Command::new(env::current_exe().unwrap());
+        for inherited in ["http_proxy", "no_proxy", "NO_PROXY"] {
+            command.env_remove(inherited);
+        }
+        command
             .args(["--exact", "network::asks_by_its_environment", "--ignored", "--nocapture"])
-            .envs([(variable, value), (BASE_URL, base_url)])
+            .envs(variables)
+            .env(BASE_URL, base_url)
             .output()
             .unwrap()
     };
@@ -119,7 +133,27 @@ async fn a_stranger_is_not_trusted_and_the_remedy_is_named() {
 #[tokio::test]
 async fn the_systems_certificates_may_be_named_by_the_environment() {
     let base_url = format!("https://localhost:{}", tls_server().await);
-    let said = ask_with("SSL_CERT_FILE", tls("ca.pem").display().to_string(), base_url).await;
+    let said = ask_with([("SSL_CERT_FILE", path(&tls("ca.pem")))], base_url).await;
+    assert!(said.contains("[hello]"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_any_certificate_only_what_needs_one_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.pem");
+    fs::write(&file, "").unwrap();
+    let none = || [("SSL_CERT_FILE", path(&file)), ("SSL_CERT_DIR", path(folder.path()))];
+    let told = ask_with(none(), "https://localhost:9/v1".to_owned()).await;
+    assert!(
+        told.contains("No CA certificates were loaded from the system; certificates can be given as ca_file"),
+        "{told}"
+    );
+
+    let (proxy, _) = plain_server().await;
+    let [one, other] = none();
+    let variables = [one, other, ("HTTP_PROXY", format!("http://127.0.0.1:{proxy}"))];
+    let said = ask_with(variables, "http://models.invalid/v1".to_owned()).await;
     assert!(said.contains("[hello]"), "{said}");
 }
 
@@ -127,7 +161,7 @@ async fn the_systems_certificates_may_be_named_by_the_environment() {
 async fn the_systems_proxy_is_used() {
     let (proxy, asked) = plain_server().await;
     let proxy = format!("http://127.0.0.1:{proxy}");
-    let said = ask_with("HTTP_PROXY", proxy, "http://models.invalid/v1".to_owned()).await;
+    let said = ask_with([("HTTP_PROXY", proxy)], "http://models.invalid/v1".to_owned()).await;
     assert!(said.contains("[hello]"), "{said}");
     assert_eq!(asked.await.unwrap(), "POST http://models.invalid/v1/chat/completions HTTP/1.1");
 }
@@ -136,7 +170,7 @@ async fn the_systems_proxy_is_used() {
 async fn loopback_needs_no_proxy() {
     let (port, asked) = plain_server().await;
     let nobody = "http://127.0.0.1:9".to_owned();
-    let said = ask_with("HTTP_PROXY", nobody, format!("http://localhost:{port}/v1")).await;
+    let said = ask_with([("HTTP_PROXY", nobody)], format!("http://localhost:{port}/v1")).await;
     assert!(said.contains("[hello]"), "{said}");
     assert_eq!(asked.await.unwrap(), "POST /v1/chat/completions HTTP/1.1");
 }
