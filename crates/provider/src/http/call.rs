@@ -100,11 +100,18 @@ impl Answer {
             Ok(None) => {
                 self.splitter.end();
                 self.decode(events)?;
-                if is_done(events) { Ok(()) } else { self.decoder.end(events) }
+                self.end(events)
             }
             // Where the server has said why it stopped, nothing is missing but the end of the connection.
-            Err(error) => self.decoder.end(events).map_err(|_| error),
+            Err(error) => self.end(events).map_err(|_| error),
         }
+    }
+
+    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if !is_done(events) {
+            self.decoder.end(events)?;
+        }
+        if is_done(events) { Ok(()) } else { Err(Error::Truncated { provider: self.body.provider.clone() }) }
     }
 
     fn decode(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {

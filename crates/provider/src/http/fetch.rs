@@ -22,7 +22,10 @@ pub(crate) async fn fetch(
             return Err(trouble::refusal(&head, body).await);
         }
         let text = body.rest(Vec::new(), LONGEST).await;
-        serde_json::from_slice(&text).map_err(|_| trouble::page(provider.to_owned()))
+        serde_json::from_slice(&text).map_err(|_| match text.trim_ascii_start() {
+            [b'<', ..] => trouble::page(body.provider),
+            _ => Error::Protocol { provider: body.provider, message: "JSON was expected".to_owned() },
+        })
     };
     let stalled = || Error::Stalled { provider: provider.to_owned(), after: within };
     tokio::time::timeout(within, answer).await.unwrap_or_else(|_| Err(stalled()))

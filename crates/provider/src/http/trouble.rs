@@ -60,18 +60,14 @@ pub(super) async fn refusal(Head { status, headers }: &Head, mut body: Body) -> 
     body.idle = body.idle.min(PATIENCE);
     let text = body.rest(Vec::new(), SHORT).await;
     let wait = asked_wait(|name| headers.get(name)?.to_str().ok(), SystemTime::now());
-    let page = format!("HTTP {}: {PAGE}", status.as_u16());
-    let status = Some(status.as_u16());
-    let told = serde_json::from_slice(&text).ok();
-    told.and_then(|json: Value| classify::in_response(&body.provider, status, wait, &json)).unwrap_or_else(
-        || {
-            let message = if is_page(headers) { page } else { plain(&text) };
-            classify::classify(
-                &body.provider,
-                &Fault { status, message: &message, retry_after: wait, ..Fault::default() },
-            )
-        },
-    )
+    let status = status.as_u16();
+    let json = serde_json::from_slice::<Value>(&text).ok();
+    let told = json.and_then(|json| classify::in_response(&body.provider, Some(status), wait, &json));
+    told.unwrap_or_else(|| {
+        let message = if is_page(headers) { format!("HTTP {status}: {PAGE}") } else { plain(&text) };
+        let fault = Fault { status: Some(status), message: &message, retry_after: wait, ..Fault::default() };
+        classify::classify(&body.provider, &fault)
+    })
 }
 
 const PAGE: &str = "a web page came instead of an answer; is base_url right, or does a proxy want a sign-in?";
