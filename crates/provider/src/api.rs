@@ -1,8 +1,14 @@
 //! The wire formats by name, and what every one of them can do: make a body of a request, and read the answer frame by frame.
 //!
-//! All of it is pure; sending and receiving bytes is not its business.
+//! All of it is pure; sending and receiving bytes is the business of [`crate::http`].
 
-use crate::{Error, Request, StreamEvent, anthropic, gemini, openai};
+use crate::{
+    Error, Request, StreamEvent, anthropic, gemini,
+    http::Framing,
+    ollama,
+    openai::{self, Dialect},
+    responses,
+};
 use serde_json::Value;
 
 /// A wire format.
@@ -10,17 +16,63 @@ use serde_json::Value;
 pub enum Api {
     /// OpenAI's chat completions, and the many servers that speak them.
     Chat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
     Anthropic,
     Gemini,
+    /// Ollama's own format; it speaks chat completions too.
+    Ollama,
 }
 
 impl Api {
-    /// The body of a request whose answer comes as a stream.
-    pub fn encode(self, request: &Request) -> Value {
+    /// The address of whoever made the format.
+    pub fn home(self) -> &'static str {
         match self {
-            Self::Chat => openai::encode(request, true),
+            Self::Chat | Self::Responses => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com/v1",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta",
+            Self::Ollama => "http://127.0.0.1:11434",
+        }
+    }
+
+    /// The body of a request whose answer comes as a stream, for the server at this address.
+    pub fn encode(self, base_url: &str, request: &Request) -> Value {
+        match self {
+            Self::Chat => openai::encode_for(request, true, &Dialect::of(base_url)),
+            Self::Responses => responses::encode(request, true),
             Self::Anthropic => anthropic::encode(request, true),
             Self::Gemini => gemini::encode(request, true),
+            Self::Ollama => ollama::encode(request, true),
+        }
+    }
+
+    /// The settings of a request that have no place in its body.
+    pub fn unsupported(self, request: &Request) -> Vec<&'static str> {
+        match self {
+            Self::Chat => openai::unsupported(&request.options),
+            Self::Responses => responses::unsupported(&request.options),
+            Self::Anthropic => anthropic::unsupported(request),
+            Self::Gemini => gemini::unsupported(request),
+            Self::Ollama => ollama::unsupported(&request.options),
+        }
+    }
+
+    /// Reads the answer to this request. Errors call the server `provider`.
+    pub fn decoder(self, provider: &str, request: &Request) -> Box<dyn Decoder> {
+        match self {
+            Self::Chat => Box::new(openai::Decoder::new(provider, request)),
+            Self::Responses => Box::new(responses::Decoder::new(provider, request)),
+            Self::Anthropic => Box::new(anthropic::Decoder::new(provider, request)),
+            Self::Gemini => Box::new(gemini::Decoder::new(provider, request)),
+            Self::Ollama => Box::new(ollama::Decoder::new(provider, request)),
+        }
+    }
+
+    pub fn framing(self) -> Framing {
+        match self {
+            Self::Chat | Self::Responses | Self::Anthropic | Self::Gemini => Framing::Events,
+            Self::Ollama => Framing::Lines,
         }
     }
 }

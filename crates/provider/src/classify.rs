@@ -1,8 +1,15 @@
 //! What a provider's error means. Each says it in its own way; what to do about it is the same for all.
 
+mod body;
+mod wait;
+mod words;
+
 use crate::Error;
-use serde_json::Value;
 use std::time::Duration;
+
+pub(crate) use body::{in_json, in_response};
+pub(crate) use wait::asked_wait;
+use words::Class;
 
 /// What a server said about a failure.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,23 +23,53 @@ pub(crate) struct Fault<'a> {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// Words tell more than a status: a 400 may be a conversation that is too long, a 429 a quota that no wait refills.
 pub(crate) fn classify(provider: &str, fault: &Fault<'_>) -> Error {
-    let (provider, message) = (provider.to_owned(), fault.message.to_owned());
-    match fault.status {
-        Some(401 | 403) => Error::Auth { provider, message },
-        Some(429) => Error::RateLimited { provider, message, retry_after: fault.retry_after },
-        Some(400..=499) => Error::BadRequest { provider, message },
-        Some(_) | None => Error::Transient { provider, message, source: None },
+    let (provider, message) = (provider.to_owned(), said(fault));
+    let class = words::plain(fault)
+        .or_else(|| fault.status.map(by_status))
+        .or_else(|| words::vague(fault))
+        .unwrap_or(Class::Transient);
+    match class {
+        Class::Auth => Error::Auth { provider, message },
+        Class::Quota => Error::Quota { provider, message },
+        Class::RateLimited => Error::RateLimited { provider, message, retry_after: fault.retry_after },
+        Class::Overflow => Error::ContextOverflow { provider, message },
+        Class::Refused => Error::Refused { provider, message },
+        Class::Missing => {
+            Error::BadRequest { provider, message: format!("there is no such model or address: {message}") }
+        }
+        Class::BadRequest => Error::BadRequest { provider, message },
+        Class::Transient => {
+            Error::Transient { provider, message, retry_after: fault.retry_after, source: None }
+        }
     }
 }
 
-/// The error in a body or in a frame of a stream, if it holds one: `{"error": {…}}` in the shapes of all providers.
-pub(crate) fn in_json(provider: &str, status: Option<u16>, body: &Value) -> Option<Error> {
-    let error = body.get("error").filter(|error| !error.is_null())?;
-    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    let message = error.as_str().unwrap_or_else(|| text("message"));
-    Some(classify(
-        provider,
-        &Fault { status, code: text("code"), kind: text("type"), message, retry_after: None },
-    ))
+fn by_status(status: u16) -> Class {
+    match status {
+        401 | 403 => Class::Auth,
+        402 => Class::Quota,
+        404 => Class::Missing,
+        413 => Class::Overflow,
+        429 => Class::RateLimited,
+        // Too slow, in each other's way, or too early: the next may pass.
+        408 | 409 | 425 => Class::Transient,
+        400..=499 | 501 | 505 => Class::BadRequest,
+        _ => Class::Transient,
+    }
 }
+
+/// The message, or what stands for it.
+fn said(fault: &Fault<'_>) -> String {
+    let words = [fault.message, fault.code, fault.kind];
+    let said = words.into_iter().map(str::trim).find(|text| !text.is_empty());
+    match (said, fault.status) {
+        (Some(said), _) => said.to_owned(),
+        (None, Some(status)) => format!("HTTP {status}, without a reason"),
+        (None, None) => "it gives no reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -20,13 +20,16 @@ pub enum Error {
     #[error("{provider} does not accept the request: {message}")]
     BadRequest { provider: String, message: String },
     #[error("{provider} is not available right now: {message}")]
-    Transient { provider: String, message: String, source: Option<Cause> },
+    Transient { provider: String, message: String, retry_after: Option<Duration>, source: Option<Cause> },
     #[error("{provider} ended its answer before it was complete")]
     Truncated { provider: String },
     #[error("{provider} answered with something that cannot be read: {message}")]
     Protocol { provider: String, message: String },
     #[error("{provider} has been silent for {after:?}")]
     Stalled { provider: String, after: Duration },
+    /// The configuration names what cannot be used: an address, a certificate, a header.
+    #[error("{provider} cannot be reached as it is configured: {message}")]
+    Setup { provider: String, message: String },
     /// A failure with a code of its own; scripts use it to play any.
     #[error("{message}")]
     Failed { code: String, message: String },
@@ -47,14 +50,17 @@ pub enum Retry {
 impl Error {
     pub fn retry(&self) -> Retry {
         match self {
-            Self::RateLimited { retry_after, .. } => Retry::After(*retry_after),
-            Self::Transient { .. } | Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
+            Self::RateLimited { retry_after, .. } | Self::Transient { retry_after, .. } => {
+                Retry::After(*retry_after)
+            }
+            Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
             Self::ContextOverflow { .. } => Retry::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }
             | Self::Refused { .. }
             | Self::BadRequest { .. }
             | Self::Protocol { .. }
+            | Self::Setup { .. }
             | Self::Failed { .. }
             | Self::Script { .. } => Retry::Never,
         }
@@ -73,8 +79,28 @@ impl Error {
             Self::Truncated { .. } => "TRUNCATED",
             Self::Protocol { .. } => "PROTOCOL",
             Self::Stalled { .. } => "STALLED",
+            Self::Setup { .. } => "SETUP",
             Self::Script { .. } => "SCRIPT",
             Self::Failed { code, .. } => code,
         }
+    }
+
+    /// The same, said in other words.
+    pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
+        match &mut self {
+            Self::Auth { message, .. }
+            | Self::Quota { message, .. }
+            | Self::RateLimited { message, .. }
+            | Self::ContextOverflow { message, .. }
+            | Self::Refused { message, .. }
+            | Self::BadRequest { message, .. }
+            | Self::Transient { message, .. }
+            | Self::Protocol { message, .. }
+            | Self::Setup { message, .. }
+            | Self::Failed { message, .. }
+            | Self::Script { message, .. } => *message = reword(message),
+            Self::Truncated { .. } | Self::Stalled { .. } => (),
+        }
+        self
     }
 }

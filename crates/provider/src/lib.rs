@@ -8,6 +8,8 @@
 //! | [`error`] | what went wrong, and whether to try again |
 //! | [`api`] | the wire formats, and what each can do |
 //! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | one folder per wire format: how a request looks, how an answer is read |
+//! | [`http`] | bytes to frames to events; what goes wrong on the way |
+//! | [`remote`] | a provider behind an address, and what it offers |
 //! | [`scripted`] | a model that replays a YAML script |
 //! | [`demo`] | a model without a model: rules that call real tools |
 //!
@@ -23,11 +25,13 @@ pub mod error;
 #[cfg(test)]
 mod fixture;
 pub mod gemini;
+pub mod http;
 mod ids;
 pub mod message;
 pub mod ollama;
 pub mod openai;
 mod parts;
+pub mod remote;
 pub mod request;
 pub mod responses;
 mod schema;
@@ -36,7 +40,9 @@ pub mod stream;
 
 pub use api::{Api, Decoder, Frame};
 pub use error::{Error, Retry};
+pub use http::Secret;
 pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
+pub use remote::{Endpoint, Remote};
 pub use request::{Effort, Options, Request, ToolChoice, ToolSpec};
 pub use stream::{Done, EventStream, Finish, StreamEvent, Usage};
 

@@ -125,7 +125,7 @@ impl Decoder {
             },
             "error" | "insufficient_system_resource" => {
                 let message = format!("the answer ended with: {reason}");
-                return Err(Error::Transient { provider, message, source: None });
+                return Err(Error::Transient { provider, message, retry_after: None, source: None });
             }
             "abort" => return Err(Error::Truncated { provider }),
             _ => Finish::Stop,

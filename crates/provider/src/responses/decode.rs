@@ -94,6 +94,7 @@ impl Decoder {
         classify::in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
             provider: self.provider.clone(),
             message: "the answer failed".to_owned(),
+            retry_after: None,
             source: None,
         })
     }
@@ -101,7 +102,7 @@ impl Decoder {
     fn begin_item(&mut self, index: Option<u64>, item: Value) {
         let item = item_of(item);
         let Some(key) = Key::of(&item, index) else { return };
-        let at = items::known(&self.items, key).unwrap_or_else(|| self.begin(key));
+        let at = items::announced(&self.items, key).unwrap_or_else(|| self.begin(key));
         if let Item::FunctionCall { name, arguments, .. } = item {
             fill(&mut self.items[at].name, name);
             self.items[at].settle(arguments);

@@ -86,6 +86,11 @@ pub(super) fn known(items: &[Begun], key: Key<'_>) -> Option<usize> {
     items.iter().rposition(|item| item.has(key)).or_else(|| items.iter().rposition(numbered))
 }
 
+/// The item that is announced, if it is known: one that is over is not announced again, but its number may be used again.
+pub(super) fn announced(items: &[Begun], key: Key<'_>) -> Option<usize> {
+    known(items, key).filter(|at| !items[*at].done || items[*at].has(key))
+}
+
 /// The newest item that is open and may be the one that is meant, since one of the two has no id.
 pub(super) fn open(items: &[Begun], key: Key<'_>) -> Option<usize> {
     let unsaid = key.id.is_empty() && key.call_id.is_empty();

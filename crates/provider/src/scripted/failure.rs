@@ -89,7 +89,7 @@ impl Failure {
                 Name::RateLimited => Error::RateLimited { provider, message, retry_after: None },
                 Name::Overflow => Error::ContextOverflow { provider, message },
                 Name::BadRequest => Error::BadRequest { provider, message },
-                Name::Transient => Error::Transient { provider, message, source: None },
+                Name::Transient => Error::Transient { provider, message, retry_after: None, source: None },
                 Name::Truncated => Error::Truncated { provider },
                 Name::Protocol => Error::Protocol { provider, message },
                 Name::Stalled => Error::Stalled { provider, after: Duration::ZERO },

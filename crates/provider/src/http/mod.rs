@@ -1,0 +1,31 @@
+//! HTTP and streams under all wire formats: bytes come in, frames go to a decoder, events come out.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`Splitter`], `lines`, `sse` | bytes, however they are cut, as frames |
+//! | `client` | proxies, certificates, timeouts |
+//! | `call`, `body` | one call from its request to the last of its events |
+//! | `fetch` | an answer in one piece |
+//! | `trouble` | what goes wrong on the way, as errors |
+//! | [`Secret`] | what is sent and never shown |
+//!
+//! **Invariant.** The work is linear in the bytes: no byte is looked at twice for its line's end, whatever the pieces are.
+//! No error shows a secret, even if the server repeats it.
+
+mod body;
+mod call;
+mod client;
+#[cfg(test)]
+pub(crate) mod fake;
+mod fetch;
+mod lines;
+mod secret;
+mod splitter;
+mod sse;
+mod trouble;
+
+pub(crate) use call::Call;
+pub(crate) use client::{certificates, client};
+pub(crate) use fetch::fetch;
+pub use secret::Secret;
+pub use splitter::{Broken, Framing, Splitter};

@@ -1,0 +1,105 @@
+//! Server-sent events: a field in each line, an event at each blank line.
+
+use super::{
+    lines::Lines,
+    splitter::{Broken, text},
+};
+use crate::Frame;
+use std::ops::Range;
+
+/// The fields of the event that is being read. Places are counted from where its first line begins, since the buffer moves.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    name: Option<Range<usize>>,
+    data: Option<Data>,
+    /// Several lines of data as one.
+    joined: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Data {
+    /// One line, where it lies in the buffer.
+    Line(Range<usize>),
+    Joined,
+}
+
+impl Data {
+    fn says_something(&self) -> bool {
+        match self {
+            Self::Line(place) => !place.is_empty(),
+            Self::Joined => true,
+        }
+    }
+}
+
+impl Events {
+    /// The next event that has data. One that the end of the body cuts off before its blank line counts too: servers do that.
+    pub(super) fn next<'a>(&'a mut self, lines: &'a mut Lines) -> Result<Option<Frame<'a>>, Broken> {
+        while let Some(line) = lines.by_any_end() {
+            if !line.is_empty() {
+                self.field(lines, line);
+            } else if let Some(data) = self.data.take().filter(Data::says_something) {
+                return self.frame(data, lines).map(Some);
+            } else {
+                self.name = None;
+            }
+            if self.name.is_none() && self.data.is_none() {
+                lines.release();
+            }
+        }
+        match self.data.take_if(|data| lines.ended() && data.says_something()) {
+            Some(data) => self.frame(data, lines).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes what frames are made of; a comment, which has no name, and other fields mean nothing here.
+    fn field(&mut self, lines: &Lines, line: Range<usize>) {
+        let bytes = lines.get(line.clone());
+        let colon = bytes.iter().position(|byte| *byte == b':');
+        let (name, value) = match colon {
+            Some(at) if bytes.get(at + 1) == Some(&b' ') => (&bytes[..at], at + 2),
+            Some(at) => (&bytes[..at], at + 1),
+            None => (bytes, bytes.len()),
+        };
+        let place = line.start + value - lines.start()..line.end - lines.start();
+        match name {
+            b"event" => self.name = Some(place),
+            b"data" => self.add(lines, place),
+            _ => (),
+        }
+    }
+
+    fn add(&mut self, lines: &Lines, place: Range<usize>) {
+        self.data = Some(match self.data.take() {
+            None => Data::Line(place),
+            Some(before) => {
+                if let Data::Line(first) = before {
+                    self.joined.clear();
+                    self.joined.extend_from_slice(lines.get(moved(first, lines)));
+                }
+                self.joined.push(b'\n');
+                self.joined.extend_from_slice(lines.get(moved(place, lines)));
+                Data::Joined
+            }
+        });
+    }
+
+    /// The event, and the end of its fields.
+    fn frame<'a>(&'a mut self, data: Data, lines: &'a mut Lines) -> Result<Frame<'a>, Broken> {
+        let name = self.name.take().map_or(0..0, |name| moved(name, lines));
+        let data = match data {
+            Data::Line(place) => Some(moved(place, lines)),
+            Data::Joined => None,
+        };
+        // The bytes stay until more are fed.
+        lines.release();
+        let data = data.map_or(self.joined.as_slice(), |place| lines.get(place));
+        Ok(Frame { event: text(lines.get(name))?, data: text(data)? })
+    }
+}
+
+/// A place in the buffer as it lies now.
+fn moved(place: Range<usize>, lines: &Lines) -> Range<usize> {
+    place.start + lines.start()..place.end + lines.start()
+}

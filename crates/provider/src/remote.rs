@@ -1,0 +1,135 @@
+//! A provider behind an address: its wire format on the one HTTP layer.
+//!
+//! Nothing is built before the first call: a program that never asks a model reads no certificates.
+
+mod address;
+mod discover;
+mod endpoint;
+mod list;
+
+use crate::{
+    Error, EventStream, Provider, Request, StreamEvent,
+    http::{self, Call, Secret},
+};
+use address::Address;
+use futures::{StreamExt as _, stream};
+use reqwest::{Client, Method, header::HeaderMap};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+pub use discover::{Found, LOCAL, Local, discover};
+pub use endpoint::Endpoint;
+pub use list::ModelInfo;
+
+/// A server that is asked over HTTP.
+pub struct Remote {
+    endpoint: Endpoint,
+    secrets: Arc<[Secret]>,
+    link: OnceLock<Link>,
+    /// The settings that the user was told of.
+    warned: Mutex<HashSet<&'static str>>,
+}
+
+/// What the first call makes of the endpoint.
+struct Link {
+    address: Address,
+    client: Client,
+    headers: HeaderMap,
+}
+
+/// How long a list of models may take.
+const LISTING: Duration = Duration::from_secs(10);
+
+impl Remote {
+    pub fn new(endpoint: Endpoint) -> Self {
+        let secrets = endpoint.secrets().into();
+        Self { endpoint, secrets, link: OnceLock::new(), warned: Mutex::default() }
+    }
+
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The models that the server offers; that it answers at all is worth knowing too.
+    pub async fn models(&self) -> Result<Vec<ModelInfo>, Error> {
+        self.models_within(LISTING).await
+    }
+
+    async fn models_within(&self, within: Duration) -> Result<Vec<ModelInfo>, Error> {
+        let Link { address, client, headers } = self.link()?;
+        let mut request = reqwest::Request::new(Method::GET, address.list());
+        *request.headers_mut() = headers.clone();
+        let body = http::fetch(&self.endpoint.name, client, request, within).await;
+        let body = body.map_err(|error| error.without(&self.secrets))?;
+        list::models(self.endpoint.api, &body).ok_or_else(|| Error::Protocol {
+            provider: self.endpoint.name.clone(),
+            message: "a list of models was expected".to_owned(),
+        })
+    }
+
+    fn call(&self, request: &Request) -> Result<Call, Error> {
+        let Endpoint { name, api, base_url, idle_timeout, .. } = &self.endpoint;
+        if request.model.is_empty() {
+            let message = "no model is named".to_owned();
+            return Err(Error::BadRequest { provider: name.clone(), message });
+        }
+        let Link { address, client, headers } = self.link()?;
+        let mut post = reqwest::Request::new(Method::POST, address.ask(&request.model));
+        *post.headers_mut() = headers.clone();
+        *post.body_mut() = Some(api.encode(base_url, request).to_string().into());
+        Ok(Call {
+            provider: name.clone(),
+            client: client.clone(),
+            request: post,
+            framing: api.framing(),
+            decoder: api.decoder(name, request),
+            idle: *idle_timeout,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn link(&self) -> Result<&Link, Error> {
+        if let Some(link) = self.link.get() {
+            return Ok(link);
+        }
+        let link = self.endpoint.link().map_err(|message| {
+            Error::Setup { provider: self.endpoint.name.clone(), message }.without(&self.secrets)
+        })?;
+        Ok(self.link.get_or_init(|| link))
+    }
+
+    /// A setting that has no place is named once, not with every turn.
+    fn warnings(&self, request: &Request) -> Vec<StreamEvent> {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsupported = self.endpoint.api.unsupported(request);
+        unsupported.retain(|setting| warned.insert(setting));
+        let warn = |setting| format!("{} does not take `{setting}` here; it is left out", self.endpoint.name);
+        unsupported.into_iter().map(|setting| StreamEvent::Warning(warn(setting))).collect()
+    }
+}
+
+impl Provider for Remote {
+    fn name(&self) -> &str {
+        &self.endpoint.name
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        match self.call(&request) {
+            Ok(call) => stream::iter(self.warnings(&request)).chain(call.stream()).boxed(),
+            Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! What leaves for a server, and what is said without one.
+
+use super::*;
+use crate::{
+    Api, Message, Options, Role,
+    http::fake::{Act, chunk, head, serve, stream_head},
+};
+
+const KEY: &str = "sk-canary-0123456789";
+
+fn request() -> Request {
+    Request { model: "m".to_owned(), messages: vec![Message::text(Role::User, "hi")], ..Request::default() }
+}
+
+fn endpoint(api: Api, base_url: &str) -> Endpoint {
+    Endpoint { key: Some(Secret::new(KEY)), ..Endpoint::new("fake", api, base_url) }
+}
+
+async fn ask(endpoint: Endpoint, request: Request) -> Vec<StreamEvent> {
+    Remote::new(endpoint).stream(request).collect().await
+}
+
+async fn told(endpoint: Endpoint) -> String {
+    match &ask(endpoint, request()).await[..] {
+        [StreamEvent::Error(error)] => format!("{}: {error}", error.code()),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The first line and the headers of what is sent, the key written as KEY.
+async fn sent(change: impl FnOnce(Endpoint) -> Endpoint, api: Api) -> String {
+    let server = serve(vec![vec![head("500 X", &[])]]).await;
+    ask(change(endpoint(api, &server.url)), request()).await;
+    let heard = server.heard.await.unwrap().remove(0);
+    let (head, _) = heard.split_once("\r\n\r\n").unwrap();
+    let lines = head.lines().filter(|line| !line.starts_with("content-length") && !line.starts_with("host"));
+    let head = lines.collect::<Vec<_>>().join("\n").replace(KEY, "KEY");
+    head.replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
+#[tokio::test]
+async fn each_format_has_its_path_and_its_header_for_the_key() {
+    insta::assert_snapshot!(sent(|it| it, Api::Chat).await, @"
+    POST /v1/chat/completions HTTP/1.1
+    content-type: application/json
+    accept: text/event-stream, application/json
+    authorization: Bearer KEY
+    user-agent: lango/VERSION
+    ");
+    insta::assert_snapshot!(sent(|it| it, Api::Responses).await, @"
+    POST /v1/responses HTTP/1.1
+    content-type: application/json
+    accept: text/event-stream, application/json
+    authorization: Bearer KEY
+    user-agent: lango/VERSION
+    ");
+    insta::assert_snapshot!(sent(|it| it, Api::Anthropic).await, @"
+    POST /v1/messages HTTP/1.1
+    content-type: application/json
+    accept: text/event-stream, application/json
+    anthropic-version: 2023-06-01
+    x-api-key: KEY
+    user-agent: lango/VERSION
+    ");
+    insta::assert_snapshot!(sent(|it| it, Api::Gemini).await, @"
+    POST /v1beta/models/m:streamGenerateContent?alt=sse HTTP/1.1
+    content-type: application/json
+    accept: text/event-stream, application/json
+    x-goog-api-key: KEY
+    user-agent: lango/VERSION
+    ");
+    insta::assert_snapshot!(sent(|it| it, Api::Ollama).await, @"
+    POST /api/chat HTTP/1.1
+    content-type: application/json
+    accept: application/x-ndjson, application/json
+    authorization: Bearer KEY
+    user-agent: lango/VERSION
+    ");
+}
+
+#[tokio::test]
+async fn the_configurations_headers_win() {
+    let change = |endpoint: Endpoint| Endpoint {
+        key: Some(Secret::new(" ")),
+        organization: Some("org-1".to_owned()),
+        headers: vec![("Accept".to_owned(), Secret::new("*/*")), ("X-Team".to_owned(), Secret::new("a"))],
+        ..endpoint
+    };
+    insta::assert_snapshot!(sent(change, Api::Chat).await, @"
+    POST /v1/chat/completions HTTP/1.1
+    content-type: application/json
+    accept: */*
+    openai-organization: org-1
+    x-team: a
+    user-agent: lango/VERSION
+    ");
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
+    let chat = || endpoint(Api::Chat, "http://127.0.0.1:9");
+    let with = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
+    insta::assert_snapshot!(told(endpoint(Api::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address that begins with http:// or https://");
+    insta::assert_snapshot!(told(Endpoint { key: Some(Secret::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: the key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(Endpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: `x key` cannot be the name of a header");
+    insta::assert_snapshot!(told(Endpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: x-key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(Endpoint { ca_file: Some("no/such.pem".into()), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: no/such.pem cannot be read: No such file or directory (os error 2)");
+    let nameless = ask(chat(), Request::default()).await;
+    assert!(
+        matches!(&nameless[..], [StreamEvent::Error(Error::BadRequest { message, .. })] if message == "no model is named")
+    );
+}
+
+#[tokio::test]
+async fn what_a_header_holds_is_hidden_word_by_word() {
+    let body = format!("you sent {KEY}, a longer-secret and true");
+    let server = serve(vec![vec![head("400 X", &[]), Act::Say(body)]]).await;
+    let headers = vec![
+        ("authorization".to_owned(), Secret::new("Bearer longer-secret")),
+        ("x-on".to_owned(), Secret::new("true")),
+    ];
+    let told = told(Endpoint { headers, ..endpoint(Api::Chat, &server.url) }).await;
+    insta::assert_snapshot!(told, @"BAD_REQUEST: fake does not accept the request: you sent [hidden], a [hidden] and true");
+}
+
+#[tokio::test]
+async fn a_setting_that_has_no_place_is_named_once() {
+    let stream = vec![stream_head(), chunk("data: {\"error\": \"x\"}\n\n")];
+    let server = serve(vec![stream.clone(), stream]).await;
+    let remote = Remote::new(endpoint(Api::Responses, &server.url));
+    let request = Request { options: Options { seed: Some(7), ..Options::default() }, ..request() };
+    let first: Vec<StreamEvent> = remote.stream(request.clone()).collect().await;
+    let [StreamEvent::Warning(warning), StreamEvent::Error(_)] = &first[..] else { panic!("{first:?}") };
+    assert_eq!(warning, "fake does not take `seed` here; it is left out");
+    let second: Vec<StreamEvent> = remote.stream(request).collect().await;
+    assert!(matches!(&second[..], [StreamEvent::Error(_)]), "{second:?}");
+}
+
+#[test]
+fn neither_an_endpoint_nor_its_provider_shows_a_secret() {
+    let base = format!("https://h/v1?key={KEY}");
+    let headers = vec![("x-key".to_owned(), Secret::new(KEY))];
+    let remote = Remote::new(Endpoint { headers, ..endpoint(Api::Chat, &base) });
+    assert!(remote.link().is_ok());
+    assert_eq!(format!("{remote:?}"), r#"Remote { endpoint: Endpoint { name: "fake", api: Chat, .. }, .. }"#);
+}
+
+#[test]
+fn nothing_is_built_before_the_first_call() {
+    let remote = Remote::new(endpoint(Api::Chat, "https://h"));
+    assert!(remote.link.get().is_none());
+}
+
+#[tokio::test]
+async fn a_list_that_is_none_is_an_error() {
+    let server = serve(vec![
+        vec![head("200 OK", &[]), Act::Say("<html>".to_owned())],
+        vec![head("200 OK", &[]), Act::Say("{}".to_owned())],
+        vec![head("401 X", &[]), Act::Say(format!("{{\"error\": \"{KEY}\"}}"))],
+        vec![Act::UntilClosed],
+    ])
+    .await;
+    let remote = Remote::new(endpoint(Api::Chat, &server.url));
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.push(remote.models().await.unwrap_err().to_string());
+    }
+    told.push(remote.models_within(Duration::from_millis(30)).await.unwrap_err().to_string());
+    insta::assert_snapshot!(told.join("\n"), @"
+    fake answered with something that cannot be read: a web page came instead of an answer; is base_url right, or does a proxy want a sign-in?
+    fake answered with something that cannot be read: a list of models was expected
+    fake refuses the key: [hidden]
+    fake has been silent for 30ms
+    ");
+}
+
+#[tokio::test]
+async fn model_servers_are_found_where_they_listen() {
+    let list = |body: &str| vec![head("200 OK", &[]), Act::Say(body.to_owned())];
+    // The first connection only looks whether anyone is there.
+    let one = serve_after_a_look(list(r#"{"data": [{"id": "smol"}]}"#)).await;
+    let none = serve_after_a_look(list(r#"{"data": []}"#)).await;
+    let other = serve_after_a_look(list("<html>")).await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let servers = [closed, none, one, other].map(|port| Local { name: "x", api: Api::Chat, port });
+    let found = discover(&servers).await;
+    let [Found { endpoint, models }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(
+        (endpoint.base_url.as_str(), models[0].id.as_str()),
+        (format!("http://127.0.0.1:{one}").as_str(), "smol")
+    );
+}
+
+async fn serve_after_a_look(acts: Vec<Act>) -> u16 {
+    let server = serve(vec![vec![], acts]).await;
+    server.url.rsplit(':').next().unwrap().parse().unwrap()
+}

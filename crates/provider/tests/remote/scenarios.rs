@@ -1,0 +1,204 @@
+//! Every scenario of the fake in every wire format, and what becomes of it.
+
+use futures::{StreamExt as _, future::join_all};
+use provider::{
+    Api, Endpoint, Error, Finish, Message, Provider as _, Remote, Request, Role, Secret, StreamEvent,
+    ToolSpec,
+};
+use serde_json::json;
+use std::{fmt::Write as _, time::Duration};
+use testkit::fakeprov::{Fake, SCENARIOS};
+
+const KEY: &str = "sk-canary-0123456789";
+
+fn endpoint(api: Api, base_url: String) -> Endpoint {
+    Endpoint { key: Some(Secret::new(KEY)), ..Endpoint::new("fake", api, base_url) }
+}
+
+fn request() -> Request {
+    let weather = ToolSpec {
+        name: "get_weather".to_owned(),
+        description: "Weather of a city".to_owned(),
+        parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
+    };
+    let messages = vec![Message::text(Role::User, "Weather in Zürich and Tōkyō?")];
+    Request { model: "m".to_owned(), messages, tools: vec![weather], ..Request::default() }
+}
+
+/// The answer in one line: neighbours of one kind as one, with what they hold or without.
+fn shape(events: &[StreamEvent], holds: bool) -> String {
+    let mut parts: Vec<(&str, String)> = Vec::new();
+    for event in events {
+        let (kind, what) = part(event);
+        match parts.last_mut() {
+            Some((last, all)) if *last == kind && kind != "call" => *all += &what,
+            Some(_) | None => parts.push((kind, what)),
+        }
+    }
+    let word = |(kind, what): &(&str, String)| match *kind {
+        "" => what.clone(),
+        "text" if what.len() > 40 => format!("{} bytes of text", what.len()),
+        kind if holds => format!("{kind}({what})"),
+        kind => kind.to_owned(),
+    };
+    parts.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn part(event: &StreamEvent) -> (&'static str, String) {
+    match event {
+        StreamEvent::TextDelta { text, .. } => ("text", text.clone()),
+        StreamEvent::Thought { text, signature } => {
+            ("thought", format!("{text}{}", if signature.is_some() { "+signature" } else { "" }))
+        }
+        StreamEvent::ToolCall(call) if call.malformed.is_some() => ("", "bad call".to_owned()),
+        StreamEvent::ToolCall(call) => ("call", format!("{} {}", call.id, json!(call.args))),
+        StreamEvent::Usage(usage) => {
+            ("usage", format!("{}/{}/{}/{}", usage.input, usage.cached, usage.output, usage.reasoning))
+        }
+        StreamEvent::Warning(text) => ("warning", text.clone()),
+        StreamEvent::Done(done) => match &done.finish {
+            Finish::Stop => ("", "done".to_owned()),
+            Finish::Length => ("", "length".to_owned()),
+            Finish::Refused { .. } => ("", "refused".to_owned()),
+        },
+        StreamEvent::Error(error) => ("", failure(error)),
+    }
+}
+
+fn failure(error: &Error) -> String {
+    match error {
+        Error::RateLimited { retry_after: Some(wait), .. }
+        | Error::Transient { retry_after: Some(wait), .. } => {
+            format!("{}({wait:?})", error.code())
+        }
+        other => other.code().to_owned(),
+    }
+}
+
+const APIS: [Api; 5] = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Ollama];
+
+async fn ask(fake: &Fake, api: Api, scenario: &str) -> Vec<StreamEvent> {
+    let mut endpoint = endpoint(api, fake.url(scenario));
+    if scenario.starts_with("hang") {
+        endpoint.idle_timeout = Duration::from_millis(700);
+    }
+    let events: Vec<StreamEvent> = Remote::new(endpoint).stream(request()).collect().await;
+    let ends = events.iter().filter(|event| matches!(event, StreamEvent::Done(_) | StreamEvent::Error(_)));
+    assert_eq!(ends.count(), 1, "{api:?} {scenario}: {events:?}");
+    assert!(!format!("{events:?}").contains(KEY), "{api:?} {scenario}: {events:?}");
+    events
+}
+
+/// What a scenario comes to, with the formats in which it does.
+async fn row(fake: &Fake, scenario: &str, whole: &[String]) -> String {
+    let mut row: Vec<(String, Vec<Api>)> = Vec::new();
+    let answers = join_all(APIS.map(|api| ask(fake, api, scenario))).await;
+    for ((api, events), ok) in APIS.into_iter().zip(answers).zip(whole) {
+        let as_ok = shape(&events, true) == *ok;
+        let outcome = if as_ok { "as ok".to_owned() } else { shape(&events, false) };
+        match row.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, apis)) => apis.push(api),
+            None => row.push((outcome, vec![api])),
+        }
+    }
+    let line = |(outcome, apis): &(String, Vec<Api>)| match apis.len() {
+        5 => outcome.clone(),
+        _ => format!("{outcome} {apis:?}"),
+    };
+    format!("{scenario}: {}", row.iter().map(line).collect::<Vec<_>>().join("; "))
+}
+
+/// What nothing disturbs, in every format.
+async fn whole(fake: &Fake) -> Vec<String> {
+    let answers = join_all(APIS.map(|api| ask(fake, api, "ok"))).await;
+    answers.iter().map(|events| shape(events, true)).collect()
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_the_same_in_every_format() {
+    let whole = whole(&Fake::start().await).await;
+    insta::assert_snapshot!(whole.join("\n"), @r#"
+    thought(Let me think.) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
+    thought(Let me think.+signature) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
+    thought(Let me think.+signature+signature) text(Grüß dich 🌍) call(toolu_AAA {"city":"Zürich","n":1}) call(toolu_BBB {"city":"Tōkyō"}) usage(100/64/20/0) done
+    thought(Let me think.) text(Grüß dich 🌍) call(fc-AAA {"city":"Zürich","n":1}) call(fc-BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
+    thought(Let me think.) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/0/20/0) done
+    "#);
+}
+
+#[tokio::test]
+async fn every_scenario_has_its_outcome_in_every_format() {
+    let fake = Fake::start().await;
+    let whole = whole(&fake).await;
+    let mut rows = Vec::new();
+    for scenario in SCENARIOS {
+        rows.push(row(&fake, scenario, &whole).await);
+    }
+    insta::assert_snapshot!(rows.join("\n"), @"
+    ok: as ok
+    text: thought text usage done [Chat, Responses, Gemini, Ollama]; text usage done [Anthropic]
+    think: thought text usage done
+    two: as ok
+    slowtext: 792 bytes of text usage done
+    bytes1: as ok
+    crlf: as ok
+    nospace: as ok
+    comment: as ok
+    noblank: as ok
+    big: thought 4194313 bytes of text call call usage done
+    sameidx: as ok
+    gapidx: as ok
+    noid: thought text call call usage done
+    sameid: thought text call call usage done
+    nodone: as ok [Chat, Anthropic]; thought text TRUNCATED [Responses, Gemini, Ollama]
+    trunc: thought text TRUNCATED
+    trunctext: thought text TRUNCATED
+    cut: thought text TRANSIENT
+    drop: thought text TRANSIENT
+    errmid: thought text TRANSIENT
+    badjson: thought PROTOCOL [Chat, Responses, Gemini, Ollama]; PROTOCOL [Anthropic]
+    badargs: thought text bad call call usage done [Chat, Responses, Anthropic, Ollama]; thought text usage refused [Gemini]
+    length: thought text usage length
+    refuse: thought text usage refused [Chat, Responses, Gemini]; text usage refused [Anthropic]; as ok [Ollama]
+    refuse0: usage refused [Chat, Responses, Anthropic, Gemini]; as ok [Ollama]
+    empty: TRUNCATED
+    html: PROTOCOL
+    json200: TRANSIENT
+    hang: thought text STALLED [Chat, Gemini, Ollama]; thought STALLED [Responses, Anthropic]
+    hanghead: STALLED
+    r429: RATE_LIMITED(7s)
+    r429ms: RATE_LIMITED(1.5s)
+    r429date: RATE_LIMITED(7s)
+    quota: QUOTA
+    ctx400: CONTEXT_OVERFLOW
+    auth401: AUTH
+    bad400: BAD_REQUEST
+    r500: TRANSIENT
+    r503: TRANSIENT(3s)
+    o529: TRANSIENT
+    flaky: RATE_LIMITED(0ns)
+    ctxonce: CONTEXT_OVERFLOW
+    echokey: AUTH
+    echokey200: thought text AUTH [Chat, Responses, Anthropic, Gemini]; thought text TRANSIENT [Ollama]
+    redirect: SETUP
+    ");
+}
+
+#[tokio::test]
+async fn models_are_listed_in_every_format() {
+    let fake = Fake::start().await;
+    let mut all = String::new();
+    for api in APIS {
+        let models = Remote::new(endpoint(api, fake.url("ok"))).models().await.unwrap();
+        let models: Vec<String> =
+            models.iter().map(|model| format!("{} {:?}", model.id, model.context)).collect();
+        writeln!(all, "{api:?}: {}", models.join(", ")).unwrap();
+    }
+    insta::assert_snapshot!(all, @"
+    Chat: gpt-x None, gpt-x-mini None
+    Responses: gpt-x None, gpt-x-mini None
+    Anthropic: claude-x None
+    Gemini: gemini-x Some(1048576)
+    Ollama: llama-x:latest None
+    ");
+}
