@@ -5,6 +5,7 @@
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
 //! | [`turn`] | a whole turn through the agent layer |
+//! | [`decode`] | a model's answer, from bytes to events |
 //! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
 //! | [`measure`] | repeating, alternating two sides, medians, CPU time |
 //! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
@@ -20,6 +21,7 @@
 
 mod append;
 mod binary;
+mod decode;
 mod figure;
 mod measure;
 mod noise;
@@ -54,6 +56,7 @@ const BENCHES: &[Bench] = &[
         about: "a whole turn with an instant model, after 0 to 100,000 events",
         run: turn::run,
     },
+    Bench { name: "decode", about: "reading a model's answer, beside eventsource-stream", run: decode::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
     Bench { name: "google-adk", about: "google-adk's turn beside ours", run: reference::run },
 ];

@@ -72,13 +72,13 @@ impl Reader {
         loop {
             let entry = match &mut self.source {
                 Source::Live(live) => live.after(self.place).await,
-                Source::Log(log) => match log.next(self.place).await? {
-                    Some(entry) => entry,
-                    None => {
+                Source::Log(log) => {
+                    let Some(entry) = log.next(self.place).await? else {
                         self.follow().await;
                         continue;
-                    }
-                },
+                    };
+                    entry
+                }
             };
             if let Ok(entry) = &entry {
                 self.place = entry.place;

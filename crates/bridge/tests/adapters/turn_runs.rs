@@ -159,6 +159,11 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
     }
 }
 
+async fn runs_or_waits_at(runs: &Runs, id: &str, place: usize) -> bool {
+    let view = runs.view(&key(), id).await.unwrap();
+    view.is_some_and(|view| view.status == RunStatus::Running || view.position == place.checked_sub(1))
+}
+
 #[tokio::test]
 async fn a_run_that_waits_has_a_position() {
     for place in both() {
@@ -169,13 +174,7 @@ async fn a_run_that_waits_has_a_position() {
             readers.push(runs.start(&agent, say(text), None).await.unwrap());
             let expected = readers.len() - 1;
             let id = readers[expected].id().to_owned();
-            crate::common::until(|| async {
-                let view = runs.view(&key(), &id).await.unwrap();
-                view.is_some_and(|view| {
-                    view.status == RunStatus::Running || view.position == expected.checked_sub(1)
-                })
-            })
-            .await;
+            crate::common::until(|| runs_or_waits_at(&runs, &id, expected)).await;
         }
         gate.add_permits(3);
         for (reader, text) in readers.iter_mut().zip(["re: one", "re: two", "re: three"]) {

@@ -1,0 +1,146 @@
+//! Reading a model's answer: bytes as they come from the network to events, beside `eventsource-stream` under the same decoder.
+//!
+//! Two answers: one of many small deltas, as models talk, and one with 4 MB in a single line, as images come. The second is
+//! measured at two sizes of pieces: a reader that looks at a line anew with every piece is quadratic, and shows it there.
+
+use crate::{
+    Lab, Result,
+    figure::{Aim, Figure},
+    measure::{Samples, alternate},
+};
+use bytes::Bytes;
+use eventsource_stream::Eventsource;
+use futures::{StreamExt, executor::block_on, stream};
+use provider::{
+    Api, Frame, Request, StreamEvent,
+    http::{Framing, Splitter},
+};
+use std::{convert::Infallible, time::Instant};
+
+const TOKENS: u16 = 4_000;
+const ROUNDS: usize = 9;
+/// What a packet on a network carries.
+const PACKET: usize = 1_400;
+const LARGE: usize = 4 << 20;
+
+pub(crate) fn run(_: &Lab) -> Result<Vec<Figure>> {
+    let mut figures = talk()?;
+    figures.extend(long_line()?);
+    Ok(figures)
+}
+
+/// Many small deltas.
+fn talk() -> Result<Vec<Figure>> {
+    let pieces = cut(&deltas(), PACKET);
+    let sides = alternate(ROUNDS, || rate(&pieces, ours), || rate(&pieces, theirs))?;
+    let allocations = |read: Read| {
+        let mut result = Ok(0);
+        let counted = allocation_counter::measure(|| result = read(&pieces));
+        result?;
+        Ok::<_, Box<dyn std::error::Error>>(
+            f64::from(u32::try_from(counted.count_total)?) / f64::from(TOKENS),
+        )
+    };
+    Ok(vec![
+        Figure::median("decode/talk", &sides.ours, "MB/s"),
+        Figure::median("decode/talk/eventsource-stream", &sides.theirs, "MB/s"),
+        Figure::median("decode/talk/ratio", &sides.ratio, "ratio").aim(Aim::AtLeast(1.0)),
+        Figure::new("decode/talk/allocations", allocations(ours)?, "per token"),
+        Figure::new("decode/talk/allocations/eventsource-stream", allocations(theirs)?, "per token"),
+    ])
+}
+
+/// One line of 4 MB.
+fn long_line() -> Result<Vec<Figure>> {
+    let answer = answer(["x".repeat(LARGE).as_str()]);
+    let times = |piece: usize| -> Result<Samples> {
+        let pieces = cut(&answer, piece);
+        let times = (0..ROUNDS).map(|_| rate(&pieces, ours));
+        Ok(Samples::new(times.collect::<Result<_>>()?))
+    };
+    let (packets, large) = (times(PACKET)?, times(64 << 10)?);
+    // Theirs takes seconds: once is enough, and in large pieces, which suit it.
+    let other = rate(&cut(&answer, 64 << 10), theirs)?;
+    let growth = large.median() / packets.median();
+    Ok(vec![
+        Figure::median("decode/line/packets", &packets, "MB/s"),
+        Figure::median("decode/line/64k", &large, "MB/s"),
+        Figure::new("decode/line/64k_to_packets", growth, "ratio").aim(Aim::AtMost(4.0)),
+        Figure::new("decode/line/64k/eventsource-stream", other, "MB/s"),
+        Figure::new("decode/line/ratio", large.median() / other, "ratio").aim(Aim::AtLeast(1.0)),
+    ])
+}
+
+type Read = fn(&[Bytes]) -> Result<usize>;
+
+/// Megabytes per second.
+fn rate(pieces: &[Bytes], read: Read) -> Result<f64> {
+    let bytes = u32::try_from(pieces.iter().map(Bytes::len).sum::<usize>())?;
+    let start = Instant::now();
+    let text = read(pieces)?;
+    let took = start.elapsed().as_secs_f64();
+    if text == 0 {
+        return Err("nothing was read".into());
+    }
+    Ok(f64::from(bytes) / 1e6 / took)
+}
+
+/// Reads an answer; answers with how much text it had.
+fn ours(pieces: &[Bytes]) -> Result<usize> {
+    let mut splitter = Splitter::new(Framing::Events);
+    let mut decoder = Api::Chat.decoder("bench", &Request::default());
+    let (mut out, mut text) = (Vec::new(), 0);
+    for piece in pieces {
+        splitter.feed(piece);
+        while let Some(frame) = splitter.next_frame()? {
+            decoder.read(frame, &mut out)?;
+            text += spoken(&mut out);
+        }
+    }
+    Ok(text)
+}
+
+fn theirs(pieces: &[Bytes]) -> Result<usize> {
+    let body = stream::iter(pieces.iter().cloned().map(Ok::<_, Infallible>));
+    let mut events = body.eventsource();
+    let mut decoder = Api::Chat.decoder("bench", &Request::default());
+    let (mut out, mut text) = (Vec::new(), 0);
+    while let Some(event) = block_on(events.next()) {
+        let event = event?;
+        decoder.read(Frame { event: "", data: &event.data }, &mut out)?;
+        text += spoken(&mut out);
+    }
+    Ok(text)
+}
+
+fn spoken(out: &mut Vec<StreamEvent>) -> usize {
+    let lengths = out.drain(..).map(|event| match event {
+        StreamEvent::TextDelta { text, .. } => text.len(),
+        _ => 0,
+    });
+    lengths.sum()
+}
+
+fn deltas() -> String {
+    let words = ["The ", "quick ", "brown ", "fox ", "jumps\\n", "über ", "den ", "Hund. "];
+    answer(words.iter().copied().cycle().take(usize::from(TOKENS)))
+}
+
+/// A stream of chat completions, as OpenAI's server writes it.
+fn answer<'a>(deltas: impl IntoIterator<Item = &'a str>) -> String {
+    let mut body = String::new();
+    let chunk = |delta: &str, finish: &str| {
+        format!(
+            "data: {{\"id\":\"chatcmpl-9\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"gpt-x\",\"choices\":\
+             [{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    for delta in deltas {
+        body += &chunk(&format!("{{\"content\":\"{delta}\"}}"), "null");
+    }
+    body + &chunk("{}", "\"stop\"") + "data: [DONE]\n\n"
+}
+
+fn cut(body: &str, size: usize) -> Vec<Bytes> {
+    body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect()
+}
