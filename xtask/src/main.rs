@@ -8,6 +8,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod peers;
 mod tidy;
 mod workspace;
@@ -20,7 +21,9 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const USAGE: &str = "\
 cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests
 cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
-cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was";
+cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
+cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
+                                             ADK's recorded answers beside those of our server, or of the one at URL";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +39,8 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["check", rest @ ..] => check::run(&Workspace::load()?, rest),
         ["tidy"] => Ok(verdict(tidy::run(&Workspace::load()?)?)),
         ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
+        ["conformance"] => Ok(verdict(conformance::check(&Workspace::load()?)?)),
+        ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
