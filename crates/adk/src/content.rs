@@ -164,7 +164,21 @@ pub struct FunctionCall {
     pub extra: Map<String, Value>,
 }
 
+/// In a call: what the model wrote as its arguments, where that is not a JSON object. Such a call is answered, never run.
+const MALFORMED: &str = "malformedArgs";
+
 impl FunctionCall {
+    /// A call whose arguments cannot be read. It has none, and keeps what was written.
+    pub fn malformed(id: Option<String>, name: impl Into<String>, written: String) -> Self {
+        let extra = Map::from_iter([(MALFORMED.to_owned(), Value::from(written))]);
+        Self { id, args: Some(Map::new()), name: name.into(), extra }
+    }
+
+    /// What was written in place of arguments, if they cannot be read.
+    pub fn malformed_args(&self) -> Option<&str> {
+        self.extra.get(MALFORMED).and_then(Value::as_str)
+    }
+
     /// The id, or the name that stands in for one (spec J2, P2).
     pub fn id_or_name(&self) -> String {
         id_or_name(self.id.as_deref(), &self.name)
@@ -334,6 +348,15 @@ mod tests {
     #[test]
     fn a_part_with_two_kinds_of_data_loses_neither() {
         round_trip(&json!({"text": "a", "functionCall": {"name": "f"}}));
+    }
+
+    #[test]
+    fn a_call_keeps_what_was_written_in_place_of_arguments() {
+        let call = FunctionCall::malformed(Some("1".to_owned()), "f", "{oops".to_owned());
+        let json = json!({"id": "1", "args": {}, "name": "f", "malformedArgs": "{oops"});
+        assert_eq!(serde_json::to_value(&call).unwrap(), json);
+        let read: FunctionCall = serde_json::from_value(json).unwrap();
+        assert_eq!(read.malformed_args(), Some("{oops"));
     }
 
     #[test]

@@ -98,6 +98,10 @@ pub enum ToolError {
     Unknown { name: String, known: String },
     #[error("the arguments do not fit the tool's schema: {0}")]
     Arguments(String),
+    #[error(
+        "the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {0}"
+    )]
+    NotJson(String),
     #[error("the tool stopped working in the middle of the call (it panicked)")]
     Panicked,
     #[error("{INTERRUPTED}")]

@@ -63,4 +63,6 @@ pub struct LlmResponse {
     pub error_message: Option<String>,
     pub usage_metadata: Option<UsageMetadata>,
     pub model_version: Option<String>,
+    /// Put on the event. A partial response may carry it alone: word of what goes on while there is no answer yet.
+    pub custom_metadata: Option<Map<String, Value>>,
 }

@@ -1,8 +1,8 @@
 //! The steps of a turn: taking a message, asking a model, running tools. Each stores what it did before it shows it.
 
 use crate::{
-    agent::Node,
-    content::{Content, Data, Part},
+    agent::{Armed, Node},
+    content::{Content, Data, FunctionCall, Part},
     error::{LlmError, RunError, ServiceError},
     event::{Event, EventActions, mint_call_id, now},
     facts::{Call, Facts},
@@ -195,12 +195,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
                 response = answer.next() => response,
             };
             match response {
-                Some(Ok(piece)) if piece.partial => (self.out)(&Event {
-                    content: piece.content.map(Content::without_signatures),
-                    partial: Some(true),
-                    timestamp: now(),
-                    ..frame.clone()
-                }),
+                Some(Ok(piece)) if piece.partial => (self.out)(&partial(frame, piece)),
                 Some(Ok(whole)) => return Ok(whole),
                 Some(Err(error)) => return Err(error.into()),
                 None => {
@@ -279,14 +274,18 @@ impl<'a, S: SessionService> Turn<'a, S> {
             timestamp: now(),
             ..frame
         };
+        annotate(&mut event, response.custom_metadata);
         // An answer that says nothing is an answer all the same: without content it would leave no trace in the log.
         if event.error_code.is_none() {
             event.content.get_or_insert_default().role.get_or_insert_with(|| "model".to_owned());
         }
         mint_missing_ids(&mut event, self.session.facts());
-        let is_long = |name: &str| node.tools.get(name).is_some_and(|armed| armed.tool.is_long_running());
+        let runs_long = |call: &&FunctionCall| {
+            let long = |armed: &Armed| armed.tool.is_long_running() && call.malformed_args().is_none();
+            node.tools.get(&call.name).is_some_and(long)
+        };
         if event.calls().next().is_some() {
-            let long = event.calls().filter(|call| is_long(&call.name)).filter_map(|call| call.id.clone());
+            let long = event.calls().filter(runs_long).filter_map(|call| call.id.clone());
             event.long_running_tool_ids = Some(long.collect());
         }
         if let Some(key) = node.agent.output_key.as_ref().filter(|_| event.is_final_response())
@@ -295,6 +294,25 @@ impl<'a, S: SessionService> Turn<'a, S> {
             event.actions.state_delta.insert(key.clone(), Value::from(content.said()));
         }
         event
+    }
+}
+
+/// A piece of an answer, for whoever looks on.
+fn partial(frame: &Event, piece: LlmResponse) -> Event {
+    let mut event = Event {
+        content: piece.content.map(Content::without_signatures),
+        partial: Some(true),
+        timestamp: now(),
+        ..frame.clone()
+    };
+    annotate(&mut event, piece.custom_metadata);
+    event
+}
+
+/// Adds what the model's side says of its response to what the run says of all its events.
+fn annotate(event: &mut Event, metadata: Option<Map<String, Value>>) {
+    if let Some(metadata) = metadata {
+        event.custom_metadata.get_or_insert_default().extend(metadata);
     }
 }
 

@@ -16,6 +16,9 @@ use futures::future::join_all;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
+/// How many letters of arguments that cannot be read a model is shown again.
+const MOST_QUOTED: usize = 400;
+
 /// What a step of calls came to.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -52,7 +55,7 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task
     let mut answers = Answers::default();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         answers.actions.merge(task.context.take_actions());
-        if task.call.name() == transfer::TRANSFER {
+        if task.call.name() == transfer::TRANSFER && outcome.is_ok() {
             hand_over(&mut answers, tree, events, task);
         } else {
             take(&mut answers, task, outcome);
@@ -65,6 +68,9 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task
 }
 
 async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
+    if let Some(written) = task.call.part.call().and_then(FunctionCall::malformed_args) {
+        return Err(ToolError::NotJson(shortened(written)));
+    }
     let Some(call) = task.call.part.call().filter(|call| call.name != transfer::TRANSFER) else {
         return Ok(Answer::Said(Value::Null));
     };
@@ -95,6 +101,14 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
         ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
     })
+}
+
+/// Enough of it to see the mistake.
+fn shortened(written: &str) -> String {
+    match written.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("{}…", &written[..end]),
+        None => written.to_owned(),
+    }
 }
 
 fn check(schema: &jsonschema::Validator, args: &Map<String, Value>) -> Result<(), ToolError> {

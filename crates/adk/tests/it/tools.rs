@@ -3,7 +3,7 @@
 use crate::common::{App, Fake, FakeTool, app, call, call_as, contents_shape, key, parts, text, tool};
 use adk::{
     agent::{AgentTree, LlmAgent},
-    content::{Content, Part},
+    content::{Content, FunctionCall, Part},
     error::{ToolError, TreeError},
     facts::REQUEST_CONFIRMATION,
     runner::RunRequest,
@@ -110,6 +110,36 @@ async fn what_goes_wrong_with_a_call_is_its_answer_and_its_siblings_are_kept() {
     {"in":"Oslo"}
     "#);
     assert_eq!(log.len(), 4);
+}
+
+#[tokio::test]
+async fn a_call_whose_arguments_cannot_be_read_is_answered_and_not_run() {
+    let oops = |name: &str, written: &str| {
+        Part::from(FunctionCall::malformed(Some(name.to_owned()), name, written.to_owned()))
+    };
+    let long = tool("job", |_, _| async { Ok(ToolOutcome::Pending(None)) }).long_running();
+    let calls = vec![
+        oops("weather", r#"{"city": Oslo"#),
+        oops("job", &"x".repeat(1_000)),
+        oops("transfer_to_agent", "helper"),
+        call("weather", json!({"city": "Oslo"})),
+    ];
+    let (model, mut root) = agent(calls);
+    root.tools.push(long.arc());
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    let log = app.log();
+    let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
+    let quoted = "x".repeat(400) + "…";
+    assert_snapshot!(answers.join("\n").replace(&quoted, "xxx…"), @r#"
+    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Oslo"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: xxx…"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: helper"}
+    {"in":"Oslo"}
+    "#);
+    assert_eq!(log[1].long_running_tool_ids, Some(vec![]), "it has not begun");
+    assert_eq!(log.len(), 4, "the model is told and goes on");
+    assert_eq!(model.asked().len(), 2);
 }
 
 #[tokio::test]

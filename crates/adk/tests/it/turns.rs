@@ -299,6 +299,22 @@ async fn a_stream_that_ends_before_the_whole_is_an_error_and_its_pieces_are_not_
 }
 
 #[tokio::test]
+async fn what_the_models_side_says_beside_its_answer_is_on_the_event() {
+    let said = |key: &str| json!({key: true}).as_object().cloned();
+    let word = LlmResponse { partial: true, custom_metadata: said("waiting"), ..LlmResponse::default() };
+    let whole = LlmResponse {
+        content: Some(Content::model("hello")),
+        custom_metadata: said("another"),
+        ..LlmResponse::default()
+    };
+    let app = app(Fake::says([Reply::Items(vec![Ok(word), Ok(whole)])]).agent("root")).await;
+    let shown = app.stream("hi").await.shown;
+    let told: Vec<_> = shown.iter().map(|event| (event.partial, event.custom_metadata.clone())).collect();
+    assert_eq!(told, [(Some(true), said("waiting")), (Some(false), said("another"))]);
+    assert_eq!(app.log().len(), 2, "a word in between is not stored");
+}
+
+#[tokio::test]
 async fn a_session_that_does_not_exist_is_an_error() {
     let app = app(Fake::says([text("never")]).agent("root")).await;
     let other = adk::session::SessionKey::new("app", "u", "other");
