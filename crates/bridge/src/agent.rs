@@ -59,7 +59,7 @@ impl Agent {
     ) -> Result<provider::Request, RunError> {
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let runner = Runner::new(Arc::clone(&self.tree), self.sessions.clone(), artifacts);
-        Ok(model::request_for(target, runner.preview(key).await?, self.sessions.budget()))
+        Ok(model::request_for(target, &runner.preview(key).await?, self.sessions.budget()))
     }
 
     /// Runs one turn when it is this message's turn, and answers with what the agent said.

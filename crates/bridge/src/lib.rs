@@ -9,7 +9,7 @@
 //! | [`runs`] | runs on tasks of their own, and their readers |
 //! | [`row`] | an event as a row, and back |
 //! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
-//! | [`model`], [`messages`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
+//! | [`model`], [`messages`], [`options`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
 //! | [`collect`] | the text of a run |
 //!
 //! **Invariant.** Every request that leaves is legal for its provider and within the budget, whatever the log holds; building it
@@ -27,6 +27,7 @@ pub mod history;
 mod ids;
 pub mod messages;
 pub mod model;
+pub mod options;
 mod owner;
 mod queue;
 mod recent;

@@ -5,7 +5,7 @@ use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{FunctionDeclaration, GenerateContentConfig},
 };
-use provider::{Media, MediaSource, Message, Options, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
+use provider::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
 use serde_json::Value;
 
 /// The system message, if the request has an instruction: all its texts in one, first of all (spec D).
@@ -96,18 +96,6 @@ pub(crate) fn tools(declarations: Vec<FunctionDeclaration>) -> Vec<ToolSpec> {
         parameters: declaration.parameters_json_schema,
     };
     declarations.into_iter().map(spec).collect()
-}
-
-pub(crate) fn options(config: &GenerateContentConfig) -> Options {
-    Options {
-        temperature: config.temperature,
-        top_p: config.top_p,
-        max_output_tokens: config.max_output_tokens,
-        stop: config.stop_sequences.clone(),
-        seed: config.seed,
-        response_schema: config.response_schema.clone(),
-        ..Options::default()
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
     reason = "helpers of tests, which the exception for test functions does not reach"
 )]
 
+mod attempts;
 mod common;
+mod malformed;
 mod spec_a_to_e;
 mod spec_f;
 mod spec_g;

@@ -8,13 +8,14 @@ use adk::{
     event::Event,
     model::{Llm, LlmRequest, LlmResponse},
 };
-use bridge::{Budget, ModelAdapter, collect::Collector};
+use bridge::{Budget, ModelAdapter, collect::Collector, model::Retries};
 use futures::StreamExt;
 use provider::StreamEvent;
 use serde_json::json;
 
 async fn generate(events: Vec<StreamEvent>, stream: bool) -> Vec<Result<LlmResponse, LlmError>> {
-    let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default());
+    let once = Retries { attempts: 0, ..Retries::default() };
+    let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default()).retrying(once);
     let request = LlmRequest { contents: vec![Content::user("hi")], ..LlmRequest::default() };
     adapter.generate(request, stream).collect().await
 }

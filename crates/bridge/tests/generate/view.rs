@@ -43,7 +43,7 @@ pub(crate) fn of_events(events: &[Arc<Event>], budget: Budget) -> Request {
     let view = View { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
     let mut asked = LlmRequest { contents: contents(view), tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));
-    ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(asked)
+    ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
 }
 
 fn tool() -> FunctionDeclaration {

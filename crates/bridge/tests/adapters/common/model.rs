@@ -10,6 +10,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 pub(crate) struct Fake {
+    name: &'static str,
     answers: Mutex<VecDeque<Vec<StreamEvent>>>,
     requests: Mutex<Vec<Request>>,
     /// One permit lets one answer begin.
@@ -18,7 +19,11 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn new(answers: Vec<Vec<StreamEvent>>) -> Arc<Self> {
-        Arc::new(Self { answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: None })
+        Self::called("fake", answers)
+    }
+
+    pub(crate) fn called(name: &'static str, answers: Vec<Vec<StreamEvent>>) -> Arc<Self> {
+        Arc::new(Self { name, answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: None })
     }
 
     /// A model that repeats the user's words.
@@ -30,7 +35,8 @@ impl Fake {
     pub(crate) fn gated(answers: Vec<Vec<StreamEvent>>) -> (Arc<Self>, Arc<Semaphore>) {
         let gate = Arc::new(Semaphore::new(0));
         let gated = Some(gate.clone());
-        let fake = Self { answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: gated };
+        let (answers, requests) = (Mutex::new(answers.into()), Mutex::default());
+        let fake = Self { name: "fake", answers, requests, gate: gated };
         (Arc::new(fake), gate)
     }
 
@@ -45,7 +51,7 @@ impl Fake {
 
 impl Provider for Fake {
     fn name(&self) -> &'static str {
-        "fake"
+        self.name
     }
 
     fn stream(&self, request: Request) -> EventStream {

@@ -1,0 +1,136 @@
+//! What to do about an error while nothing has been shown: wait and ask again, ask for less, or ask another model.
+
+use provider::{Error, Retry};
+use std::time::Duration;
+
+/// How often, and how patiently, a model is asked again.
+#[derive(Clone, Copy, Debug)]
+pub struct Retries {
+    /// How often each model is asked again, at most.
+    pub attempts: u32,
+    /// The first wait, if the provider does not say how long; it doubles each time.
+    pub base: Duration,
+    /// No wait is longer. A provider that asks for more is not waited for.
+    pub cap: Duration,
+    /// A number from 0 to 1, so that programs that failed together do not come back together.
+    pub jitter: fn() -> f64,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        let (base, cap) = (Duration::from_millis(500), Duration::from_mins(1));
+        Self { attempts: 3, base, cap, jitter: random }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    Wait(Duration),
+    /// Ask for an answer to less.
+    Shorten,
+    /// Ask another model, if there is one.
+    Another,
+    /// No model would do better.
+    Nothing,
+}
+
+impl Retries {
+    /// What may help against the error of a model that has been asked again `tried` times.
+    pub(super) fn remedy(&self, error: &Error, tried: u32) -> Remedy {
+        match error.retry() {
+            Retry::After(asked) if tried < self.attempts => {
+                let wait = asked.unwrap_or_else(|| self.pause(tried));
+                if wait <= self.cap { Remedy::Wait(wait) } else { Remedy::Another }
+            }
+            Retry::After(_) => Remedy::Another,
+            Retry::Shorter => Remedy::Shorten,
+            Retry::Never if another_may_help(error) => Remedy::Another,
+            Retry::Never => Remedy::Nothing,
+        }
+    }
+
+    /// Half of it is certain, half of it is chance.
+    fn pause(&self, tried: u32) -> Duration {
+        let longest = self.base.saturating_mul(2_u32.saturating_pow(tried)).min(self.cap);
+        longest.mul_f64(0.5 + (self.jitter)().clamp(0.0, 1.0) / 2.0)
+    }
+
+    /// The wait that a provider asks for and that is too long for us.
+    pub(super) fn too_long(&self, error: &Error) -> Option<Duration> {
+        match error.retry() {
+            Retry::After(Some(wait)) if wait > self.cap => Some(wait),
+            Retry::After(_) | Retry::Shorter | Retry::Never => None,
+        }
+    }
+}
+
+/// Whether it is the provider's fault and not the request's. What a model refuses to say is its answer.
+fn another_may_help(error: &Error) -> bool {
+    matches!(error, Error::Auth { .. } | Error::Quota { .. } | Error::Protocol { .. } | Error::Setup { .. })
+}
+
+fn random() -> f64 {
+    let bits = u32::try_from(uuid::Uuid::new_v4().as_u128() & u128::from(u32::MAX)).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn retries() -> Retries {
+        Retries { jitter: || 1.0, ..Retries::default() }
+    }
+
+    fn limited(retry_after: Option<u64>) -> Error {
+        let (provider, message) = ("p".to_owned(), "slow down".to_owned());
+        Error::RateLimited { provider, message, retry_after: retry_after.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn a_provider_is_waited_for_as_long_as_it_asks_up_to_the_limit() {
+        assert_eq!(retries().remedy(&limited(Some(7)), 0), Remedy::Wait(7 * SECOND));
+        assert_eq!(retries().remedy(&limited(Some(0)), 2), Remedy::Wait(Duration::ZERO));
+        assert_eq!(retries().remedy(&limited(Some(60)), 0), Remedy::Wait(60 * SECOND));
+        assert_eq!(retries().remedy(&limited(Some(61)), 0), Remedy::Another);
+        assert_eq!(retries().too_long(&limited(Some(61))), Some(61 * SECOND));
+    }
+
+    #[test]
+    fn waits_double_and_the_attempts_end() {
+        let remedies: Vec<Remedy> = (0..4).map(|tried| retries().remedy(&limited(None), tried)).collect();
+        let waits = [500, 1_000, 2_000].map(|millis| Remedy::Wait(Duration::from_millis(millis)));
+        assert_eq!(remedies, [waits[0], waits[1], waits[2], Remedy::Another]);
+    }
+
+    #[test]
+    fn chance_takes_half_of_a_wait_at_most_and_no_wait_passes_the_limit() {
+        assert_eq!(Retries { jitter: || 0.0, ..retries() }.pause(1), Duration::from_millis(500));
+        assert_eq!(retries().pause(30), 60 * SECOND);
+        let chances: Vec<f64> = (0..64).map(|_| random()).collect();
+        assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)));
+        assert!(chances.windows(2).any(|pair| (pair[0] - pair[1]).abs() > 0.01), "{chances:?}");
+    }
+
+    #[test]
+    fn another_model_is_asked_only_where_the_request_is_not_at_fault() {
+        let (provider, message) = (|| "p".to_owned(), || "no".to_owned());
+        let helps = [
+            Error::Auth { provider: provider(), message: message() },
+            Error::Quota { provider: provider(), message: message() },
+            Error::Protocol { provider: provider(), message: message() },
+            Error::Setup { provider: provider(), message: message() },
+        ];
+        let does_not = [
+            Error::Refused { provider: provider(), message: message() },
+            Error::BadRequest { provider: provider(), message: message() },
+            Error::Failed { code: "BROKEN".to_owned(), message: message() },
+        ];
+        assert!(helps.iter().all(|error| retries().remedy(error, 0) == Remedy::Another));
+        assert!(does_not.iter().all(|error| retries().remedy(error, 0) == Remedy::Nothing));
+        let overflow = Error::ContextOverflow { provider: provider(), message: message() };
+        assert_eq!(retries().remedy(&overflow, 3), Remedy::Shorten);
+    }
+}

@@ -1,0 +1,113 @@
+//! A model that can be asked: who has it, what it is called there, and how much of a conversation it is shown.
+
+use super::room;
+use crate::{budget::Budget, history, messages, options};
+use adk::model::LlmRequest;
+use provider::{EventStream, Origin, Provider, Request};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+#[derive(Clone)]
+pub struct Target {
+    provider: Arc<dyn Provider>,
+    model: String,
+    name: String,
+    /// Who makes opaque data here, as it is stamped.
+    stamp: String,
+    budget: Budget,
+    context: Option<u32>,
+    /// What the provider has said that the model holds, so that no further call has to learn it; zero for not known.
+    learned: Arc<AtomicU32>,
+}
+
+impl Target {
+    pub fn new(provider: Arc<dyn Provider>, model: impl Into<String>, budget: Budget) -> Self {
+        let model = model.into();
+        let name = match &*model {
+            "" => provider.name().to_owned(),
+            model => format!("{}/{model}", provider.name()),
+        };
+        let stamp = provider.name().to_owned();
+        Self { provider, model, name, stamp, budget, context: None, learned: Arc::default() }
+    }
+
+    /// With what the model holds in all, in tokens.
+    pub fn holding(self, context: Option<u32>) -> Self {
+        Self { context, ..self }
+    }
+
+    /// With another name for whoever makes its opaque data: one provider may speak several wire formats.
+    pub fn stamped(self, stamp: String) -> Self {
+        Self { stamp, ..self }
+    }
+
+    /// As people write it: `provider/model`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(super) fn provider(&self) -> &str {
+        self.provider.name()
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        Origin { provider: self.stamp.clone(), model: self.model.clone() }
+    }
+
+    pub(super) fn ask(&self, request: Request) -> EventStream {
+        self.provider.stream(request)
+    }
+
+    /// The request as this model gets it, with a conversation of so many tokens at most.
+    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> Request {
+        let budget = most.map_or(self.budget, |most| self.budget.at_most(most));
+        let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
+        request_within(self.origin(), request, budget, self.context.into_iter().chain(learned).min())
+    }
+
+    /// How long a conversation may be, now that `sent` was too long; `None` if there is nothing to leave out.
+    pub(super) fn shorter(&self, sent: &Request, complaint: &str) -> Option<u32> {
+        let said = room::limit_in(complaint);
+        if let Some(context) = said {
+            self.learned.store(context, Ordering::Relaxed);
+        }
+        room::shorter(sent, said)
+    }
+}
+
+/// The request as a model gets it: the system message first, then a history that is legal and fits.
+pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Request {
+    request_within(target, request, budget, None)
+}
+
+fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
+    let spoken = messages::convert(request.contents.clone(), &target);
+    let all = messages::system(&request.config).into_iter().chain(spoken).collect();
+    let mut made = Request {
+        messages: all,
+        model: target.model,
+        tools: options::allowed(&request.config, messages::tools(request.tools.clone())),
+        options: options::options(&request.config),
+    };
+    let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &made)));
+    made.messages = history::prepare(made.messages, budget);
+    made
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("name", &self.name)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! ADK's settings of a call as a provider's: `generate_content_config`, in the names of JSON or of Python.
+
+use adk::model::GenerateContentConfig;
+use provider::{Effort, Options, ToolChoice, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// What the settings say that every provider is told; what a provider does not have, it says itself.
+pub(crate) fn options(config: &GenerateContentConfig) -> Options {
+    let schema = read::<Value>(&config.extra, "responseJsonSchema");
+    Options {
+        temperature: config.temperature,
+        top_p: config.top_p,
+        max_output_tokens: config.max_output_tokens,
+        stop: config.stop_sequences.clone(),
+        seed: config.seed,
+        response_schema: config.response_schema.clone().or(schema),
+        reasoning: thinking(config).and_then(Thinking::effort),
+        tool_choice: calling(config).map(Calling::choice),
+    }
+}
+
+/// The tools that may be called at all, where the settings name some of them.
+pub(crate) fn allowed(config: &GenerateContentConfig, tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
+    let names = calling(config).filter(|calling| calling.mode == Mode::Any).map(|calling| calling.allowed);
+    match names.filter(|names| names.len() > 1) {
+        Some(names) => tools.into_iter().filter(|tool| names.contains(&tool.name)).collect(),
+        None => tools,
+    }
+}
+
+/// Settings that have no effect: no provider is told of them, or they cannot be read.
+pub(crate) fn unknown(config: &GenerateContentConfig) -> Vec<String> {
+    let extra = config.extra.iter().filter(|(_, value)| !value.is_null());
+    extra.filter(|(key, value)| !is_known(config, key, value)).map(|(key, _)| key.clone()).collect()
+}
+
+fn is_known(config: &GenerateContentConfig, key: &str, value: &Value) -> bool {
+    match camel(key).as_str() {
+        "thinkingConfig" => thinking(config).is_some_and(|thinking| thinking.show != Some(false)),
+        "toolConfig" => calling(config).is_some(),
+        "responseJsonSchema" => true,
+        "responseMimeType" => value == "text/plain" || options(config).response_schema.is_some(),
+        _ => false,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Thinking {
+    #[serde(rename = "thinkingBudget", alias = "thinking_budget")]
+    budget: Option<i64>,
+    #[serde(rename = "thinkingLevel", alias = "thinking_level")]
+    level: Option<String>,
+    #[serde(rename = "includeThoughts", alias = "include_thoughts")]
+    show: Option<bool>,
+}
+
+fn thinking(config: &GenerateContentConfig) -> Option<Thinking> {
+    read::<Thinking>(&config.extra, "thinkingConfig").filter(|thinking| {
+        let level = thinking.level.as_deref();
+        level.is_none_or(|level| effort(level).is_some() || is_unspecified(level))
+    })
+}
+
+impl Thinking {
+    /// A budget below zero leaves it to the model.
+    fn effort(self) -> Option<Effort> {
+        match self.budget {
+            Some(0) => Some(Effort::Off),
+            Some(tokens) => u32::try_from(tokens).ok().map(Effort::Tokens),
+            None => effort(&self.level?),
+        }
+    }
+}
+
+/// How hard a model should think, by its name in ADK; `off` is ours.
+pub fn effort(level: &str) -> Option<Effort> {
+    match level.to_ascii_lowercase().as_str() {
+        "off" | "none" => Some(Effort::Off),
+        "minimal" => Some(Effort::Minimal),
+        "low" => Some(Effort::Low),
+        "medium" => Some(Effort::Medium),
+        "high" => Some(Effort::High),
+        _ => None,
+    }
+}
+
+fn is_unspecified(name: &str) -> bool {
+    name.to_ascii_uppercase().ends_with("_UNSPECIFIED")
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Calling {
+    #[serde(default)]
+    mode: Mode,
+    #[serde(default, alias = "allowed_function_names", rename = "allowedFunctionNames")]
+    allowed: Vec<String>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Mode {
+    #[default]
+    #[serde(alias = "MODE_UNSPECIFIED", alias = "VALIDATED", alias = "auto")]
+    Auto,
+    #[serde(alias = "any")]
+    Any,
+    #[serde(alias = "none")]
+    None,
+}
+
+fn calling(config: &GenerateContentConfig) -> Option<Calling> {
+    let tools: Map<String, Value> = read(&config.extra, "toolConfig")?;
+    read(&tools, "functionCallingConfig")
+}
+
+impl Calling {
+    fn choice(self) -> ToolChoice {
+        match (self.mode, self.allowed.as_slice()) {
+            (Mode::Auto, _) => ToolChoice::Auto,
+            (Mode::None, _) => ToolChoice::None,
+            (Mode::Any, [only]) => ToolChoice::Named(only.clone()),
+            (Mode::Any, _) => ToolChoice::Required,
+        }
+    }
+}
+
+/// A setting by its name in JSON, however it is written; `None` if it cannot be read. Of two the last counts.
+fn read<T: for<'de> Deserialize<'de>>(settings: &Map<String, Value>, name: &str) -> Option<T> {
+    let written = settings.iter().rfind(|(key, value)| camel(key) == name && !value.is_null());
+    written.and_then(|(_, value)| T::deserialize(value).ok())
+}
+
+/// `thinking_config` as `thinkingConfig`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut joined, word| {
+        let mut letters = word.chars();
+        joined.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        joined.push_str(letters.as_str());
+        joined
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(settings: Value) -> GenerateContentConfig {
+        serde_json::from_value(settings).unwrap()
+    }
+
+    #[test]
+    fn thinking_is_an_effort_or_a_number_of_tokens() {
+        let efforts = [
+            (json!({"thinkingLevel": "HIGH"}), Some(Effort::High)),
+            (json!({"thinking_level": "minimal"}), Some(Effort::Minimal)),
+            (json!({"thinkingBudget": 0}), Some(Effort::Off)),
+            (json!({"thinking_budget": 1024}), Some(Effort::Tokens(1_024))),
+            (json!({"thinkingBudget": -1}), None),
+            (json!({"includeThoughts": true}), None),
+        ];
+        for (thinking, effort) in efforts {
+            for name in ["thinkingConfig", "thinking_config"] {
+                let config = config(json!({name: thinking}));
+                assert_eq!(options(&config).reasoning, effort, "{thinking}");
+                assert!(unknown(&config).is_empty(), "{thinking}");
+            }
+        }
+    }
+
+    #[test]
+    fn which_tools_must_be_called_is_told_in_either_spelling() {
+        let tool = |name: &str| ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        };
+        let choices = [
+            (json!({"mode": "AUTO"}), ToolChoice::Auto, 3),
+            (json!({"mode": "NONE"}), ToolChoice::None, 3),
+            (json!({"mode": "ANY"}), ToolChoice::Required, 3),
+            (json!({"mode": "any", "allowed_function_names": ["a"]}), ToolChoice::Named("a".to_owned()), 3),
+            (json!({"mode": "ANY", "allowedFunctionNames": ["a", "b"]}), ToolChoice::Required, 2),
+        ];
+        for (calling, choice, count) in choices {
+            for names in [["toolConfig", "functionCallingConfig"], ["tool_config", "function_calling_config"]]
+            {
+                let config = config(json!({names[0]: {names[1]: calling}}));
+                assert_eq!(options(&config).tool_choice, Some(choice.clone()), "{calling}");
+                assert_eq!(allowed(&config, ["a", "b", "c"].map(tool).to_vec()).len(), count, "{calling}");
+                assert!(unknown(&config).is_empty(), "{calling}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_of_an_answer_has_two_names() {
+        let schema = json!({"type": "object"});
+        for name in ["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"] {
+            let config = config(json!({name: schema, "responseMimeType": "application/json"}));
+            assert_eq!(options(&config).response_schema.as_ref(), Some(&schema), "{name}");
+            assert!(unknown(&config).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let config = config(json!({
+            "temperature": 0.5,
+            "topK": 40,
+            "presence_penalty": 0.1,
+            "thinkingConfig": {"thinkingLevel": "hard"},
+            "toolConfig": {"functionCallingConfig": {"mode": "SOME"}},
+            "responseMimeType": "application/json",
+            "labels": null,
+        }));
+        let named = ["topK", "presence_penalty", "thinkingConfig", "toolConfig", "responseMimeType"];
+        assert_eq!(unknown(&config), named);
+        assert_eq!(options(&config).temperature, Some(0.5));
+    }
+}

@@ -1,0 +1,401 @@
+//! A model call that does not go well: asked again, asked for less, asked of another; and what those who look on are told.
+
+use crate::common::{Fake, both, call, done, key, log, messages, say, say_streaming, start, text};
+use adk::{
+    agent::LlmAgent,
+    content::Content,
+    error::{LlmError, RunError},
+    event::Event,
+    model::{GenerateContentConfig, Llm, LlmRequest, LlmResponse},
+    session::{Session, SessionService},
+};
+use bridge::{
+    Budget, ModelAdapter,
+    model::{NOTICE, Notice, NoticeKind, Retries, Target},
+};
+use futures::StreamExt;
+use insta::assert_snapshot;
+use provider::{Error, Message, Part, Role, StreamEvent};
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+fn retries() -> Retries {
+    Retries { jitter: || 1.0, ..Retries::default() }
+}
+
+fn slow_down(seconds: Option<f64>) -> Vec<StreamEvent> {
+    let retry_after = seconds.map(Duration::from_secs_f64);
+    let (provider, message) = ("one".to_owned(), "60 requests a minute".to_owned());
+    vec![StreamEvent::Error(Error::RateLimited { provider, message, retry_after })]
+}
+
+fn transient() -> StreamEvent {
+    let (provider, message) = ("one".to_owned(), "overloaded".to_owned());
+    StreamEvent::Error(Error::Transient { provider, message, retry_after: None, source: None })
+}
+
+fn auth(provider: &str) -> Vec<StreamEvent> {
+    let (provider, message) = (provider.to_owned(), "not a key".to_owned());
+    vec![StreamEvent::Error(Error::Auth { provider, message })]
+}
+
+fn overflow(message: &str) -> Vec<StreamEvent> {
+    let (provider, message) = ("one".to_owned(), message.to_owned());
+    vec![StreamEvent::Error(Error::ContextOverflow { provider, message })]
+}
+
+fn hello() -> Vec<StreamEvent> {
+    vec![text("Hello"), text(" there"), done()]
+}
+
+/// A model with a fallback.
+fn two(first: &Arc<Fake>, second: &Arc<Fake>) -> ModelAdapter {
+    let target = |fake: &Arc<Fake>, model: &str| Target::new(fake.clone(), model, Budget::default());
+    ModelAdapter::of(target(first, "small"), vec![target(second, "large")]).retrying(retries())
+}
+
+fn one(fake: &Arc<Fake>) -> ModelAdapter {
+    ModelAdapter::new(fake.clone(), "small", Budget::default()).retrying(retries())
+}
+
+fn request() -> LlmRequest {
+    LlmRequest { contents: vec![Content::user("hi")], ..LlmRequest::default() }
+}
+
+/// What comes of a call, one line for each response.
+async fn picture(model: &ModelAdapter, stream: bool) -> String {
+    let responses: Vec<_> = model.generate(request(), stream).collect().await;
+    responses.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn line(response: &Result<LlmResponse, LlmError>) -> String {
+    let response = match response {
+        Ok(response) => response,
+        Err(error) => return format!("! {} {error}", error.code),
+    };
+    let said = response.content.as_ref().map(Content::said).unwrap_or_default();
+    let mark = if response.partial { "…" } else { "=" };
+    let notice = response.custom_metadata.as_ref().map(|metadata| metadata[NOTICE].to_string());
+    [Some(format!("{mark} {said}")), response.model_version.clone(), notice]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_counted_down_and_the_model_asked_again() {
+    let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
+    let start = Instant::now();
+    assert_snapshot!(picture(&one(&fake), true).await, @r#"
+    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":3,"attempt":1}
+    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":2,"attempt":1}
+    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":1,"attempt":1}
+    … Hello
+    …  there
+    = Hello there
+    "#);
+    assert_eq!(start.elapsed(), Duration::from_millis(2_500));
+    assert_eq!(fake.requests()[0], fake.requests()[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_asks_for_no_wait_is_asked_at_once_and_that_is_told() {
+    let fake = Fake::called("one", vec![slow_down(Some(0.0)), hello()]);
+    let told = picture(&one(&fake), true).await;
+    assert!(told.contains(r#""seconds":0,"attempt":1}"#) && told.ends_with("= Hello there"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_streaming_nothing_is_told_and_the_answer_comes_all_the_same() {
+    let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
+    assert_eq!(picture(&one(&fake), false).await, "= Hello there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_end_and_the_error_says_how_many_there_were() {
+    let fake = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
+    let start = Instant::now();
+    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; it was asked 4 times");
+    assert_eq!(start.elapsed(), Duration::from_millis(3_500));
+    assert_eq!(fake.requests().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() {
+    let fake = Fake::called("one", vec![slow_down(Some(300.0))]);
+    let start = Instant::now();
+    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; it asks to wait 300s, and 60s is the longest wait");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_first_shown_piece_nobody_is_asked_again() {
+    let thought = StreamEvent::Thought { text: "hm".to_owned(), signature: None };
+    for piece in [text("Hel"), thought] {
+        let (first, second) =
+            (Fake::called("one", vec![vec![piece, transient()]]), Fake::called("two", vec![]));
+        let told = picture(&two(&first, &second), true).await;
+        assert!(told.ends_with("! TRANSIENT one is not available right now: overloaded"), "{told}");
+        assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_streaming_an_attempt_that_failed_leaves_no_piece_behind() {
+    let cut_off = vec![text("Hel"), call("c1", "look", json!({}))];
+    let failed = vec![text("Hell"), transient()];
+    let fake = Fake::called("one", vec![cut_off, failed, hello()]);
+    assert_eq!(picture(&one(&fake), false).await, "= Hello there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_shown_does_not_keep_a_model_from_being_asked_again() {
+    let cut_off = vec![call("c1", "look", json!({}))];
+    let fake = Fake::called("one", vec![cut_off, hello()]);
+    assert_snapshot!(picture(&one(&fake), true).await, @r#"
+    …  {"kind":"retry","message":"one ended its answer before it was complete","model":"one/small","seconds":1,"attempt":1}
+    … Hello
+    …  there
+    = Hello there
+    "#);
+}
+
+#[tokio::test]
+async fn another_model_answers_under_its_own_name() {
+    let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![hello()]));
+    assert_snapshot!(picture(&two(&first, &second), true).await, @r#"
+    …  {"kind":"fallback","message":"one refuses the key; asking two/large instead","model":"two/large"}
+    … Hello
+    …  there
+    = Hello there large {"kind":"fallback","message":"two/large answered; one/small: one refuses the key: not a key","model":"two/large"}
+    "#);
+    assert_eq!((&*first.last_request().model, &*second.last_request().model), ("small", "large"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_stays_away_is_asked_as_often_as_allowed_before_another_is() {
+    let first = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
+    let second = Fake::called("two", vec![vec![transient()], hello()]);
+    let told = picture(&two(&first, &second), false).await;
+    assert!(told.starts_with("= Hello there large "), "{told}");
+    assert_eq!((first.requests().len(), second.requests().len()), (4, 2));
+}
+
+#[tokio::test]
+async fn if_nobody_can_answer_every_reason_is_told() {
+    let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![auth("two")]));
+    assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one refuses the key: not a key; two/large: two refuses the key: not a key");
+}
+
+#[tokio::test]
+async fn what_a_model_refuses_or_does_not_understand_is_not_taken_to_another() {
+    let (provider, message) = (|| "one".to_owned(), || "no".to_owned());
+    for error in [
+        Error::Refused { provider: provider(), message: message() },
+        Error::BadRequest { provider: provider(), message: message() },
+    ] {
+        let code = error.code().to_owned();
+        let (first, second) =
+            (Fake::called("one", vec![vec![StreamEvent::Error(error)]]), Fake::called("two", vec![]));
+        let told = picture(&two(&first, &second), true).await;
+        assert!(told.starts_with(&format!("! {code} ")), "{told}");
+        assert!(second.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
+    for place in both() {
+        let signed = |text: &str, signature: &str| StreamEvent::TextDelta {
+            text: text.to_owned(),
+            signature: Some(signature.to_owned()),
+        };
+        let first = Fake::called(
+            "one",
+            vec![vec![signed("One.", "c2ln"), done()], auth("one"), vec![text("Back."), done()]],
+        );
+        let second = Fake::called("two", vec![vec![signed("Two.", "dHdv"), done()]]);
+        let agent = LlmAgent::new("root", Arc::new(two(&first, &second)));
+        let agent = start(&place.store, agent).await;
+        for words in ["a", "b", "c"] {
+            agent.run_and_collect(say(words)).await.unwrap();
+        }
+        let signatures = |messages: &[Message]| -> Vec<(String, Option<String>)> {
+            let parts = messages
+                .iter()
+                .filter(|message| message.role == Role::Assistant)
+                .flat_map(|message| &message.parts);
+            parts
+                .map(|part| match part {
+                    Part::Text { text, signature } => (text.clone(), signature.clone()),
+                    other => panic!("{other:?}"),
+                })
+                .collect()
+        };
+        let own = Some("c2ln".to_owned());
+        assert_eq!(
+            signatures(&second.last_request().messages),
+            [("One.".to_owned(), None)],
+            "{}",
+            place.name
+        );
+        let back = [("One.".to_owned(), own), ("Two.".to_owned(), None)];
+        assert_eq!(signatures(&first.last_request().messages), back, "{}", place.name);
+        let session = agent.sessions().get(&key()).await.unwrap().unwrap();
+        let notice = session_notice(&session, "Two.");
+        assert_eq!((notice.kind, notice.model.as_str()), (NoticeKind::Fallback, "two/large"));
+    }
+}
+
+fn session_notice(session: &impl Session, said: &str) -> Notice {
+    let event = session
+        .events()
+        .iter()
+        .find(|event| event.content.as_ref().is_some_and(|content| content.said() == said));
+    Notice::of(event.unwrap()).unwrap()
+}
+
+fn long_talk() -> LlmRequest {
+    let words = |n: usize| Content::user(format!("{n} {}", "word ".repeat(500)));
+    let contents = (0..20).flat_map(|n| [words(n), Content::model(format!("heard {n}"))]);
+    let contents = contents.chain([Content::user("and now?")]).collect();
+    LlmRequest { contents, ..LlmRequest::default() }
+}
+
+fn weight(fake: &Fake, at: usize) -> u32 {
+    bridge::cost::of_messages(&fake.requests()[at].messages)
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_shortened_once_and_that_is_told() {
+    let fake = Fake::called("one", vec![overflow("too long"), hello()]);
+    let model = one(&fake);
+    let told: Vec<_> = model.generate(long_talk(), true).collect().await;
+    assert_snapshot!(told.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
+    …  {"kind":"shorter","message":"the conversation is too long for the model; trying again with less of it","model":"one/small"}
+    … Hello
+    …  there
+    = Hello there
+    "#);
+    assert!(weight(&fake, 1) <= weight(&fake, 0) / 2, "{} {}", weight(&fake, 0), weight(&fake, 1));
+    let last = fake.last_request().messages;
+    assert_eq!(messages(&last).last().unwrap(), "user: and now?");
+}
+
+#[tokio::test]
+async fn what_a_provider_says_that_it_takes_is_remembered() {
+    let fake =
+        Fake::called("one", vec![overflow("the maximum context length is 2000 tokens"), hello(), hello()]);
+    let model = one(&fake);
+    for _ in 0..2 {
+        let told: Vec<_> = model.generate(long_talk(), false).collect().await;
+        assert!(told[0].is_ok(), "{told:?}");
+    }
+    assert!(weight(&fake, 1) <= 1_600, "{}", weight(&fake, 1));
+    assert!(weight(&fake, 2) <= 1_600, "{}", weight(&fake, 2));
+    assert_eq!(fake.requests().len(), 3, "the second call needs no second attempt");
+}
+
+#[tokio::test]
+async fn a_model_is_shown_no_more_than_its_context_holds() {
+    let fake = Fake::called("one", vec![]);
+    let target = Target::new(fake.clone(), "small", Budget::default()).holding(Some(4_000));
+    let model = ModelAdapter::of(target, Vec::new());
+    model.generate(long_talk(), false).collect::<Vec<_>>().await;
+    assert!((2_000..=3_200).contains(&weight(&fake, 0)), "{}", weight(&fake, 0));
+}
+
+#[tokio::test]
+async fn a_conversation_that_still_does_not_fit_goes_to_the_fallback_or_fails() {
+    let fake = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
+    let told: Vec<_> = one(&fake).generate(long_talk(), false).collect().await;
+    assert_snapshot!(line(&told[0]), @"! CONTEXT_OVERFLOW the conversation is too long for the model: too long; nor does less of it fit");
+    let first = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
+    let second = Fake::called("two", vec![hello()]);
+    let told: Vec<_> = two(&first, &second).generate(long_talk(), false).collect().await;
+    assert!(line(&told[0]).starts_with("= Hello there large"), "{told:?}");
+    assert_eq!(weight(&second, 0), weight(&first, 0), "the other is shown all of it");
+}
+
+#[tokio::test]
+async fn a_short_conversation_that_is_called_too_long_is_not_sent_again() {
+    let fake = Fake::called("one", vec![overflow("too long")]);
+    assert_eq!(
+        picture(&one(&fake), true).await,
+        "! CONTEXT_OVERFLOW the conversation is too long for the model: too long"
+    );
+    assert_eq!(fake.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_warning_is_given_once() {
+    let warned = || vec![StreamEvent::Warning("seed has no effect".to_owned()), text("Hello"), done()];
+    let fake = Fake::called("one", vec![warned(), warned()]);
+    let model = one(&fake);
+    assert_snapshot!(picture(&model, true).await, @r#"
+    …  {"kind":"warning","message":"seed has no effect","model":"one/small"}
+    … Hello
+    = Hello
+    "#);
+    assert_eq!(picture(&model, true).await, "… Hello\n= Hello");
+}
+
+#[tokio::test]
+async fn settings_that_nobody_is_told_of_are_named_once() {
+    let fake = Fake::called("one", vec![hello(), hello()]);
+    let config: GenerateContentConfig =
+        serde_json::from_value(json!({"topK": 40, "temperature": 0.5, "frequencyPenalty": 1})).unwrap();
+    let model = one(&fake);
+    let ask = async || -> Vec<_> {
+        model.generate(LlmRequest { config: config.clone(), ..request() }, true).collect().await
+    };
+    assert_snapshot!(line(&ask().await[0]), @r#"…  {"kind":"warning","message":"these settings have no effect here: topK, frequencyPenalty","model":"one/small"}"#);
+    assert_eq!(line(&ask().await[0]), "… Hello");
+    assert_eq!(fake.last_request().options.temperature, Some(0.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_is_shown_with_the_turn_and_never_stored() {
+    for place in both() {
+        let fake = Fake::called("one", vec![slow_down(Some(2.0)), hello()]);
+        let agent = start(&place.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
+        let shown: Mutex<Vec<Event>> = Mutex::default();
+        agent
+            .run(say_streaming("hi"), &|event: &Event| shown.lock().unwrap().push(event.clone()))
+            .await
+            .unwrap();
+        let shown = shown.into_inner().unwrap();
+        let seconds: Vec<_> =
+            shown.iter().filter_map(Notice::of).filter_map(|notice| notice.seconds).collect();
+        assert_eq!(seconds, [2, 1], "{}", place.name);
+        assert!(shown.iter().filter(|event| Notice::of(event).is_some()).all(Event::is_partial));
+        assert_eq!(log(&place.store).await, ["user: hi", "root: Hello there"], "{}", place.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_at_once_when_the_run_is_cancelled() {
+    for place in both() {
+        let fake = Fake::called("one", vec![slow_down(Some(60.0))]);
+        let agent = start(&place.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
+        let request = say_streaming("hi");
+        let cancel = request.cancel.clone();
+        let last = Mutex::new(None);
+        let stop = |event: &Event| {
+            let left = Notice::of(event).and_then(|notice| notice.seconds);
+            *last.lock().unwrap() = left;
+            if left == Some(57) {
+                cancel.cancel();
+            }
+        };
+        let result = agent.run(request, &stop).await;
+        assert!(matches!(result, Err(RunError::Cancelled)), "{}: {result:?}", place.name);
+        assert_eq!(*last.lock().unwrap(), Some(57), "{}", place.name);
+        assert_eq!(fake.requests().len(), 1);
+    }
+}

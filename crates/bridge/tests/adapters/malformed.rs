@@ -1,0 +1,56 @@
+//! Arguments that are not JSON: the call is stored as it came, answered, and not run; its siblings run.
+
+use crate::common::{Fake, Recorder, asked, both, call, done, log, root, say, start};
+use adk::agent::LlmAgent;
+use bridge::row::Restorer;
+use provider::{StreamEvent, ToolCall};
+use serde_json::json;
+use session::{PageRequest, Seq};
+
+fn oops() -> StreamEvent {
+    let (id, name) = ("c1".to_owned(), "look".to_owned());
+    let malformed = Some(r#"{"city": Zurich"#.to_owned());
+    StreamEvent::ToolCall(ToolCall { id, name, malformed, ..ToolCall::default() })
+}
+
+#[tokio::test]
+async fn it_is_answered_and_its_sibling_runs() {
+    for place in both() {
+        let model = Fake::new(vec![vec![oops(), call("c2", "look", json!({"city": "Oslo"})), done()]]);
+        let tool = Recorder::new("look");
+        let agent = start(&place.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        agent.run_and_collect(say("look")).await.unwrap();
+        assert_eq!(tool.calls(), [("c2".to_owned(), json!({"city": "Oslo"}))], "{}", place.name);
+        let stored = log(&place.store).await.join("\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(stored, @r#"
+            user: look
+            root: →look#c1{} →look#c2{"city":"Oslo"}
+            root: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
+            root: re: look
+            "#);
+            insta::assert_snapshot!(asked(&model).join("\n"), @r#"
+            user: look
+            assistant: →look#c1{} →look#c2{"city":"Oslo"}
+            tool: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
+            "#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_survives_a_restart() {
+    for place in both() {
+        let model = Fake::new(vec![vec![oops(), done()]]);
+        let tool = Recorder::new("look");
+        let agent = start(&place.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        agent.run_and_collect(say("look")).await.unwrap();
+        drop(agent);
+        let page = PageRequest { after: Seq::START, limit: 100 };
+        let rows = place.again().read(&crate::common::store_key(), page).await.unwrap();
+        let event = Restorer::new("root").restore(&rows[1]);
+        let call = event.calls().next().unwrap();
+        assert_eq!(call.malformed_args(), Some(r#"{"city": Zurich"#), "{}", place.name);
+        assert_eq!(call.args, Some(serde_json::Map::new()));
+    }
+}
