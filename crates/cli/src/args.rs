@@ -1,6 +1,7 @@
 //! What people type.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -37,6 +38,29 @@ pub(crate) enum Command {
     Run(Run),
     /// Look at stored conversations
     Sessions(Sessions),
+    /// List the models that can be asked
+    Models(Models),
+    /// Say what is missing, with the fix
+    Doctor(Doctor),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Models {
+    /// Of this provider only
+    pub(crate) provider: Option<String>,
+    /// List all that each provider offers
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print each provider as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// Print each finding as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -65,12 +89,44 @@ pub(crate) struct Talk {
     /// Go on with the session that was used last
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     pub(crate) last: bool,
-    /// The model, as provider/model: `demo`, `scripted/FILE`
+    /// The model, as provider/model; `lango models` lists them
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// How hard the model thinks first: off, minimal, low, medium, high, or a number of tokens
+    #[arg(long, value_name = "EFFORT", value_parser = reasoning)]
+    pub(crate) reasoning: Option<Reasoning>,
     /// The agent: a folder below agents/
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
+}
+
+/// How hard a model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reasoning {
+    Tokens(u32),
+    Level(&'static str),
+}
+
+impl Reasoning {
+    /// In ADK's words.
+    pub(crate) fn as_thinking_config(self) -> Value {
+        match self {
+            Self::Tokens(tokens) => json!({"thinkingBudget": tokens}),
+            Self::Level(level) => json!({"thinkingLevel": level}),
+        }
+    }
+}
+
+fn reasoning(text: &str) -> Result<Reasoning, String> {
+    let levels = ["minimal", "low", "medium", "high"];
+    match (text, text.parse()) {
+        ("off", _) => Ok(Reasoning::Tokens(0)),
+        (_, Ok(tokens)) => Ok(Reasoning::Tokens(tokens)),
+        _ => match levels.into_iter().find(|level| *level == text) {
+            Some(level) => Ok(Reasoning::Level(level)),
+            None => Err(format!("it is off, {}, or a number of tokens", levels.join(", "))),
+        },
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -139,6 +195,8 @@ fn session_id(text: &str) -> Result<String, &'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wire {
     Openai,
+    Responses,
     Anthropic,
     Gemini,
+    Ollama,
 }

@@ -19,13 +19,15 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> anyhow::Result<()> {
-    let settings = config::load(&args.place, &config::Env::capture())?;
+    let settings = config::load(&args.place, &config::Env::capture());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         match args.command {
-            Command::Chat(chat) => commands::chat::chat(&settings, chat).await,
-            Command::Run(run) => commands::run::run(&settings, run).await,
-            Command::Sessions(sessions) => commands::sessions::sessions(&settings, sessions).await,
+            Command::Chat(chat) => commands::chat::chat(&settings?, chat).await,
+            Command::Run(run) => commands::run::run(&settings?, run).await,
+            Command::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
+            Command::Models(models) => commands::models::models(&settings?, &models).await,
+            Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }
     })
 }

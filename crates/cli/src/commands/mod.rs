@@ -1,8 +1,11 @@
 //! One file for each command.
 
 pub(crate) mod chat;
+pub(crate) mod doctor;
 mod import;
 mod interrupt;
+pub(crate) mod models;
 pub(crate) mod run;
 pub(crate) mod sessions;
+mod survey;
 mod talk;

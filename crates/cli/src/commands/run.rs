@@ -14,8 +14,12 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
     let message = message(run.message.as_deref())?;
     let mut interrupts = Interrupts::listen()?;
     let conversation = Conversation::open(settings, &run.talk).await?;
+    if let Some(note) = &conversation.app.note {
+        let _ = writeln!(io::stderr(), "({note})");
+    }
     let mode = if run.json { Mode::Json } else { Mode::Answer };
-    let view = View::new(mode, Style::new(settings.color && io::stderr().is_terminal()));
+    let style = Style::new(settings.color && io::stderr().is_terminal());
+    let view = View::new(mode, style, settings.models.clone());
     interrupts.cancel(|cancel| conversation.send(Content::user(message), &view, cancel)).await?;
     let session = &conversation.key.session_id;
     for question in conversation.questions().await? {

@@ -3,12 +3,13 @@
 use crate::{
     args::{Sessions, SessionsCommand, Show, Wire},
     config::Settings,
-    screen::{glimpse, json, json_pretty, one_line, printable, width},
-    wiring,
+    screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
+    wiring::{self, Wanted},
 };
 use adk::{content::Part, event::Event, session::SessionKey};
 use anyhow::anyhow;
-use bridge::row::Restorer;
+use bridge::{model::Notice, row::Restorer};
+use provider::Api;
 use session::{ListQuery, PageRequest, Seq, SessionRow, Store};
 use std::{
     collections::BTreeSet,
@@ -71,26 +72,51 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
     let mut restorer = Restorer::new("");
     let mut after = Seq::START;
+    let (mut calls, mut total) = (0_u32, Spent::default());
     loop {
         let rows = store.read(&key, PageRequest { after, limit: PAGE }).await?;
-        let Some(last) = rows.last() else { return Ok(()) };
+        let Some(last) = rows.last() else { break };
         after = last.seq;
         let mut out = io::stdout().lock();
         for row in &rows {
             let event = restorer.restore(row);
             if show.json {
                 writeln!(out, "{}", json(&event)?)?;
-            } else {
-                write_event(&mut out, &event)?;
+                continue;
+            }
+            write_event(&mut out, &event)?;
+            if let Some(spent) = Spent::of(&event, &settings.models) {
+                writeln!(out, "{:>12}  [{}{spent}]", "", model(&event))?;
+                calls += 1;
+                total += spent;
             }
         }
     }
+    if calls > 1 {
+        writeln!(io::stdout().lock(), "{:>12}  [in all: {total}]", "")?;
+    }
+    Ok(())
+}
+
+/// The model that made an event, as people write it.
+fn model(event: &Event) -> String {
+    let Some(origin) = event.content.as_ref().and_then(|content| content.origin.as_ref()) else {
+        return String::new();
+    };
+    // A stamp may have the wire format behind the name.
+    let provider = origin.provider.split('+').next().unwrap_or_default();
+    let name =
+        if origin.model.is_empty() { provider.to_owned() } else { format!("{provider}/{}", origin.model) };
+    format!("{}: ", one_line(&name, 80))
 }
 
 fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
     let author = one_line(&event.author, 40);
     for part in event.content.iter().flat_map(|content| &content.parts) {
         writeln!(out, "{author:>12}  {}", told(part))?;
+    }
+    if let Some(notice) = Notice::of(event) {
+        writeln!(out, "{author:>12}  [{}]", one_line(&notice.message, 200))?;
     }
     if let Some(message) = &event.error_message {
         writeln!(out, "{author:>12}  [failed: {}]", one_line(message, 200))?;
@@ -103,6 +129,7 @@ fn told(part: &Part) -> String {
         return line;
     }
     match part.as_text() {
+        Some("") if part.is_thought() => "(thinks, and does not say what)".to_owned(),
         Some(text) => {
             let mark = if part.is_thought() { "(thinks) " } else { "" };
             format!("{mark}{}", printable(text).replace('\n', &format!("\n{:>14}", "")))
@@ -129,16 +156,20 @@ async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store
 /// What a provider would be sent if the session went on now.
 async fn request(settings: &Settings, show: &Show, wire: Wire) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
-    let app = wiring::plan(settings, Some(&key.app), None)?.open(store)?;
+    // Which model it is does not matter; this one needs no key.
+    let wanted = Wanted { app: Some(&key.app), model: Some("demo"), reasoning: None };
+    let app = wiring::plan(settings, wanted).await?.open(store)?;
     let key = SessionKey::new(key.app, key.user, key.session);
-    let (name, encode): (_, fn(&provider::Request, bool) -> serde_json::Value) = match wire {
-        Wire::Openai => ("openai", provider::openai::encode),
-        Wire::Anthropic => ("anthropic", provider::anthropic::encode),
-        Wire::Gemini => ("gemini", provider::gemini::encode),
+    let (name, api) = match wire {
+        Wire::Openai => ("openai", Api::Chat),
+        Wire::Responses => ("responses", Api::Responses),
+        Wire::Anthropic => ("anthropic", Api::Anthropic),
+        Wire::Gemini => ("gemini", Api::Gemini),
+        Wire::Ollama => ("ollama", Api::Ollama),
     };
     // Which one does not matter to what it would be sent.
     let target = provider::Origin { provider: name.to_owned(), model: "MODEL".to_owned() };
     let request = app.agent.preview(&key, target).await?;
-    writeln!(io::stdout().lock(), "{}", json_pretty(&encode(&request, true))?)?;
+    writeln!(io::stdout().lock(), "{}", json_pretty(&api.encode(api.home(), &request))?)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::{
     args::Talk,
     config::Settings,
     screen::View,
-    wiring::{self, App},
+    wiring::{self, App, Wanted},
 };
 use adk::{
     content::{Content, FunctionResponse, Part},
@@ -27,7 +27,7 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) async fn open(settings: &Settings, talk: &Talk) -> anyhow::Result<Self> {
-        let plan = wiring::plan(settings, talk.app.as_deref(), talk.model.as_deref())?;
+        let plan = wiring::plan(settings, talk.wanted()).await?;
         let store = if talk.last {
             wiring::existing_store(settings)?.ok_or_else(|| nothing_to_continue(&plan.name))?
         } else {
@@ -77,6 +77,12 @@ impl Conversation {
     pub(crate) async fn questions(&self) -> anyhow::Result<Vec<Question>> {
         let session = self.app.agent.sessions().get(&self.key).await?;
         Ok(session.map(|session| session.facts().questions.clone()).unwrap_or_default())
+    }
+}
+
+impl Talk {
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        Wanted { app: self.app.as_deref(), model: self.model.as_deref(), reasoning: self.reasoning }
     }
 }
 

@@ -4,8 +4,8 @@
 use super::{ConfigError, ModelName};
 use std::{collections::HashMap, ffi::OsString, path::PathBuf};
 
-/// The variables as they were when the program began.
-#[derive(Clone, Debug, Default)]
+/// The variables as they were when the program began. Some of them are secrets: they are not printed.
+#[derive(Clone, Default)]
 pub(crate) struct Env(HashMap<String, OsString>);
 
 impl Env {
@@ -13,6 +13,11 @@ impl Env {
         Self(
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect(),
         )
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
+        Self(variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect())
     }
 
     pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
@@ -28,6 +33,14 @@ impl Env {
         })
     }
 
+    /// As [`text`](Self::text); what it holds is in no error.
+    pub(super) fn secret(&self, name: &str) -> Result<Option<String>, ConfigError> {
+        self.text(name).map_err(|_| ConfigError::Value {
+            path: PathBuf::from(name),
+            message: "it is not valid UTF-8".to_owned(),
+        })
+    }
+
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let wrong = |_| ConfigError::Variable {
@@ -36,6 +49,18 @@ impl Env {
             wanted: "a whole number",
         };
         text.trim().parse().map(Some).map_err(wrong)
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ConfigError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        match text.trim() {
+            "true" | "1" => Ok(Some(true)),
+            "false" | "0" => Ok(Some(false)),
+            _ => {
+                let (name, wanted) = (name.to_owned(), "`true` or `false`");
+                Err(ConfigError::Variable { name, value: text, wanted })
+            }
+        }
     }
 
     /// The data directory.
@@ -51,8 +76,17 @@ impl Env {
     }
 
     pub(super) fn model(&self) -> Result<Option<ModelName>, ConfigError> {
-        let said = "LANGO_MODEL";
-        let named = |name| ModelName { name, base: PathBuf::new(), said: said.to_owned() };
-        Ok(self.text(said)?.map(named))
+        Ok(self.text("LANGO_MODEL")?.map(|name| named("LANGO_MODEL", &name)))
     }
+
+    /// Several, with commas between them.
+    pub(super) fn fallback(&self) -> Result<Option<Vec<ModelName>>, ConfigError> {
+        let said = "LANGO_FALLBACK";
+        let several = |names: String| names.split(',').map(|name| named(said, name.trim())).collect();
+        Ok(self.text(said)?.map(several))
+    }
+}
+
+fn named(said: &str, name: &str) -> ModelName {
+    ModelName { name: name.to_owned(), base: PathBuf::new(), said: said.to_owned() }
 }

@@ -1,6 +1,11 @@
 //! `lango.toml` as it is written. Unknown keys are mistakes, and the error says what was probably meant.
 
-use super::ConfigError;
+use super::{
+    ConfigError,
+    models::{ModelConfig, Retry},
+    providers,
+};
+use adk::model::GenerateContentConfig;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -13,6 +18,8 @@ use tools::stub::{StubArtifact, StubConfig};
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct File {
     pub(super) model: Option<String>,
+    pub(super) fallback: Vec<String>,
+    pub(super) discover: Option<bool>,
     pub(super) app: Option<String>,
     pub(super) user: Option<String>,
     pub(super) database: Option<PathBuf>,
@@ -21,6 +28,10 @@ pub(super) struct File {
     #[serde(alias = "max_message_token_budget")]
     pub(super) max_message_token_budget: u32,
     pub(super) history: History,
+    pub(super) providers: BTreeMap<String, providers::Written>,
+    pub(super) models: BTreeMap<String, ModelConfig>,
+    pub(super) retry: Retry,
+    pub(super) generate: GenerateContentConfig,
     pub(super) stubs: BTreeMap<String, Stub>,
 }
 
@@ -106,6 +117,9 @@ pub(super) fn in_plain_words(message: &str) -> String {
     if let Some(told) = about_unknown_key(message) {
         return told;
     }
+    if let Some((written, known)) = about_unknown_word(message) {
+        return format!("there is no {written} here; there is {known}");
+    }
     if let Some(key) = message.strip_prefix("missing field ") {
         return format!("the key {key} is missing");
     }
@@ -117,6 +131,12 @@ pub(super) fn in_plain_words(message: &str) -> String {
         ("while scanning a plain scalar, found a tab", "a tab follows; YAML is indented with spaces"),
     ];
     words.iter().fold(message.to_owned(), |message, (parser, person)| message.replace(parser, person))
+}
+
+/// A word that is none of those that may stand there, and those.
+fn about_unknown_word(message: &str) -> Option<(String, String)> {
+    let (written, expected) = message.strip_prefix("unknown variant ")?.split_once(", expected ")?;
+    Some((written.to_owned(), expected.trim_start_matches("one of ").replace('`', "")))
 }
 
 /// Says which of the expected keys was probably meant.

@@ -4,13 +4,24 @@ mod agents;
 mod env;
 mod error;
 mod file;
+mod known;
+mod models;
+mod providers;
+mod template;
 
-pub(crate) use agents::{AgentConfig, in_script, load_app};
+pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
+pub(crate) use models::{Models, Prices};
+pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
+pub(crate) use template::Filled;
 
 use crate::args::Place;
-use bridge::budget::{Budget, BudgetError};
+use adk::model::GenerateContentConfig;
+use bridge::{
+    budget::{Budget, BudgetError},
+    model::Retries,
+};
 use file::File;
 use std::{
     collections::BTreeMap,
@@ -23,6 +34,8 @@ pub(crate) const BUILT_IN_APP: &str = "lango";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<PathBuf>,
     /// Where sessions are kept.
     pub(crate) database: PathBuf,
     /// What file tools may see.
@@ -31,6 +44,15 @@ pub(crate) struct Settings {
     pub(crate) app: Option<String>,
     pub(crate) user: String,
     pub(crate) model: Option<ModelName>,
+    /// Who is asked if a model cannot answer, in this order.
+    pub(crate) fallback: Vec<ModelName>,
+    pub(crate) providers: Providers,
+    pub(crate) models: Models,
+    pub(crate) retries: Retries,
+    /// Whether a model server on this machine is looked for, if no model is chosen.
+    pub(crate) discover: bool,
+    /// Settings of all agents that say nothing else.
+    pub(crate) generate: GenerateContentConfig,
     pub(crate) budget: Budget,
     pub(crate) stubs: Vec<StubConfig>,
     /// Whether colours are wanted at all.
@@ -48,6 +70,13 @@ pub(crate) struct ModelName {
     pub(crate) said: String,
 }
 
+impl ModelName {
+    /// The one that is always there.
+    pub(crate) fn demo() -> Self {
+        Self { name: "demo".to_owned(), base: PathBuf::new(), said: String::new() }
+    }
+}
+
 /// Paths stay as people wrote them, so that errors name them so: in a file they are relative to it, in the environment to
 /// the working directory.
 pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
@@ -55,11 +84,12 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let home = env.home()?;
     let (path, file) = find_file(place, &home)?;
     let base = path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
-    let said = path.unwrap_or_else(|| PathBuf::from("lango.toml"));
+    let said = path.clone().unwrap_or_else(|| PathBuf::from("lango.toml"));
     let budget = budget(&said, &file, env)?;
-    let written =
-        file.model.map(|name| ModelName { name, base: base.clone(), said: said.display().to_string() });
+    let meant = |name| ModelName { name, base: base.clone(), said: said.display().to_string() };
+    let providers = Providers::new(file.providers, &said, env)?;
     Ok(Settings {
+        file: path,
         database: env
             .path("LANGO_DATABASE")
             .or(file.database.map(|path| base.join(path)))
@@ -69,7 +99,13 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
             .unwrap_or_else(|| base.join(file.agents_dir.unwrap_or_else(|| PathBuf::from("agents")))),
         app: env.text("LANGO_APP")?.or(file.app),
         user: env.text("LANGO_USER")?.or(file.user).unwrap_or_else(|| "user".to_owned()),
-        model: env.model()?.or(written),
+        model: env.model()?.or(file.model.map(meant)),
+        fallback: env.fallback()?.unwrap_or_else(|| file.fallback.into_iter().map(meant).collect()),
+        models: Models::new(file.models, &providers),
+        retries: file.retry.retries(env)?,
+        discover: env.flag("LANGO_DISCOVER")?.or(file.discover).unwrap_or(true),
+        generate: file.generate,
+        providers,
         budget,
         stubs: named(file.stubs),
         color: env.wants_color(),

@@ -1,9 +1,12 @@
 //! What a person sees. Nothing that a model or a tool says can steer the terminal.
 
+mod spent;
 mod style;
 mod text;
 mod view;
+mod waiting;
 
+pub(crate) use spent::Spent;
 pub(crate) use style::Style;
 pub(crate) use text::{glimpse, json, json_pretty, may_it_run, one_line, printable};
 pub(crate) use view::{Mode, View};
@@ -11,12 +14,17 @@ pub(crate) use view::{Mode, View};
 use adk::error::RunError;
 use std::{
     io::{self, Write},
+    os::fd::AsFd,
     process::ExitCode,
 };
 
 /// How wide the terminal is, if standard output is one.
 pub(crate) fn width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    width_of(io::stdout())
+}
+
+fn width_of(out: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
@@ -47,7 +55,7 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
         return printable(&told);
     }
     let mut said: Vec<String> = Vec::new();
-    for cause in error.chain().map(|cause| without_number(&cause.to_string()).to_owned()) {
+    for cause in error.chain().map(|cause| without_number(&cause.to_string())) {
         if !said.iter().any(|earlier| earlier.contains(&cause)) {
             said.push(cause);
         }
@@ -63,8 +71,7 @@ fn about_store(error: &session::Error) -> Option<String> {
         session::Error::DiskFull { .. } => "; make room and send the message again, nothing else is lost",
         session::Error::ReadOnly { .. } => "; set LANGO_HOME to a directory that can be written",
         session::Error::Open { source, .. } => {
-            let why = source.to_string();
-            let why = without_number(&why);
+            let why = without_number(&source.to_string());
             return Some(format!("{error}: {why}; set LANGO_HOME to a directory that can be written"));
         }
         session::Error::Backend(source) => return Some(format!("{error}: {source}")),
@@ -74,12 +81,14 @@ fn about_store(error: &session::Error) -> Option<String> {
     Some(format!("{error}{advice}"))
 }
 
-fn without_number(message: &str) -> &str {
-    let number = message.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (os error "));
-    match number {
-        Some((before, number)) if number.parse::<i32>().is_ok() => before,
-        Some(_) | None => message,
-    }
+/// Without what only the system calls an error.
+pub(crate) fn without_number(message: &str) -> String {
+    let mut pieces = message.split(" (os error ");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |told, piece| match piece.split_once(')') {
+        Some((number, rest)) if number.parse::<i32>().is_ok() => told + rest,
+        Some(_) | None => format!("{told} (os error {piece}"),
+    })
 }
 
 #[cfg(test)]
@@ -96,5 +105,6 @@ mod tests {
     fn the_systems_numbers_are_left_out() {
         let error = anyhow::Error::from(io::Error::from_raw_os_error(2)).context("a.txt cannot be read");
         assert_eq!(sentence(&error), "a.txt cannot be read: No such file or directory");
+        assert_eq!(without_number("refused (os error 111); gone (os error x)"), "refused; gone (os error x)");
     }
 }

@@ -1,11 +1,9 @@
 //! A turn as it happens: text as it streams, calls as they run, thoughts dimmed, tokens at the end.
 
-use super::{Style, glimpse, json, printable, width};
-use adk::{
-    content::Part,
-    event::{Event, UsageMetadata},
-    facts::REQUEST_CONFIRMATION,
-};
+use super::{Spent, Style, glimpse, json, printable, waiting::Waiting, width, width_of};
+use crate::config::Models;
+use adk::{content::Part, event::Event, facts::REQUEST_CONFIRMATION};
+use bridge::model::Notice;
 use std::{
     io::{self, Write},
     sync::{Mutex, PoisonError},
@@ -28,6 +26,7 @@ pub(crate) enum Mode {
 pub(crate) struct View {
     mode: Mode,
     style: Style,
+    models: Models,
     progress: Mutex<Progress>,
 }
 
@@ -38,16 +37,16 @@ struct Progress {
     /// Whether the line has begun, and with a thought.
     in_line: bool,
     in_thought: bool,
-    input: u64,
-    output: u64,
+    waiting: Waiting,
+    spent: Spent,
     /// What the model said instead of an answer.
     refused: Option<String>,
     failed: Option<io::Error>,
 }
 
 impl View {
-    pub(crate) fn new(mode: Mode, style: Style) -> Self {
-        Self { mode, style, progress: Mutex::default() }
+    pub(crate) fn new(mode: Mode, style: Style, models: Models) -> Self {
+        Self { mode, style, models, progress: Mutex::default() }
     }
 
     pub(crate) fn show(&self, event: &Event) {
@@ -67,19 +66,24 @@ impl View {
     /// Ends the turn: the last line, and the tokens that it took. Answers with what the model said instead of an answer.
     pub(crate) fn end_turn(&self) -> io::Result<Option<String>> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let (input, output) = (std::mem::take(&mut progress.input), std::mem::take(&mut progress.output));
+        let spent = std::mem::take(&mut progress.spent);
         if let Some(error) = progress.failed.take() {
             return Err(error);
         }
+        self.end_waiting(&mut progress)?;
         self.end_line(&mut progress)?;
         progress.streaming = None;
-        if self.mode == Mode::Talk && input + output > 0 {
-            self.aside(&format!("{input} tokens in, {output} out"))?;
+        if self.mode == Mode::Talk && !spent.is_nothing() {
+            self.aside(&spent.to_string())?;
         }
         Ok(progress.refused.take())
     }
 
     fn show_event(&self, progress: &mut Progress, event: &Event) -> io::Result<()> {
+        if let Some(notice) = Notice::of(event).filter(|_| event.is_partial()) {
+            return self.notice(progress, &notice);
+        }
+        self.end_waiting(progress)?;
         let streamed = progress.streaming.as_deref() == Some(event.id.as_str());
         if event.is_partial() && !streamed {
             progress.streaming = Some(event.id.clone());
@@ -93,12 +97,26 @@ impl View {
                 self.text(progress, text, part.is_thought())?;
             }
         }
-        if let Some(UsageMetadata { prompt_token_count, candidates_token_count, .. }) = &event.usage_metadata
-        {
-            progress.input += prompt_token_count.unwrap_or_default();
-            progress.output += candidates_token_count.unwrap_or_default();
-        }
+        progress.spent += Spent::of(event, &self.models).unwrap_or_default();
         Ok(())
+    }
+
+    fn notice(&self, progress: &mut Progress, notice: &Notice) -> io::Result<()> {
+        self.end_line(progress)?;
+        let (waiting, style) = (&mut progress.waiting, self.style);
+        match self.mode {
+            Mode::Talk => waiting.show(&mut io::stdout().lock(), notice, style, width()),
+            Mode::Answer | Mode::Json => {
+                waiting.show(&mut io::stderr().lock(), notice, style, width_of(io::stderr()))
+            }
+        }
+    }
+
+    fn end_waiting(&self, progress: &mut Progress) -> io::Result<()> {
+        match self.mode {
+            Mode::Talk => progress.waiting.clear(&mut io::stdout().lock()),
+            Mode::Answer | Mode::Json => progress.waiting.clear(&mut io::stderr().lock()),
+        }
     }
 
     fn text(&self, progress: &mut Progress, text: &str, thought: bool) -> io::Result<()> {

@@ -9,10 +9,10 @@ use super::{
     talk::{Conversation, answer, new_id, recent},
 };
 use crate::{
-    args::Chat,
+    args::{Chat, Talk},
     config::Settings,
     screen::{Mode, Style, View, may_it_run, one_line, sentence},
-    wiring,
+    wiring::{self, Wanted},
 };
 use adk::{content::Content, error::RunError, facts::Question, session::SessionKey};
 use command::Command;
@@ -36,9 +36,9 @@ pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> 
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
     let mut room = Room {
         settings,
-        app: chat.talk.app,
+        talk: chat.talk,
         conversation,
-        view: View::new(mode, style),
+        view: View::new(mode, style, settings.models.clone()),
         style,
         input: Input::open(interactive, &settings.history_file)?,
         interrupts,
@@ -54,8 +54,8 @@ pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> 
 
 struct Room<'a> {
     settings: &'a Settings,
-    /// The agent that was asked for.
-    app: Option<String>,
+    /// What was asked for.
+    talk: Talk,
     conversation: Conversation,
     view: View,
     style: Style,
@@ -71,6 +71,9 @@ impl Room<'_> {
         let (name, model) = (&self.conversation.app.name, &self.conversation.app.model);
         let lango = self.style.bold("lango");
         writeln!(io::stdout(), "{lango} {} · agent {name} · model {model}", env!("CARGO_PKG_VERSION"))?;
+        if let Some(note) = &self.conversation.app.note {
+            self.note(note)?;
+        }
         if model == "demo" {
             self.note(DEMO)?;
         }
@@ -165,7 +168,7 @@ impl Room<'_> {
             }
             Command::Resume(id) => return self.resume(&id).await,
             Command::Model(None) => self.note(&format!("the model is {}", self.conversation.app.model))?,
-            Command::Model(Some(name)) => self.switch(&name)?,
+            Command::Model(Some(name)) => self.switch(&name).await?,
             Command::Unknown(word) => self.note(&command::unknown(&word))?,
             Command::Quit => return Ok(Break(())),
         }
@@ -209,9 +212,9 @@ impl Room<'_> {
         self.spoken = false;
     }
 
-    fn switch(&mut self, name: &str) -> anyhow::Result<()> {
+    async fn switch(&mut self, name: &str) -> anyhow::Result<()> {
         let store = Arc::clone(&self.conversation.store);
-        let plan = wiring::plan(self.settings, self.app.as_deref(), Some(name));
+        let plan = wiring::plan(self.settings, Wanted { model: Some(name), ..self.talk.wanted() }).await;
         match plan.and_then(|plan| plan.open(store)) {
             Ok(app) => {
                 self.conversation.app = app;

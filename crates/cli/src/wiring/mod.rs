@@ -1,10 +1,20 @@
 //! From the configuration to an agent that can take messages.
 
-use crate::config::{self, AgentConfig, BUILT_IN_APP, ConfigError, ModelName, Settings};
-use adk::agent::{AgentTree, LlmAgent};
-use anyhow::{Context, bail};
-use bridge::{Agent, Budget, ModelAdapter, ToolAdapter};
-use provider::{Provider, demo::Demo, scripted::Scripted};
+mod models;
+
+pub(crate) use models::endpoint;
+
+use crate::{
+    args::Reasoning,
+    config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings},
+};
+use adk::{
+    agent::{AgentTree, LlmAgent},
+    model::GenerateContentConfig,
+};
+use anyhow::Context;
+use bridge::{Agent, Budget, ToolAdapter};
+use serde_json::{Map, Value};
 use session::{
     Store,
     sqlite::{Options, SqliteStore},
@@ -25,6 +35,16 @@ pub(crate) struct App {
     pub(crate) agent: Agent,
     /// The model that the root agent uses, as people write it.
     pub(crate) model: String,
+    /// What to say of the choice of the model.
+    pub(crate) note: Option<String>,
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) app: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) reasoning: Option<Reasoning>,
 }
 
 /// Opens the store, making it if there is none.
@@ -55,38 +75,46 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     root: LlmAgent,
     model: String,
+    note: Option<String>,
     budget: Budget,
 }
 
 /// The app that the command or the configuration names; without any, the built-in agent.
-pub(crate) fn plan(settings: &Settings, wanted: Option<&str>, model: Option<&str>) -> anyhow::Result<Plan> {
-    let wanted = wanted.or(settings.app.as_deref());
-    let (name, config) = match config::load_app(&settings.agents_dir, wanted)? {
+pub(crate) async fn plan(settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<Plan> {
+    let (name, config) = match config::load_app(&settings.agents_dir, wanted.app.or(settings.app.as_deref()))?
+    {
         Some(found) => found,
         None => (BUILT_IN_APP.to_owned(), built_in()),
     };
     let file = config.file.clone();
-    let command = model.map(|name| ModelName {
+    let command = wanted.model.map(|name| ModelName {
         name: name.to_owned(),
         base: PathBuf::new(),
         said: "--model".to_owned(),
     });
-    let fallback = settings.model.clone().unwrap_or_else(demo);
-    let wiring = Wiring { tools: tools(settings)?, command, budget: settings.budget };
-    let model = wiring.model_of(&config, &fallback).name;
-    let root = wiring.agent(config, &fallback)?;
+    let tools = tools(settings)?;
+    let (inherited, note) = match &settings.model {
+        Some(model) => (model.clone(), None),
+        // Nobody looks for a model where one is named.
+        None if command.is_some() || config.model.is_some() => (ModelName::demo(), None),
+        None => models::unchosen(settings).await,
+    };
+    let wiring = Wiring { settings, tools, command, reasoning: wanted.reasoning };
+    let model = wiring.model_of(&config, &inherited).name;
+    let root = wiring.agent(config, &inherited)?;
     AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
-    Ok(Plan { name, root, model, budget: settings.budget })
+    Ok(Plan { name, root, model, note, budget: settings.budget })
 }
 
 impl Plan {
-    pub(crate) fn open(self, store: Arc<dyn Store>) -> anyhow::Result<App> {
-        Ok(App { name: self.name, agent: Agent::new(store, self.root, self.budget)?, model: self.model })
+    pub(crate) fn model(&self) -> &str {
+        &self.model
     }
-}
 
-fn demo() -> ModelName {
-    ModelName { name: "demo".to_owned(), base: PathBuf::new(), said: String::new() }
+    pub(crate) fn open(self, store: Arc<dyn Store>) -> anyhow::Result<App> {
+        let Self { name, root, model, note, budget } = self;
+        Ok(App { name, agent: Agent::new(store, root, budget)?, model, note })
+    }
 }
 
 fn built_in() -> AgentConfig {
@@ -97,7 +125,7 @@ fn built_in() -> AgentConfig {
         model: None,
         tools: None,
         sub_agents: Vec::new(),
-        generate: adk::model::GenerateContentConfig::default(),
+        generate: GenerateContentConfig::default(),
         include_contents: adk::agent::IncludeContents::default(),
         output_key: None,
         disallow_transfer_to_parent: false,
@@ -106,7 +134,8 @@ fn built_in() -> AgentConfig {
     }
 }
 
-fn tools(settings: &Settings) -> anyhow::Result<Registry> {
+/// The tools that agents may have.
+pub(crate) fn tools(settings: &Settings) -> anyhow::Result<Registry> {
     let mut registry = tools::built_in(&settings.workdir)?;
     for stub in &settings.stubs {
         registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
@@ -114,17 +143,18 @@ fn tools(settings: &Settings) -> anyhow::Result<Registry> {
     Ok(registry)
 }
 
-struct Wiring {
+struct Wiring<'a> {
+    settings: &'a Settings,
     tools: Registry,
     /// The model of the command line, which wins over every agent's.
     command: Option<ModelName>,
-    budget: Budget,
+    reasoning: Option<Reasoning>,
 }
 
-impl Wiring {
+impl Wiring<'_> {
     fn agent(&self, config: AgentConfig, inherited: &ModelName) -> anyhow::Result<LlmAgent> {
         let model = self.model_of(&config, inherited);
-        let (provider, name) = self::model(&model)?;
+        let adapter = models::adapter(self.settings, &model)?;
         let tools = self.tools_of(&config)?;
         let sub_agents =
             config.sub_agents.into_iter().map(|sub| self.agent(sub, &model)).collect::<Result<_, _>>()?;
@@ -133,12 +163,12 @@ impl Wiring {
             instruction: config.instruction,
             tools,
             sub_agents,
-            config: config.generate,
+            config: self.settings_of(&config.generate)?,
             include_contents: config.include_contents,
             output_key: config.output_key,
             disallow_transfer_to_parent: config.disallow_transfer_to_parent,
             disallow_transfer_to_peers: config.disallow_transfer_to_peers,
-            ..LlmAgent::new(config.name, Arc::new(ModelAdapter::new(provider, name, self.budget)))
+            ..LlmAgent::new(config.name, Arc::new(adapter))
         })
     }
 
@@ -148,6 +178,17 @@ impl Wiring {
         let said = config.file.display().to_string();
         let own = config.model.clone().map(|name| ModelName { name, base, said });
         self.command.clone().or(own).unwrap_or_else(|| inherited.clone())
+    }
+
+    /// The command's, the agent's own, or those of all agents, each by its name.
+    fn settings_of(&self, own: &GenerateContentConfig) -> anyhow::Result<GenerateContentConfig> {
+        let mut merged = json_object(&self.settings.generate)?;
+        merged.extend(json_object(own)?);
+        if let Some(reasoning) = self.reasoning {
+            merged.shift_remove("thinking_config");
+            merged.insert("thinkingConfig".to_owned(), reasoning.as_thinking_config());
+        }
+        Ok(serde_json::from_value(Value::Object(merged))?)
     }
 
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<Vec<Arc<dyn adk::tool::Tool>>> {
@@ -165,23 +206,6 @@ impl Wiring {
     }
 }
 
-/// A model by its name: `demo`, or `scripted/<file>`.
-fn model(model: &ModelName) -> anyhow::Result<(Arc<dyn Provider>, String)> {
-    let (provider, name) = model.name.split_once('/').unwrap_or((&model.name, ""));
-    match provider {
-        "demo" => Ok((Arc::new(Demo), name.to_owned())),
-        "scripted" if !name.is_empty() => {
-            let path = model.base.join(name);
-            if !path.exists() {
-                return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
-            }
-            let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
-            Ok((Arc::new(script), name.to_owned()))
-        }
-        _ => bail!(
-            "{}: {:?} is not a model that this version knows; use `demo` or `scripted/FILE`",
-            model.said,
-            model.name
-        ),
-    }
+fn json_object(config: &GenerateContentConfig) -> anyhow::Result<Map<String, Value>> {
+    Ok(serde_json::to_value(config)?.as_object().cloned().unwrap_or_default())
 }

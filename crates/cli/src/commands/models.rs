@@ -1,0 +1,105 @@
+//! `lango models`: who can be asked, and what each offers.
+
+use super::survey::{Report, report, survey};
+use crate::{
+    args::Models,
+    config::Settings,
+    screen::{json, one_line},
+};
+use anyhow::anyhow;
+use provider::remote::ModelInfo;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// How many models of a provider are shown unless all are wanted.
+const SHOWN: usize = 10;
+
+pub(crate) async fn models(settings: &Settings, models: &Models) -> anyhow::Result<()> {
+    let reports = match &models.provider {
+        Some(name) => {
+            let known = settings.providers.names();
+            let provider = settings.providers.get(name);
+            let provider =
+                provider.ok_or_else(|| anyhow!("there is no provider {name:?}; there is {known}"))?;
+            vec![report(provider).await]
+        }
+        None => survey(settings).await,
+    };
+    let mut out = io::stdout().lock();
+    for report in &reports {
+        if models.json {
+            writeln!(out, "{}", json(&as_json(report))?)?;
+        } else {
+            write_report(&mut out, report, if models.all { usize::MAX } else { SHOWN })?;
+        }
+    }
+    if !models.json && models.provider.is_none() {
+        writeln!(out, "demo is always there, and scripted/FILE replays a script")?;
+        if reports.is_empty() {
+            writeln!(
+                out,
+                "no provider is configured: set a key such as OPENAI_API_KEY, or start a model server here"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn write_report(out: &mut impl Write, report: &Report<'_>, most: usize) -> io::Result<()> {
+    let (name, api) = (&report.provider.name, report.provider.api.name());
+    let models = match &report.offers {
+        Ok(models) => models,
+        Err(problem) => return writeln!(out, "{}", one_line(problem, 400)),
+    };
+    let number = match models.len() {
+        0 => "no models".to_owned(),
+        1 => "1 model".to_owned(),
+        some => format!("{some} models"),
+    };
+    writeln!(out, "{name} answers ({api}) and offers {number}")?;
+    for model in models.iter().take(most) {
+        let context = model.context.map(|tokens| format!("  holds {tokens} tokens")).unwrap_or_default();
+        writeln!(out, "  {name}/{}{context}", one_line(&model.id, 200))?;
+    }
+    match models.len().saturating_sub(most) {
+        0 => Ok(()),
+        more => writeln!(out, "  … and {more} more; lango models {name} --all shows them"),
+    }
+}
+
+fn as_json(report: &Report<'_>) -> Value {
+    let model = |model: &ModelInfo| json!({"id": model.id, "context": model.context});
+    json!({
+        "provider": report.provider.name,
+        "api": report.provider.api.name(),
+        "answers": report.offers.is_ok(),
+        "models": report.offers.as_ref().map(|models| models.iter().map(model).collect::<Vec<_>>()).unwrap_or_default(),
+        "problem": report.offers.as_ref().err(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Env};
+
+    #[test]
+    fn a_long_list_is_cut_unless_all_of_it_is_wanted() {
+        let place = crate::args::Place::default();
+        let env = Env::of(&[("LANGO_HOME", "nowhere")]);
+        let settings = config::load(&place, &env).unwrap();
+        let model = |number: u32| ModelInfo { id: format!("m{number}"), context: None };
+        let report = Report {
+            provider: settings.providers.get("vllm").unwrap(),
+            offers: Ok((1..=12).map(model).collect()),
+        };
+        let lines = |most| {
+            let mut out = Vec::new();
+            write_report(&mut out, &report, most).unwrap();
+            String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(usize::MAX).len(), 13);
+        assert_eq!(lines(SHOWN).len(), 12);
+        assert_eq!(lines(SHOWN)[11], "  … and 2 more; lango models vllm --all shows them");
+    }
+}

@@ -1,0 +1,89 @@
+//! What the configuration says of models: how much they hold, what they cost, how patiently they are asked.
+
+use super::{ConfigError, Env, Providers};
+use bridge::model::Retries;
+use serde::Deserialize;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+/// A model in `lango.toml`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ModelConfig {
+    /// How many tokens it holds in all.
+    pub(crate) context: Option<u32>,
+    pub(crate) prices: Option<Prices>,
+}
+
+/// What a million tokens cost. Reasoning is paid for as output.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prices {
+    pub(crate) input: f64,
+    /// As input, unless it is said.
+    pub(crate) cached: Option<f64>,
+    pub(crate) output: f64,
+}
+
+/// The models that the file speaks of, by `provider/model`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Models(BTreeMap<String, ModelConfig>);
+
+impl Models {
+    /// A model may be written without its provider, as everywhere.
+    pub(super) fn new(written: BTreeMap<String, ModelConfig>, providers: &Providers) -> Self {
+        let whole = |name: String| match providers.split(&name) {
+            Some((provider, model)) => format!("{}/{model}", provider.name),
+            None => name,
+        };
+        Self(written.into_iter().map(|(name, config)| (whole(name), config)).collect())
+    }
+
+    /// By the provider's name, or by its stamp, which may have a wire format behind the name.
+    pub(crate) fn get(&self, provider: &str, model: &str) -> ModelConfig {
+        let provider = provider.split('+').next().unwrap_or_default();
+        self.0.get(&format!("{provider}/{model}")).copied().unwrap_or_default()
+    }
+}
+
+/// A time, as people write it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Seconds(Duration);
+
+impl TryFrom<f64> for Seconds {
+    type Error = String;
+
+    fn try_from(number: f64) -> Result<Self, String> {
+        let time = Duration::try_from_secs_f64(number);
+        time.map(Self).map_err(|_| format!("{number} is not a number of seconds"))
+    }
+}
+
+impl Seconds {
+    pub(super) fn time(self) -> Duration {
+        self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct Retry {
+    attempts: Option<u32>,
+    #[serde(rename = "maxWaitS", alias = "max_wait_s")]
+    max_wait: Option<Seconds>,
+}
+
+impl Retry {
+    pub(super) fn retries(self, env: &Env) -> Result<Retries, ConfigError> {
+        let usual = Retries::default();
+        let attempts = env.number("LANGO_RETRY_ATTEMPTS")?.or(self.attempts);
+        let variable = "LANGO_RETRY_MAX_WAIT_S";
+        let said = env.number::<f64>(variable)?.map(Seconds::try_from).transpose();
+        let said = said.map_err(|message| ConfigError::Value { path: PathBuf::from(variable), message })?;
+        Ok(Retries {
+            attempts: attempts.unwrap_or(usual.attempts),
+            cap: said.or(self.max_wait).map_or(usual.cap, Seconds::time),
+            ..usual
+        })
+    }
+}

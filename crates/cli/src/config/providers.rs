@@ -1,0 +1,290 @@
+//! Where models are: what is known of providers, what the file says of them, and what the environment holds for them.
+
+use super::{
+    ConfigError, Env,
+    known::{KNOWN, Known, provider_of},
+    models::Seconds,
+    template::Filled,
+};
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A wire format, as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ApiName {
+    Chat,
+    Responses,
+    Anthropic,
+    Gemini,
+    Ollama,
+}
+
+impl ApiName {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+        }
+    }
+}
+
+/// A provider in `lango.toml`, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct Written {
+    api: Option<ApiName>,
+    #[serde(alias = "base_url")]
+    base_url: Option<String>,
+    key: Option<String>,
+    headers: BTreeMap<String, String>,
+    organization: Option<String>,
+    #[serde(alias = "ca_file")]
+    ca_file: Option<PathBuf>,
+    #[serde(rename = "connectTimeoutS", alias = "connect_timeout_s")]
+    connect_timeout: Option<Seconds>,
+    #[serde(rename = "idleTimeoutS", alias = "idle_timeout_s")]
+    idle_timeout: Option<Seconds>,
+}
+
+/// A provider as it is meant.
+#[derive(Clone, Debug)]
+pub(crate) struct ProviderConfig {
+    pub(crate) name: String,
+    pub(crate) api: ApiName,
+    pub(crate) base_url: String,
+    pub(crate) key: Key,
+    pub(crate) headers: Vec<(String, Filled)>,
+    pub(crate) organization: Option<Filled>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
+    /// The model that is asked if none is named.
+    pub(crate) model: Option<&'static str>,
+    /// Whether it may be taken if no model is chosen, once there is a key.
+    pub(crate) chosen_by_key: bool,
+    /// Whether the file or the environment speaks of it.
+    pub(crate) configured: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Key {
+    Filled(Filled),
+    /// None of these variables is set.
+    Missing(&'static [&'static str]),
+    /// It is asked without one.
+    NotNeeded,
+}
+
+impl ProviderConfig {
+    pub(crate) fn has_key(&self) -> bool {
+        matches!(&self.key, Key::Filled(key) if key.get().is_ok())
+    }
+
+    /// What to do to have a key, if one is missing.
+    pub(crate) fn missing_key(&self) -> Option<String> {
+        let name = &self.name;
+        match &self.key {
+            Key::NotNeeded => None,
+            Key::Missing(variables) => {
+                let variable = variables.first().unwrap_or(&"KEY");
+                Some(format!(
+                    "{name} needs a key: set {variable}, or `key` in [providers.{name}] of lango.toml"
+                ))
+            }
+            Key::Filled(key) => {
+                let variable = key.get().err()?;
+                Some(format!("the key of {name} is ${{{variable}}}, which is not set: set it to the key"))
+            }
+        }
+    }
+
+    /// Who makes opaque data: what one wire format gave is not to be sent in another.
+    pub(crate) fn stamp(&self) -> String {
+        let known = KNOWN.iter().find(|known| known.name == self.name);
+        let usual = known.map_or(ApiName::Chat, |known| known.api);
+        if self.api == usual { self.name.clone() } else { format!("{}+{}", self.name, self.api.name()) }
+    }
+
+    fn of_known(known: &Known, env: &Env) -> Result<Self, ConfigError> {
+        let key = known.keys.iter().find_map(|name| env.secret(name).transpose()).transpose()?;
+        let url = known.url_variable.map(|name| env.text(name)).transpose()?.flatten();
+        Ok(Self {
+            name: known.name.to_owned(),
+            api: known.api,
+            configured: (key.is_some() && known.chosen_by_key) || url.is_some(),
+            base_url: known.url.to_owned(),
+            key: match key {
+                Some(key) => Key::Filled(Filled::of_variable(&key)),
+                None if known.keys.is_empty() => Key::NotNeeded,
+                None => Key::Missing(known.keys),
+            },
+            headers: Vec::new(),
+            organization: None,
+            ca_file: None,
+            connect_timeout: None,
+            idle_timeout: None,
+            model: known.model,
+            chosen_by_key: known.chosen_by_key,
+        }
+        .moved_to(url.map(|url| host(&url, known))))
+    }
+
+    /// At another address. Whoever else answers in OpenAI's place speaks chat completions.
+    fn moved_to(self, url: Option<String>) -> Self {
+        let Some(base_url) = url else { return self };
+        let api = if self.api == ApiName::Responses { ApiName::Chat } else { self.api };
+        Self { api, base_url, ..self }
+    }
+
+    /// With what the file says of it.
+    fn with(self, written: Written, base: &Path, env: &Env) -> Self {
+        let fill = |text: &String| Filled::new(text, env);
+        let moved = self.moved_to(written.base_url);
+        Self {
+            api: written.api.unwrap_or(moved.api),
+            key: written.key.as_ref().map_or(moved.key, |key| Key::Filled(fill(key))),
+            headers: written.headers.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
+            organization: written.organization.as_ref().map(fill),
+            ca_file: written.ca_file.map(|path| base.join(path)),
+            connect_timeout: written.connect_timeout.map(Seconds::time),
+            idle_timeout: written.idle_timeout.map(Seconds::time),
+            chosen_by_key: moved.chosen_by_key || written.key.is_some(),
+            configured: true,
+            ..moved
+        }
+    }
+
+    fn of_its_own(name: &str, written: &Written) -> Option<Self> {
+        Some(Self {
+            name: name.to_owned(),
+            api: ApiName::Chat,
+            base_url: written.base_url.clone()?,
+            key: Key::NotNeeded,
+            headers: Vec::new(),
+            organization: None,
+            ca_file: None,
+            connect_timeout: None,
+            idle_timeout: None,
+            model: None,
+            chosen_by_key: false,
+            configured: true,
+        })
+    }
+}
+
+/// The address that `OLLAMA_HOST` and its like mean: without a scheme the port may be left out, too.
+fn host(written: &str, known: &Known) -> String {
+    let written = written.trim().trim_end_matches('/').replacen("0.0.0.0", "127.0.0.1", 1);
+    if !known.is_here() || written.contains("://") {
+        return written;
+    }
+    let usual = known.url.rsplit(':').next().unwrap_or_default();
+    let place = if written.starts_with(':') { format!("127.0.0.1{written}") } else { written };
+    let has_port = place.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    if has_port { format!("http://{place}") } else { format!("http://{place}:{usual}") }
+}
+
+/// All providers: those that are known, and those that the file adds.
+#[derive(Clone, Debug)]
+pub(crate) struct Providers(Vec<ProviderConfig>);
+
+impl Providers {
+    pub(super) fn new(
+        mut written: BTreeMap<String, Written>,
+        file: &Path,
+        env: &Env,
+    ) -> Result<Self, ConfigError> {
+        let base = file.parent().unwrap_or(Path::new(""));
+        let mut all = Vec::new();
+        for known in KNOWN {
+            let config = ProviderConfig::of_known(known, env)?;
+            all.push(match written.remove(known.name) {
+                Some(written) => config.with(written, base, env),
+                None => config,
+            });
+        }
+        for (name, written) in written {
+            let message = format!("[providers.{name}] needs `base_url`, the address of the server");
+            let config = ProviderConfig::of_its_own(&name, &written);
+            let config = config.ok_or(ConfigError::Value { path: file.to_path_buf(), message })?;
+            all.push(config.with(written, base, env));
+        }
+        match all.iter().find(|provider| !is_address(&provider.base_url)) {
+            Some(wrong) => {
+                // The address itself may hold a secret.
+                let message =
+                    format!("the address of {} does not begin with http:// or https://", wrong.name);
+                Err(ConfigError::Value { path: file.to_path_buf(), message })
+            }
+            None => Ok(Self(all)),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProviderConfig> {
+        self.0.iter()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&ProviderConfig> {
+        self.iter().find(|provider| provider.name == name)
+    }
+
+    /// The provider and its own name of a model, which is empty where it has none of its own choice. `None` if nothing says
+    /// whose it is.
+    pub(crate) fn split<'a>(&self, model: &'a str) -> Option<(&ProviderConfig, &'a str)> {
+        if let Some((provider, model)) = model.split_once('/') {
+            return Some((self.get(provider)?, model));
+        }
+        if let Some(provider) = self.get(model) {
+            return Some((provider, provider.model.unwrap_or_default()));
+        }
+        provider_of(model).and_then(|provider| self.get(provider)).map(|provider| (provider, model))
+    }
+
+    /// The model that is taken if none is chosen: the first provider's that has a key.
+    pub(crate) fn by_key(&self) -> Option<String> {
+        let mut keyed = self.iter().filter(|provider| provider.chosen_by_key && provider.has_key());
+        keyed.find_map(|provider| Some(format!("{}/{}", provider.name, provider.model?)))
+    }
+
+    /// Those that may run on this machine, with their ports.
+    pub(crate) fn here(&self) -> impl Iterator<Item = (&'static str, u16)> {
+        KNOWN.iter().filter(|known| known.is_here()).filter_map(|known| {
+            let url = &self.get(known.name)?.base_url;
+            Some((known.name, loopback_port(url)?))
+        })
+    }
+
+    pub(crate) fn names(&self) -> String {
+        self.iter().map(|provider| provider.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_address(url: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|host| !host.is_empty()))
+}
+
+/// The port of a server on this machine; `None` for one elsewhere.
+pub(crate) fn loopback_port(url: &str) -> Option<u16> {
+    let (scheme, rest) = url.split_once("://")?;
+    let place = rest.split('/').next().unwrap_or_default();
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+        Some(_) | None => (place, if scheme == "https" { 443 } else { 80 }),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    here.then_some(port)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! What goes on while there is no answer: one line that counts down on a terminal, one for each wait in a pipe.
+
+use super::{Style, one_line};
+use bridge::model::{Notice, NoticeKind};
+use std::io::{self, Write};
+
+/// What is on the screen of a wait.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// How long the line is that will be written over.
+    drawn: usize,
+    /// The wait that was told last, by its model and attempt.
+    told: Option<(String, Option<u32>)>,
+}
+
+impl Waiting {
+    /// `width` is that of the terminal; `None` for a pipe, where a wait is told once.
+    pub(super) fn show(
+        &mut self,
+        out: &mut impl Write,
+        notice: &Notice,
+        style: Style,
+        width: Option<usize>,
+    ) -> io::Result<()> {
+        let told = sentence(notice);
+        match width {
+            Some(width) if notice.kind == NoticeKind::Retry => {
+                let line = one_line(&told, width.saturating_sub(1));
+                let length = line.chars().count();
+                let rest = " ".repeat(self.drawn.saturating_sub(length));
+                write!(out, "\r{}{rest}", style.dim(line))?;
+                self.drawn = length + rest.len();
+            }
+            Some(_) | None => {
+                self.clear(out)?;
+                let wait = (notice.kind == NoticeKind::Retry).then(|| (notice.model.clone(), notice.attempt));
+                if wait.is_none() || wait != self.told {
+                    writeln!(out, "{}", style.dim(one_line(&told, 400)))?;
+                }
+                self.told = wait;
+            }
+        }
+        out.flush()
+    }
+
+    /// Takes the countdown away, if there is one.
+    pub(super) fn clear(&mut self, out: &mut impl Write) -> io::Result<()> {
+        match std::mem::take(&mut self.drawn) {
+            0 => Ok(()),
+            length => write!(out, "\r{}\r", " ".repeat(length)),
+        }
+    }
+}
+
+fn sentence(notice: &Notice) -> String {
+    match notice.seconds {
+        Some(0) => format!("{}; trying again", notice.message),
+        Some(seconds) => format!("{}; trying again in {seconds} s", notice.message),
+        None => notice.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(width: Option<usize>) -> String {
+        let notice = |kind, message: &str, seconds| Notice {
+            kind,
+            message: message.to_owned(),
+            model: "p/m".to_owned(),
+            seconds,
+            attempt: seconds.map(|_| 1),
+        };
+        let (mut waiting, mut out) = (Waiting::default(), Vec::new());
+        let notices = [
+            notice(NoticeKind::Retry, "p asks to slow down", Some(10)),
+            notice(NoticeKind::Retry, "p asks to slow down", Some(9)),
+            notice(NoticeKind::Fallback, "p asks to slow down; asking q instead", None),
+        ];
+        for notice in notices {
+            waiting.show(&mut out, &notice, Style::new(false), width).unwrap();
+        }
+        waiting.clear(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_counts_down_in_one_line_that_goes_away() {
+        let blank = " ".repeat("p asks to slow down; trying again in 10 s".len());
+        let expected = format!(
+            "\rp asks to slow down; trying again in 10 s\rp asks to slow down; trying again in 9 s \r{blank}\rp asks to slow down; asking q instead\n"
+        );
+        assert_eq!(shown(Some(80)), expected);
+    }
+
+    #[test]
+    fn a_pipe_is_told_of_each_wait_once() {
+        assert_eq!(
+            shown(None),
+            "p asks to slow down; trying again in 10 s\np asks to slow down; asking q instead\n"
+        );
+    }
+
+    #[test]
+    fn a_line_never_grows_wider_than_the_terminal() {
+        let shown = shown(Some(20));
+        assert!(shown.starts_with("\rp asks to slow dow…\r"), "{shown:?}");
+    }
+}
