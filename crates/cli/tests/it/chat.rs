@@ -57,7 +57,7 @@ fn commands_begin_with_a_slash() {
     terminal.says("/model");
     terminal.sees("the model is demo");
     terminal.says("/model nonsense");
-    terminal.sees("\"nonsense\" is not a model");
+    terminal.sees("\"nonsense\" does not say whose model it is");
     terminal.says("/model demo");
     terminal.sees("the model is demo from here on");
     terminal.says("/modle");

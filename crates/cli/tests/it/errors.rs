@@ -31,7 +31,7 @@ fn a_wrong_key_has_its_place_and_the_right_one() {
     assert_snapshot!(refused(&[("lango.toml", "# mine\nmodell = \"demo\"\n")]), @"lango: lango.toml:2:1: there is no key `modell`; did you mean `model`?");
     assert_snapshot!(refused(&[("lango.toml", "[history]\nmaxMesages = 3\n")]), @"lango: lango.toml:2:1: there is no key `maxMesages`; did you mean `maxMessages`?");
     assert_snapshot!(refused(&[("lango.toml", "[stubs.lamp]\nrespond = 3\n")]), @"lango: lango.toml:2:1: there is no key `respond`; did you mean `response`?");
-    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, app, user, database, agentsDir, maxMessageTokenBudget, history, stubs");
+    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, generate, stubs");
 }
 
 #[test]
@@ -106,10 +106,27 @@ fn sub_agents_are_found_and_told_apart() {
 #[test]
 fn a_tool_or_a_model_that_does_not_exist_is_told_with_those_that_do() {
     assert_snapshot!(refused(&[(ROOT, "name: butler\ntools: [{name: lamp}]\n")]), @r#"lango: agents/home/root_agent.yaml: there is no tool "lamp"; there is now, calculate, read_file, list_files, search_files"#);
-    assert_snapshot!(refused(&[(ROOT, "name: butler\nmodel: gemini-2.5-flash\n")]), @r#"lango: agents/home/root_agent.yaml: "gemini-2.5-flash" is not a model that this version knows; use `demo` or `scripted/FILE`"#);
-    assert_snapshot!(refused(&[("lango.toml", "model = \"openai/gpt-5\"\n")]), @r#"lango: lango.toml: "openai/gpt-5" is not a model that this version knows; use `demo` or `scripted/FILE`"#);
-    assert_snapshot!(refused_with(&[], &["run", "--model", "gpt-5", "hello"]), @r#"lango: --model: "gpt-5" is not a model that this version knows; use `demo` or `scripted/FILE`"#);
+    assert_snapshot!(refused(&[(ROOT, "name: butler\nmodel: gemini-2.5-flash\n")]), @"lango: agents/home/root_agent.yaml: gemini needs a key: set GEMINI_API_KEY, or `key` in [providers.gemini] of lango.toml");
+    assert_snapshot!(refused(&[("lango.toml", "model = \"openai/gpt-5\"\n")]), @"lango: lango.toml: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");
+    assert_snapshot!(refused_with(&[], &["run", "--model", "gpt-5", "hello"]), @"lango: --model: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");
+    assert_snapshot!(refused_with(&[], &["run", "--model", "nobody/x", "hello"]), @r#"lango: --model: there is no provider "nobody"; there is demo, scripted, openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm, and what [providers.NAME] in lango.toml adds"#);
+    assert_snapshot!(refused_with(&[], &["run", "--model", "llama3", "hello"]), @r#"lango: --model: "llama3" does not say whose model it is; write PROVIDER/llama3 with one of openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm"#);
+    assert_snapshot!(refused_with(&[], &["run", "--model", "ollama", "hello"]), @r#"lango: --model: "ollama" names no model; write ollama/MODEL with one that `lango models` lists"#);
     assert_snapshot!(refused(&[("lango.toml", "[stubs.now]\n")]), @"lango: two tools are called `now`: one from built in, one from stubs in lango.toml; rename or remove one of them");
+}
+
+#[test]
+fn a_provider_that_makes_no_sense_is_told() {
+    let refused = |toml: &str| refused(&[("lango.toml", toml)]);
+    assert_snapshot!(refused("[providers.mine]\n"), @"lango: lango.toml: [providers.mine] needs `base_url`, the address of the server");
+    assert_snapshot!(refused("[providers.mine]\nbase_url = \"mine\"\n"), @"lango: lango.toml: the address of mine does not begin with http:// or https://");
+    assert_snapshot!(refused("[providers.mine]\napi = \"soap\"\n"), @"lango: lango.toml:2:7: there is no `soap` here; there is chat, responses, anthropic, gemini, ollama");
+    assert_snapshot!(refused("[providers.openai]\nidle_timeout_s = -1\n"), @"lango: lango.toml:2:18: -1 is not a number of seconds");
+    assert_snapshot!(refused("[retry]\nmax_wait_s = -1.5\n"), @"lango: lango.toml:2:14: -1.5 is not a number of seconds");
+    assert_snapshot!(refused("[models.x]\nprices = { input = 1 }\n"), @"lango: lango.toml:2:10: the key `output` is missing");
+    let unset = "model = \"mine/m\"\n[providers.mine]\nbase_url = \"http://mine\"\n";
+    assert_snapshot!(refused(&format!("{unset}key = \"${{MINE}}\"\n")), @"lango: lango.toml: the key of mine is ${MINE}, which is not set: set it to the key");
+    assert_snapshot!(refused(&format!("{unset}headers = {{ X-Team = \"${{TEAM}}\" }}\n")), @"lango: lango.toml: the header X-Team of mine is ${TEAM}, which is not set");
 }
 
 #[test]

@@ -21,6 +21,8 @@ fn help_is_short_and_begins_with_what_one_wants_to_do() {
       chat      Talk with an agent
       run       Send one message and print the answer
       sessions  Look at stored conversations
+      models    List the models that can be asked
+      doctor    Say what is missing, with the fix
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
@@ -51,12 +53,15 @@ fn chat_has_help() {
     Usage: lango chat [OPTIONS]
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-      -s, --session <ID>   Go on with this session, or begin it under this name
-      -c, --continue       Go on with the session that was used last
-      -m, --model <MODEL>  The model, as provider/model: `demo`, `scripted/FILE`
-          --app <NAME>     The agent: a folder below agents/
-      -h, --help           Print help
+          --config <FILE>       The configuration file [default: lango.toml here, else in the data
+                                directory]
+      -s, --session <ID>        Go on with this session, or begin it under this name
+      -c, --continue            Go on with the session that was used last
+      -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
+          --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
+                                number of tokens
+          --app <NAME>          The agent: a folder below agents/
+      -h, --help                Print help
     [exit 0]
     ");
 }
@@ -72,13 +77,16 @@ fn run_has_help() {
       [MESSAGE]  The message; read from standard input if it is left out or `-`
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-      -s, --session <ID>   Go on with this session, or begin it under this name
-      -c, --continue       Go on with the session that was used last
-      -m, --model <MODEL>  The model, as provider/model: `demo`, `scripted/FILE`
-          --app <NAME>     The agent: a folder below agents/
-          --json           Print every event as one line of JSON
-      -h, --help           Print help
+          --config <FILE>       The configuration file [default: lango.toml here, else in the data
+                                directory]
+      -s, --session <ID>        Go on with this session, or begin it under this name
+      -c, --continue            Go on with the session that was used last
+      -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
+          --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
+                                number of tokens
+          --app <NAME>          The agent: a folder below agents/
+          --json                Print every event as one line of JSON
+      -h, --help                Print help
     [exit 0]
     ");
 }
@@ -125,9 +133,45 @@ fn sessions_has_help() {
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
           --json           Print each event as one line of JSON
           --as <PROVIDER>  Print the request that a provider would get if the session went on now
-                           [possible values: openai, anthropic, gemini]
+                           [possible values: openai, responses, anthropic, gemini, ollama]
       -h, --help           Print help
     [exit 0]
+    ");
+}
+
+#[test]
+fn models_and_doctor_have_help() {
+    assert_snapshot!(told(&["models", "--help"]), @"
+    List the models that can be asked
+
+    Usage: lango models [OPTIONS] [PROVIDER]
+
+    Arguments:
+      [PROVIDER]  Of this provider only
+
+    Options:
+          --all            List all that each provider offers
+          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
+          --json           Print each provider as one line of JSON
+      -h, --help           Print help
+    [exit 0]
+    ");
+    assert_snapshot!(told(&["doctor", "--help"]), @"
+    Say what is missing, with the fix
+
+    Usage: lango doctor [OPTIONS]
+
+    Options:
+          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
+          --json           Print each finding as one line of JSON
+      -h, --help           Print help
+    [exit 0]
+    ");
+    assert_snapshot!(told(&["run", "--reasoning", "much", "hello"]), @"
+    error: invalid value 'much' for '--reasoning <EFFORT>': it is off, minimal, low, medium, high, or a number of tokens
+
+    For more information, try '--help'.
+    [exit 2]
     ");
 }
 
@@ -184,7 +228,7 @@ fn a_slip_in_a_command_is_told_what_was_probably_meant() {
     ");
     assert_snapshot!(told(&["sessions", "show", "k", "--as", "opnai"]), @"
     error: invalid value 'opnai' for '--as <PROVIDER>'
-      [possible values: openai, anthropic, gemini]
+      [possible values: openai, responses, anthropic, gemini, ollama]
 
       tip: a similar value exists: 'openai'
 

@@ -8,11 +8,17 @@
 
 mod chat;
 mod common;
+mod doctor;
 mod errors;
+mod fallback;
 mod faults;
 mod help;
 mod kill;
+mod models;
+mod providers;
+mod round_trip;
 mod run;
+mod secrets;
 mod sessions;
 mod spec;
 mod together;

@@ -1,6 +1,6 @@
 //! `lango sessions`: what is stored can be seen.
 
-use crate::common::Place;
+use crate::common::{Place, REST, provider};
 use adk::event::Event;
 use serde_json::Value;
 use testkit::legal::{self, Api};
@@ -56,19 +56,51 @@ fn a_conversation_can_be_read() {
            user  think
     canned_root  (thinks) I am thinking.
     canned_root  Answer: 42.
+                 [scripted/canned.yaml: 10 tokens in, 5 out]
            user  parallel
     canned_root  → get_weather {"city":"Paris"}
     canned_root  → get_weather {"city":"Tokyo"}
+                 [scripted/canned.yaml: 10 tokens in, 5 out]
     canned_root  ← get_weather {"city":"Paris","report":"sunny, 21C","status":"ok"}
     canned_root  ← get_weather {"city":"Tokyo","report":"sunny, 21C","status":"ok"}
     canned_root  Tool get_weather said: {"city":"Tokyo","report":"sunny, 21C","status":"ok"}
+                 [scripted/canned.yaml: 10 tokens in, 5 out]
            user  confirm
     canned_root  → danger {"what":"rm"}
+                 [scripted/canned.yaml: 10 tokens in, 5 out]
     canned_root  ? May danger run with {"what":"rm"}?
     canned_root  ← danger {"error":"This tool call requires confirmation, please approve or reject."}
     canned_root  ← answer {"confirmed":false,"superseded":"a new message came before the answer"}
            user  errcode
     canned_root  [failed: quota exceeded (canned)]
+                 [in all: 40 tokens in, 20 out]
+    "#);
+}
+
+#[test]
+fn what_a_conversation_cost_is_told_where_prices_are_known() {
+    let fake = testkit::fakeprov::Fake::start_blocking();
+    let api = testkit::fakeprov::Api::Anthropic;
+    let place = Place::new();
+    let provider = provider("one", &fake, api, "two");
+    let prices = "[models.\"one/large\"]\nprices = { input = 3.0, cached = 0.3, output = 15.0 }\n";
+    place.file("lango.toml", format!("model = \"one/large\"\n{provider}{prices}{REST}"));
+    place.keyed(&["run", "--session", "k", "weather?"]).well();
+    let said = place.keyed(&["sessions", "show", "k"]).well();
+    insta::assert_snapshot!(said.out, @r#"
+           user  weather?
+    lango-agent  (thinks) Let me think.
+    lango-agent  (thinks, and does not say what)
+    lango-agent  Grüß dich 🌍
+    lango-agent  → get_weather {"city":"Zürich","n":1}
+    lango-agent  → get_weather {"city":"Tōkyō"}
+                 [one/large: 100 tokens in (64 cached), 20 out, $0.000427]
+    lango-agent  ← get_weather {"sky":"clear"}
+    lango-agent  ← get_weather {"sky":"clear"}
+    lango-agent  (thinks) Now I know.
+    lango-agent  Zürich 21°, Tōkyō 28°.
+                 [one/large: 100 tokens in (64 cached), 20 out, $0.000427]
+                 [in all: 200 tokens in (128 cached), 40 out, $0.000854]
     "#);
 }
 
@@ -89,7 +121,14 @@ fn a_request_is_legal_for_every_provider() {
     for word in ["parallel", "confirm", "toolerror", "long", "errcode", "hello"] {
         place.lango(&["run", "--session", "k", word]);
     }
-    for (provider, api) in [("openai", Api::OpenAi), ("anthropic", Api::Anthropic), ("gemini", Api::Gemini)] {
+    let all = [
+        ("openai", Api::OpenAi),
+        ("responses", Api::Responses),
+        ("anthropic", Api::Anthropic),
+        ("gemini", Api::Gemini),
+        ("ollama", Api::Ollama),
+    ];
+    for (provider, api) in all {
         let said = place.lango(&["sessions", "show", "k", "--as", provider]).well();
         let request: Value = serde_json::from_str(&said.out).unwrap();
         let broken = legal::check(api, &request);

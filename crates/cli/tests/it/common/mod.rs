@@ -1,9 +1,11 @@
 //! A machine of one's own for each test, and what the binary says on it.
 
 mod log;
+mod remote;
 mod terminal;
 
 pub(crate) use log::{Log, said};
+pub(crate) use remote::{CANARY, REST, api_name, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 
 use std::{
@@ -81,7 +83,9 @@ impl Place {
 
     pub(crate) fn variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        vec![("PATH", path), ("LANGO_HOME", self.home().into()), ("TZ", "UTC".into())]
+        // What else runs on the machine is not part of any test.
+        let alone = ("LANGO_DISCOVER", "false".into());
+        vec![("PATH", path), ("LANGO_HOME", self.home().into()), ("TZ", "UTC".into()), alone]
     }
 
     pub(crate) fn lango(&self, args: &[&str]) -> Said {

@@ -1,0 +1,213 @@
+//! Every scenario of the fake providers in every wire format, through the binary: nothing is lost in silence, nothing hangs.
+
+use crate::common::{Place, Said, api_name, said};
+use adk::{content::FunctionCall, event::Event};
+use bridge::model::{Notice, NoticeKind};
+use std::{
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+use testkit::fakeprov::{Api, Fake, SCENARIOS};
+
+/// How many are run at the same time; most of them wait.
+const HANDS: usize = 8;
+
+/// Longer than any of them takes; one that hangs would take for ever.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What must be seen: notices, calls, and the answer or the error. `=` is as to its left.
+///
+/// `calls` are the fake's two, whole and in order; `malformed` is a call whose arguments are not JSON, answered and not run.
+/// No error comes twice: once something was shown, nobody is asked again.
+const TABLE: &str = "
+            | chat                                 | responses       | anthropic         | gemini                        | ollama
+ok          | calls answer                         | =               | =                 | =                             | =
+text        | answer                               | =               | =                 | =                             | =
+think       | report                               | =               | =                 | =                             | =
+two         | calls report                         | =               | =                 | =                             | =
+slowtext    | ticks                                | =               | =                 | =                             | =
+bytes1      | calls answer                         | =               | =                 | =                             | =
+crlf        | calls answer                         | =               | =                 | =                             | =
+nospace     | calls answer                         | =               | =                 | =                             | =
+comment     | calls answer                         | =               | =                 | =                             | =
+noblank     | calls answer                         | =               | =                 | =                             | =
+big         | 4MB calls answer                     | =               | =                 | =                             | =
+sameidx     | calls answer                         | =               | =                 | =                             | =
+gapidx      | calls answer                         | =               | =                 | =                             | =
+noid        | calls answer                         | =               | =                 | =                             | =
+sameid      | calls answer                         | =               | =                 | =                             | =
+nodone      | calls answer                         | error TRUNCATED | calls answer      | error TRUNCATED               | =
+trunc       | error TRUNCATED                      | =               | =                 | =                             | =
+trunctext   | error TRUNCATED                      | =               | =                 | =                             | =
+cut         | error TRANSIENT                      | =               | =                 | =                             | =
+drop        | error TRANSIENT                      | =               | =                 | =                             | =
+errmid      | error TRANSIENT                      | =               | =                 | =                             | =
+badjson     | error PROTOCOL                       | =               | =                 | =                             | =
+badargs     | malformed call answer                | =               | =                 | error MALFORMED_FUNCTION_CALL | malformed call answer
+length      | answer MAX_TOKENS                    | =               | =                 | =                             | =
+refuse      | error content_filter                 | =               | error REFUSAL     | error SAFETY                  | calls answer
+refuse0     | error refusal                        | =               | error REFUSAL     | error PROHIBITED_CONTENT      | calls answer
+empty       | retry retry error TRUNCATED          | =               | =                 | =                             | =
+html        | error PROTOCOL                       | =               | =                 | =                             | =
+json200     | retry retry error TRANSIENT          | =               | =                 | =                             | =
+hang        | error STALLED                        | =               | =                 | =                             | =
+hanghead    | retry retry error STALLED            | =               | =                 | =                             | =
+r429        | error RATE_LIMITED                   | =               | =                 | =                             | =
+r429ms      | error RATE_LIMITED                   | =               | =                 | =                             | =
+r429date    | error RATE_LIMITED                   | =               | =                 | =                             | =
+quota       | error QUOTA                          | =               | =                 | =                             | =
+ctx400      | shorter error CONTEXT_OVERFLOW       | =               | =                 | =                             | =
+auth401     | error AUTH                           | =               | =                 | =                             | =
+bad400      | error BAD_REQUEST                    | =               | =                 | =                             | =
+r500        | retry retry error TRANSIENT          | =               | =                 | =                             | =
+r503        | error TRANSIENT                      | =               | =                 | =                             | =
+o529        | retry retry error TRANSIENT          | =               | =                 | =                             | =
+flaky       | retry retry calls answer             | =               | =                 | =                             | =
+ctxonce     | shorter calls answer                 | =               | =                 | =                             | =
+echokey     | error AUTH                           | =               | =                 | =                             | =
+echokey200  | error AUTH                           | =               | =                 | =                             | error TRANSIENT
+redirect    | error SETUP                          | =               | =                 | =                             | =
+";
+
+fn cells(line: &str) -> Vec<&str> {
+    line.split('|').map(str::trim).collect()
+}
+
+/// What the table says of a scenario.
+fn expected(api: Api, scenario: &str) -> &'static str {
+    let row = TABLE.lines().map(cells).find(|cells| cells[0] == scenario).unwrap();
+    let column = 1 + Api::ALL.iter().position(|one| *one == api).unwrap();
+    row[1..=column].iter().rfind(|cell| **cell != "=").unwrap()
+}
+
+/// Runs every scenario in a wire format, and names those that came out otherwise.
+#[track_caller]
+fn check(api: Api) {
+    let fake = Fake::start_blocking();
+    let (next, wrong) = (Mutex::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(scenario) = take(&next) {
+            let (seen, expected) = (outcome(&fake, api, scenario), expected(api, scenario));
+            if seen != expected {
+                wrong.lock().unwrap().push(format!("{scenario}: {seen}, and not {expected}"));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..HANDS {
+            scope.spawn(work);
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}:\n{}", api_name(api), wrong.join("\n"));
+}
+
+fn take(next: &Mutex<usize>) -> Option<&'static str> {
+    let mut next = next.lock().unwrap();
+    *next += 1;
+    SCENARIOS.get(*next - 1).copied()
+}
+
+fn outcome(fake: &Fake, api: Api, scenario: &str) -> String {
+    let place = Place::with_provider(fake, api, scenario);
+    // Long enough to be shortened where the provider finds it too long.
+    let message = format!("hello {}", "word ".repeat(600));
+    let begun = Instant::now();
+    let heard = place.keyed(&["run", "--json", "--session", "k", &message]);
+    assert!(begun.elapsed() < PATIENCE, "{scenario} hangs in {}: {heard:?}", api_name(api));
+    assert!(!heard.err.contains("panicked"), "{scenario} in {}: {heard:?}", api_name(api));
+    told(&heard)
+}
+
+/// Notices, then what was called, then what was said; or why there is no answer.
+fn told(heard: &Said) -> String {
+    let events: Vec<Event> = heard.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let notices = events.iter().filter(|event| event.is_partial()).filter_map(Notice::of);
+    let mut words: Vec<String> = Vec::new();
+    for notice in notices {
+        words.push(match notice.kind {
+            NoticeKind::Retry => "retry".to_owned(),
+            NoticeKind::Shorter => "shorter".to_owned(),
+            NoticeKind::Fallback => "fallback".to_owned(),
+            NoticeKind::Warning => format!("[{}]", notice.message),
+        });
+    }
+    let finals: Vec<&Event> = events.iter().filter(|event| !event.is_partial()).collect();
+    for event in &finals {
+        words.extend(calls(event));
+    }
+    let last = finals.last().copied().cloned().unwrap_or_default();
+    words.push(match (&last.error_code, heard.code) {
+        (Some(code), Some(1)) => format!("error {code}"),
+        (None, Some(0)) => answer(&last),
+        odd => format!("?? {odd:?} {heard:?}"),
+    });
+    words.join(" ")
+}
+
+/// The calls of an event, in short where they are those that the fake makes.
+fn calls(event: &Event) -> Option<String> {
+    let told = |call: &FunctionCall| match call.malformed_args() {
+        Some(r#"{"city": Zurich oops"#) => "malformed".to_owned(),
+        Some(odd) => format!("malformed({odd})"),
+        None => serde_json::to_string(&call.args).unwrap(),
+    };
+    let calls: Vec<String> = event.calls().map(told).collect();
+    match calls.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => None,
+        [r#"{"city":"Zürich","n":1}"#, TOKYO] if said(event).len() > 4 << 20 => Some("4MB calls".to_owned()),
+        [r#"{"city":"Zürich","n":1}"#, TOKYO] => Some("calls".to_owned()),
+        ["malformed", TOKYO] => Some("malformed call".to_owned()),
+        _ => Some(calls.join(" ")),
+    }
+}
+
+const TOKYO: &str = r#"{"city":"Tōkyō"}"#;
+
+fn answer(event: &Event) -> String {
+    let ticks: Vec<String> = (1..=100).map(|tick| format!("tick {tick} ")).collect();
+    let whole = match said(event).as_str() {
+        "" => "nothing".to_owned(),
+        "Grüß dich 🌍" => "answer".to_owned(),
+        "Zürich 21°, Tōkyō 28°." => "report".to_owned(),
+        other if other == ticks.concat() => "ticks".to_owned(),
+        other => format!("{other:?}"),
+    };
+    match event.finish_reason.as_deref() {
+        Some("STOP") | None => whole,
+        Some(reason) => format!("{whole} {reason}"),
+    }
+}
+
+#[test]
+fn chat_completions() {
+    check(Api::OpenAi);
+}
+
+#[test]
+fn responses() {
+    check(Api::Responses);
+}
+
+#[test]
+fn anthropic() {
+    check(Api::Anthropic);
+}
+
+#[test]
+fn gemini() {
+    check(Api::Gemini);
+}
+
+#[test]
+fn ollama() {
+    check(Api::Ollama);
+}
+
+#[test]
+fn the_table_has_every_scenario() {
+    let rows: Vec<&str> =
+        TABLE.lines().filter(|line| !line.is_empty()).skip(1).map(|line| cells(line)[0]).collect();
+    assert_eq!(rows, SCENARIOS);
+}

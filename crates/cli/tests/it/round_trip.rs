@@ -1,0 +1,140 @@
+//! A conversation through real requests: what a provider gave goes back to it as it was, and any model can go on.
+
+use crate::common::{Place, REST, api_name, provider};
+use insta::assert_snapshot;
+use serde_json::Value;
+use testkit::{
+    fakeprov::{Api, Fake},
+    legal,
+};
+
+/// The lines of the conversation in a request's body.
+fn conversation(body: &Value) -> String {
+    let list = ["messages", "contents", "input"].iter().find_map(|key| body[*key].as_array()).unwrap();
+    let spoken = list.iter().filter(|item| item["role"] != "system");
+    spoken.map(Value::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Two turns in two processes: thinking, text and two calls, then their answers; and the request of the second turn.
+fn second_request(api: Api) -> String {
+    let fake = Fake::start_blocking();
+    let place = Place::with_provider(&fake, api, "two");
+    place.keyed(&["run", "--session", "k", "weather?"]).well();
+    place.keyed(&["run", "--session", "k", "thanks"]).well();
+    let requests = fake.requests();
+    assert!(requests.len() >= 3, "{requests:?}");
+    conversation(&requests[2].body)
+}
+
+#[test]
+fn chat_completions_are_given_back_as_they_came_after_a_restart() {
+    assert_snapshot!(second_request(Api::OpenAi), @r#"
+    {"role":"user","content":"weather?"}
+    {"role":"assistant","content":"Grüß dich 🌍","tool_calls":[{"id":"call_AAA","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Zürich\",\"n\":1}"}},{"id":"call_BBB","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}"}}]}
+    {"role":"tool","tool_call_id":"call_AAA","content":"{\"sky\":\"clear\"}"}
+    {"role":"tool","tool_call_id":"call_BBB","content":"{\"sky\":\"clear\"}"}
+    {"role":"assistant","content":"Zürich 21°, Tōkyō 28°."}
+    {"role":"user","content":"thanks"}
+    "#);
+}
+
+#[test]
+fn responses_are_given_back_as_they_came_after_a_restart() {
+    assert_snapshot!(second_request(Api::Responses), @r#"
+    {"type":"message","role":"user","content":[{"type":"input_text","text":"weather?"}]}
+    {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Let me think."}],"encrypted_content":"ENC+/=="}
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Grüß dich 🌍"}]}
+    {"type":"function_call","call_id":"call_AAA","name":"get_weather","arguments":"{\"city\":\"Zürich\",\"n\":1}"}
+    {"type":"function_call","call_id":"call_BBB","name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}"}
+    {"type":"function_call_output","call_id":"call_AAA","output":"{\"sky\":\"clear\"}"}
+    {"type":"function_call_output","call_id":"call_BBB","output":"{\"sky\":\"clear\"}"}
+    {"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"Now I know."}],"encrypted_content":"ENC2+/w=="}
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Zürich 21°, Tōkyō 28°."}]}
+    {"type":"message","role":"user","content":[{"type":"input_text","text":"thanks"}]}
+    "#);
+}
+
+#[test]
+fn messages_of_anthropic_are_given_back_as_they_came_after_a_restart() {
+    assert_snapshot!(second_request(Api::Anthropic), @r#"
+    {"role":"user","content":[{"type":"text","text":"weather?"}]}
+    {"role":"assistant","content":[{"type":"thinking","thinking":"Let me think.","signature":"EqQBCgIYAhIMc2lnbmF0dXJl/+=="},{"type":"redacted_thinking","data":"UkVEQUNURUQ="},{"type":"text","text":"Grüß dich 🌍"},{"type":"tool_use","id":"toolu_AAA","name":"get_weather","input":{"city":"Zürich","n":1}},{"type":"tool_use","id":"toolu_BBB","name":"get_weather","input":{"city":"Tōkyō"}}]}
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_AAA","content":"{\"sky\":\"clear\"}"},{"type":"tool_result","tool_use_id":"toolu_BBB","content":"{\"sky\":\"clear\"}","cache_control":{"type":"ephemeral"}}]}
+    {"role":"assistant","content":[{"type":"thinking","thinking":"Now I know.","signature":"EtQCCkYIBxgCbGF0ZXI+/w=="},{"type":"text","text":"Zürich 21°, Tōkyō 28°."}]}
+    {"role":"user","content":[{"type":"text","text":"thanks","cache_control":{"type":"ephemeral"}}]}
+    "#);
+}
+
+#[test]
+fn contents_of_gemini_are_given_back_as_they_came_after_a_restart() {
+    assert_snapshot!(second_request(Api::Gemini), @r#"
+    {"role":"user","parts":[{"text":"weather?"}]}
+    {"role":"model","parts":[{"text":"Grüß dich 🌍"},{"functionCall":{"id":"fc-AAA","name":"get_weather","args":{"city":"Zürich","n":1}},"thoughtSignature":"CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/=="},{"functionCall":{"id":"fc-BBB","name":"get_weather","args":{"city":"Tōkyō"}}}]}
+    {"role":"user","parts":[{"functionResponse":{"id":"fc-AAA","name":"get_weather","response":{"sky":"clear"}}},{"functionResponse":{"id":"fc-BBB","name":"get_weather","response":{"sky":"clear"}}}]}
+    {"role":"model","parts":[{"text":"Zürich 21°, Tōkyō 28°.","thoughtSignature":"CpcBAVSoXO5sYXRlcitzaWc/+w=="}]}
+    {"role":"user","parts":[{"text":"thanks"}]}
+    "#);
+}
+
+#[test]
+fn messages_of_ollama_are_given_back_as_they_came_after_a_restart() {
+    assert_snapshot!(second_request(Api::Ollama), @r#"
+    {"role":"user","content":"weather?"}
+    {"role":"assistant","content":"Grüß dich 🌍","thinking":"Let me think.","tool_calls":[{"id":"call_AAA","function":{"name":"get_weather","arguments":{"city":"Zürich","n":1}}},{"id":"call_BBB","function":{"name":"get_weather","arguments":{"city":"Tōkyō"}}}]}
+    {"role":"tool","tool_name":"get_weather","tool_call_id":"call_AAA","content":"{\"sky\":\"clear\"}"}
+    {"role":"tool","tool_name":"get_weather","tool_call_id":"call_BBB","content":"{\"sky\":\"clear\"}"}
+    {"role":"assistant","content":"Zürich 21°, Tōkyō 28°.","thinking":"Now I know."}
+    {"role":"user","content":"thanks"}
+    "#);
+}
+
+fn legal_api(api: Api) -> legal::Api {
+    match api {
+        Api::OpenAi => legal::Api::OpenAi,
+        Api::Responses => legal::Api::Responses,
+        Api::Anthropic => legal::Api::Anthropic,
+        Api::Gemini => legal::Api::Gemini,
+        Api::Ollama => legal::Api::Ollama,
+    }
+}
+
+/// Every wire format after every other: each step of the walk is another pair, and none is left out.
+fn walk() -> Vec<Api> {
+    let all = Api::ALL;
+    let mut steps = vec![all[0]];
+    for stride in 1..all.len() {
+        for _ in 0..all.len() {
+            let last = all.iter().position(|api| Some(api) == steps.last()).unwrap();
+            steps.push(all[(last + stride) % all.len()]);
+        }
+    }
+    steps
+}
+
+#[test]
+fn any_model_goes_on_with_what_any_other_began() {
+    let steps = walk();
+    let pairs: std::collections::HashSet<_> = steps.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    assert_eq!(pairs.len(), 20, "each of five after each other");
+    let fake = Fake::start_blocking();
+    let place = Place::new();
+    let providers: String = Api::ALL.iter().map(|api| provider(api_name(*api), &fake, *api, "two")).collect();
+    place.file("lango.toml", format!("{providers}{REST}"));
+    for (turn, api) in steps.iter().enumerate() {
+        let model = format!("{}/model-x", api_name(*api));
+        fake.clear();
+        place.keyed(&["run", "--session", "k", "--model", &model, &format!("question {turn}")]).well();
+        let requests = fake.requests();
+        assert_eq!(requests.len(), 2, "turn {turn} in {model}: calls, and the answer to their results");
+        for request in requests {
+            assert_eq!(request.api, Some(*api));
+            let broken = legal::check(legal_api(*api), &request.body);
+            assert!(broken.is_empty(), "turn {turn} in {model}: {broken:?}\n{:#}", request.body);
+            let said = request.body.to_string();
+            assert!(
+                (0..=turn).all(|turn| said.contains(&format!("question {turn}"))),
+                "nothing is lost: {said}"
+            );
+        }
+    }
+}
