@@ -5,8 +5,9 @@ use provider::{Effort, Options, ToolChoice, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What the settings say that every provider is told; what a provider does not have, it says itself.
-pub(crate) fn options(config: &GenerateContentConfig) -> Options {
+/// What the settings say that every provider is told; what a provider does not have, it says itself. A model that was made to
+/// call a tool and has its answer is free to use it: else no turn would ever end.
+pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Options {
     let schema = read::<Value>(&config.extra, "responseJsonSchema");
     Options {
         temperature: config.temperature,
@@ -16,7 +17,9 @@ pub(crate) fn options(config: &GenerateContentConfig) -> Options {
         seed: config.seed,
         response_schema: config.response_schema.clone().or(schema),
         reasoning: thinking(config).and_then(Thinking::effort),
-        tool_choice: calling(config).map(Calling::choice),
+        tool_choice: calling(config)
+            .map(Calling::choice)
+            .map(|choice| if answered { choice.at_ease() } else { choice }),
     }
 }
 
@@ -40,7 +43,7 @@ fn is_known(config: &GenerateContentConfig, key: &str, value: &Value) -> bool {
         "thinkingConfig" => thinking(config).is_some_and(|thinking| thinking.show != Some(false)),
         "toolConfig" => calling(config).is_some(),
         "responseJsonSchema" => true,
-        "responseMimeType" => value == "text/plain" || options(config).response_schema.is_some(),
+        "responseMimeType" => value == "text/plain" || options(config, false).response_schema.is_some(),
         _ => false,
     }
 }
@@ -167,7 +170,7 @@ mod tests {
         for (thinking, effort) in efforts {
             for name in ["thinkingConfig", "thinking_config"] {
                 let config = config(json!({name: thinking}));
-                assert_eq!(options(&config).reasoning, effort, "{thinking}");
+                assert_eq!(options(&config, false).reasoning, effort, "{thinking}");
                 assert!(unknown(&config).is_empty(), "{thinking}");
             }
         }
@@ -191,7 +194,9 @@ mod tests {
             for names in [["toolConfig", "functionCallingConfig"], ["tool_config", "function_calling_config"]]
             {
                 let config = config(json!({names[0]: {names[1]: calling}}));
-                assert_eq!(options(&config).tool_choice, Some(choice.clone()), "{calling}");
+                assert_eq!(options(&config, false).tool_choice, Some(choice.clone()), "{calling}");
+                // Forced once a turn, not for ever.
+                assert_eq!(options(&config, true).tool_choice, Some(choice.clone().at_ease()), "{calling}");
                 assert_eq!(allowed(&config, ["a", "b", "c"].map(tool).to_vec()).len(), count, "{calling}");
                 assert!(unknown(&config).is_empty(), "{calling}");
             }
@@ -203,7 +208,7 @@ mod tests {
         let schema = json!({"type": "object"});
         for name in ["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"] {
             let config = config(json!({name: schema, "responseMimeType": "application/json"}));
-            assert_eq!(options(&config).response_schema.as_ref(), Some(&schema), "{name}");
+            assert_eq!(options(&config, false).response_schema.as_ref(), Some(&schema), "{name}");
             assert!(unknown(&config).is_empty(), "{name}");
         }
     }
@@ -221,6 +226,6 @@ mod tests {
         }));
         let named = ["topK", "presence_penalty", "thinkingConfig", "toolConfig", "responseMimeType"];
         assert_eq!(unknown(&config), named);
-        assert_eq!(options(&config).temperature, Some(0.5));
+        assert_eq!(options(&config, false).temperature, Some(0.5));
     }
 }

@@ -57,3 +57,13 @@ pub enum ToolChoice {
     Required,
     Named(String),
 }
+
+impl ToolChoice {
+    /// Nothing has to be called any more.
+    pub fn at_ease(self) -> Self {
+        match self {
+            Self::Required | Self::Named(_) => Self::Auto,
+            Self::Auto | Self::None => self,
+        }
+    }
+}

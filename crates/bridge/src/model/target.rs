@@ -2,7 +2,7 @@
 
 use super::room;
 use crate::{budget::Budget, history, messages, options};
-use adk::model::LlmRequest;
+use adk::{content::Content, model::LlmRequest};
 use provider::{EventStream, Origin, Provider, Request};
 use std::{
     fmt,
@@ -96,11 +96,16 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
         messages: all,
         model: target.model,
         tools: options::allowed(&request.config, messages::tools(request.tools.clone())),
-        options: options::options(&request.config),
+        options: options::options(&request.config, has_answers(&request.contents)),
     };
     let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &made)));
     made.messages = history::prepare(made.messages, budget);
     made
+}
+
+/// Whether the model is asked what it makes of its tools' answers.
+fn has_answers(contents: &[Content]) -> bool {
+    contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 
 impl fmt::Debug for Target {

@@ -23,6 +23,7 @@ pub(crate) struct Conversation {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) app: App,
     pub(crate) key: SessionKey,
+    config: RunConfig,
 }
 
 impl Conversation {
@@ -39,7 +40,9 @@ impl Conversation {
             let last = recent(&*store, &key, 1).await?.into_iter().next();
             key.session_id = last.ok_or_else(|| nothing_to_continue(&app.name))?.key.session;
         }
-        Ok(Self { store, app, key })
+        let usual = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
+        let max_llm_calls = settings.model_calls.unwrap_or(usual.max_llm_calls);
+        Ok(Self { store, app, key, config: RunConfig { max_llm_calls, ..usual } })
     }
 
     /// Sends a message and shows what happens until the turn ends. Cancelling stops the turn; the session goes on.
@@ -51,7 +54,7 @@ impl Conversation {
     ) -> anyhow::Result<()> {
         self.app.agent.sessions().get_or_create(&self.key).await?;
         let request = RunRequest {
-            config: RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() },
+            config: self.config.clone(),
             cancel,
             ..RunRequest::message(self.key.clone(), content)
         };

@@ -31,6 +31,7 @@ pub(super) struct File {
     pub(super) providers: BTreeMap<String, providers::Written>,
     pub(super) models: BTreeMap<String, ModelConfig>,
     pub(super) retry: Retry,
+    pub(super) limits: Limits,
     pub(super) generate: GenerateContentConfig,
     pub(super) stubs: BTreeMap<String, Stub>,
 }
@@ -40,6 +41,14 @@ pub(super) struct File {
 pub(super) struct History {
     #[serde(alias = "max_messages")]
     pub(super) max_messages: Option<usize>,
+}
+
+/// What a run may use.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct Limits {
+    #[serde(alias = "model_calls")]
+    pub(super) model_calls: Option<u32>,
 }
 
 /// A tool that is made up here; its name is the table's.

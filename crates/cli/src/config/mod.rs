@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) fallback: Vec<ModelName>,
     pub(crate) providers: Providers,
     pub(crate) models: Models,
+    /// How often a run may ask models; 0 for as often as it likes.
+    pub(crate) model_calls: Option<u32>,
     pub(crate) retries: Retries,
     /// Whether a model server on this machine is looked for, if no model is chosen.
     pub(crate) discover: bool,
@@ -103,6 +105,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         fallback: env.fallback()?.unwrap_or_else(|| file.fallback.into_iter().map(meant).collect()),
         models: Models::new(file.models, &providers),
         retries: file.retry.retries(env)?,
+        model_calls: env.number("LANGO_LIMITS_MODEL_CALLS")?.or(file.limits.model_calls),
         discover: env.flag("LANGO_DISCOVER")?.or(file.discover).unwrap_or(true),
         generate: file.generate,
         providers,

@@ -16,6 +16,7 @@ mod help;
 mod kill;
 mod models;
 mod providers;
+mod real_model;
 mod round_trip;
 mod run;
 mod secrets;
