@@ -3,7 +3,7 @@
 //! All of it is pure; sending and receiving bytes is the business of [`crate::http`].
 
 use crate::{
-    Error, Request, StreamEvent, anthropic, gemini,
+    Error, Media, Request, StreamEvent, anthropic, gemini,
     http::Framing,
     ollama,
     openai::{self, Dialect},
@@ -66,6 +66,17 @@ impl Api {
             Self::Anthropic => Box::new(anthropic::Decoder::new(provider, request)),
             Self::Gemini => Box::new(gemini::Decoder::new(provider, request)),
             Self::Ollama => Box::new(ollama::Decoder::new(provider, request)),
+        }
+    }
+
+    /// Whether a model is shown such a file; it is told the name of any other.
+    pub fn takes(self, media: &Media) -> bool {
+        match self {
+            Self::Chat => openai::takes(media),
+            Self::Responses => responses::takes(media),
+            Self::Anthropic => anthropic::takes(media),
+            Self::Gemini => gemini::takes(media),
+            Self::Ollama => ollama::takes(media),
         }
     }
 

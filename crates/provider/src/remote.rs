@@ -8,7 +8,7 @@ mod endpoint;
 mod list;
 
 use crate::{
-    Error, EventStream, Provider, Request, StreamEvent,
+    Error, EventStream, Part, Provider, Request, StreamEvent,
     http::{self, Call, Secret},
 };
 use address::Address;
@@ -30,8 +30,8 @@ pub struct Remote {
     endpoint: Endpoint,
     secrets: Arc<[Secret]>,
     link: OnceLock<Link>,
-    /// The settings that the user was told of.
-    warned: Mutex<HashSet<&'static str>>,
+    /// What the user was told.
+    warned: Mutex<HashSet<String>>,
 }
 
 /// What the first call makes of the endpoint.
@@ -102,13 +102,32 @@ impl Remote {
         Ok(self.link.get_or_init(|| link))
     }
 
-    /// A setting that has no place is named once, not with every turn.
+    /// A setting that has no place, or a file that is not taken, is named once, not with every turn.
     fn warnings(&self, request: &Request) -> Vec<StreamEvent> {
+        let Endpoint { name, api, .. } = &self.endpoint;
+        let settings = api.unsupported(request).into_iter();
+        let settings =
+            settings.map(|setting| format!("{name} does not take `{setting}` here; it is left out"));
+        let files =
+            request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+                Part::Media(media) if !api.takes(media) => Some(media),
+                Part::Media(_)
+                | Part::Text { .. }
+                | Part::Thought { .. }
+                | Part::Call(_)
+                | Part::Result(_) => None,
+            });
+        let files = files.map(|file| {
+            let called = file.name.as_deref().unwrap_or("a file");
+            let kind = &file.mime_type;
+            format!("{name} does not take {called} ({kind}); the model is told its name and not shown what is in it")
+        });
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unsupported = self.endpoint.api.unsupported(request);
-        unsupported.retain(|setting| warned.insert(setting));
-        let warn = |setting| format!("{} does not take `{setting}` here; it is left out", self.endpoint.name);
-        unsupported.into_iter().map(|setting| StreamEvent::Warning(warn(setting))).collect()
+        settings
+            .chain(files)
+            .filter(|warning| warned.insert(warning.clone()))
+            .map(StreamEvent::Warning)
+            .collect()
     }
 }
 

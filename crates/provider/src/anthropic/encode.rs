@@ -179,6 +179,11 @@ fn answer(id: &str, response: &Value) -> Value {
     )
 }
 
+/// Whether the model is shown such a file, and not its name alone.
+pub(crate) fn takes(media: &Media) -> bool {
+    shown(media)["type"] != "text"
+}
+
 fn shown(media: &Media) -> Value {
     let kind = match media.mime_type.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",

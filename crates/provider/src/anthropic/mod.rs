@@ -10,3 +10,5 @@ mod wire;
 pub use decode::Decoder;
 pub use encode::encode;
 pub use settings::unsupported;
+
+pub(crate) use encode::takes;

@@ -177,6 +177,11 @@ fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
     said
 }
 
+/// Whether the model is shown such a file, and not its name alone.
+pub(crate) fn takes(media: &Media) -> bool {
+    shown(media).get("text").is_none()
+}
+
 fn shown(media: &Media) -> Value {
     let taken = ["image/", "audio/", "video/", "text/", "application/pdf"];
     if !taken.iter().any(|kind| media.mime_type.starts_with(kind)) {

@@ -42,14 +42,14 @@ pub(super) fn unsent(provider: String, url: &Url, error: reqwest::Error) -> Erro
     } else {
         format!("the request broke off: {cause}")
     };
-    Error::Transient { provider, message, retry_after: None, source: Some(Box::new(error)) }
+    Error::Transient { provider, message, retry_after: None, source: None }
 }
 
 /// The answer broke off.
 pub(super) fn cut_off(provider: String, error: reqwest::Error) -> Error {
     let error = error.without_url();
     let message = format!("the connection broke off: {}", root(&error));
-    Error::Transient { provider, message, retry_after: None, source: Some(Box::new(error)) }
+    Error::Transient { provider, message, retry_after: None, source: None }
 }
 
 /// The server said no.

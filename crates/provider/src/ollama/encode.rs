@@ -119,6 +119,11 @@ fn said(role: &str, wired: &Wired<'_>) -> Option<Value> {
         .then(|| parts::with(json!({"role": role, "content": texts.join("\n")}), [("images", images)]))
 }
 
+/// Whether the model is shown such a file, and not its name alone.
+pub(crate) fn takes(media: &Media) -> bool {
+    image(media).is_some()
+}
+
 fn image(media: &Media) -> Option<&str> {
     match (&media.source, media.mime_type.as_str()) {
         (MediaSource::Base64(data), "image/png" | "image/jpeg" | "image/webp") => Some(data),

@@ -6,3 +6,5 @@ mod schema;
 
 pub use decode::Decoder;
 pub use encode::{encode, unsupported};
+
+pub(crate) use encode::takes;

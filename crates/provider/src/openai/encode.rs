@@ -228,6 +228,11 @@ fn block(part: &Part) -> Option<Value> {
     }
 }
 
+/// Whether the model is shown such a file, and not its name alone.
+pub(crate) fn takes(media: &Media) -> bool {
+    shown(media)["type"] != "text"
+}
+
 fn shown(media: &Media) -> Value {
     let kind = media.mime_type.as_str();
     match &media.source {

@@ -12,6 +12,6 @@ pub use decode::Decoder;
 pub use dialect::{Dialect, Echo};
 pub use encode::{encode, encode_for, unsupported};
 
-pub(crate) use encode::effort;
+pub(crate) use encode::{effort, takes};
 pub(crate) use strict::strict;
 pub(crate) use usage::{Details, counted};

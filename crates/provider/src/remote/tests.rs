@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Api, Message, Options, Role,
+    Api, Media, MediaSource, Message, Options, Role,
     http::fake::{Act, chunk, head, serve, stream_head},
 };
 
@@ -134,6 +134,39 @@ async fn a_setting_that_has_no_place_is_named_once() {
     assert_eq!(warning, "fake does not take `seed` here; it is left out");
     let second: Vec<StreamEvent> = remote.stream(request).collect().await;
     assert!(matches!(&second[..], [StreamEvent::Error(_)]), "{second:?}");
+}
+
+#[test]
+fn a_file_that_a_provider_does_not_take_is_named_once() {
+    let file = |mime_type: &str, name: &str| {
+        Part::Media(Media {
+            mime_type: mime_type.to_owned(),
+            source: MediaSource::Base64("AAAA".to_owned()),
+            name: Some(name.to_owned()),
+        })
+    };
+    let parts = vec![
+        file("image/png", "cat.png"),
+        file("application/pdf", "a.pdf"),
+        file("application/zip", "b.zip"),
+    ];
+    let request = Request { messages: vec![Message::new(Role::User, parts)], ..request() };
+    let told = |api: Api| {
+        let remote = Remote::new(endpoint(api, "http://127.0.0.1:1"));
+        let told = remote.warnings(&request);
+        assert!(remote.warnings(&request).is_empty());
+        format!("{told:?}").matches(" does not take ").count()
+    };
+    let counts = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Ollama].map(told);
+    assert_eq!(counts, [1, 1, 1, 1, 2]);
+    let warning = Remote::new(endpoint(Api::Chat, "http://127.0.0.1:1")).warnings(&request);
+    insta::assert_debug_snapshot!(warning, @r#"
+    [
+        Warning(
+            "fake does not take b.zip (application/zip); the model is told its name and not shown what is in it",
+        ),
+    ]
+    "#);
 }
 
 #[test]

@@ -203,6 +203,11 @@ fn content(wired: &Wired<'_>) -> Vec<Value> {
     blocks.chain(wired.loose.iter().map(|result| input_text(&parts::loose_text(result)))).collect()
 }
 
+/// Whether the model is shown such a file, and not its name alone.
+pub(crate) fn takes(media: &Media) -> bool {
+    shown(media)["type"] != "input_text"
+}
+
 fn shown(media: &Media) -> Value {
     let kind = media.mime_type.as_str();
     let is_image = matches!(kind, "image/png" | "image/jpeg" | "image/gif" | "image/webp");

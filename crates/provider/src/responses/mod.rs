@@ -8,3 +8,5 @@ mod wire;
 
 pub use decode::Decoder;
 pub use encode::{encode, unsupported};
+
+pub(crate) use encode::takes;
