@@ -75,6 +75,9 @@ pub(crate) struct Run {
     pub(crate) message: Option<String>,
     #[command(flatten)]
     pub(crate) talk: Talk,
+    /// A file that goes along: an image, a PDF, audio or text; any number of them
+    #[arg(long = "file", short, value_name = "PATH")]
+    pub(crate) files: Vec<PathBuf>,
     /// Print every event as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

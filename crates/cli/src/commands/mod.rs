@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod attach;
 pub(crate) mod chat;
 pub(crate) mod doctor;
 mod import;

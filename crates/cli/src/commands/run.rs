@@ -1,6 +1,6 @@
 //! `lango run`: one message, one answer.
 
-use super::{interrupt::Interrupts, talk::Conversation};
+use super::{attach, interrupt::Interrupts, talk::Conversation};
 use crate::{
     args::Run,
     config::Settings,
@@ -11,7 +11,10 @@ use anyhow::{Context, bail};
 use std::io::{self, IsTerminal, Read, Write};
 
 pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
-    let message = message(run.message.as_deref())?;
+    let mut content = Content::user(message(run.message.as_deref())?);
+    for file in &run.files {
+        content.parts.push(attach::part(file)?);
+    }
     let mut interrupts = Interrupts::listen()?;
     let conversation = Conversation::open(settings, &run.talk).await?;
     if let Some(note) = &conversation.app.note {
@@ -20,7 +23,7 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
     let mode = if run.json { Mode::Json } else { Mode::Answer };
     let style = Style::new(settings.color && io::stderr().is_terminal());
     let view = View::new(mode, style, settings.models.clone());
-    interrupts.cancel(|cancel| conversation.send(Content::user(message), &view, cancel)).await?;
+    interrupts.cancel(|cancel| conversation.send(content, &view, cancel)).await?;
     let session = &conversation.key.session_id;
     for question in conversation.questions().await? {
         let _ = writeln!(

@@ -85,6 +85,8 @@ fn run_has_help() {
           --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
                                 number of tokens
           --app <NAME>          The agent: a folder below agents/
+      -f, --file <PATH>         A file that goes along: an image, a PDF, audio or text; any number of
+                                them
           --json                Print every event as one line of JSON
       -h, --help                Print help
     [exit 0]

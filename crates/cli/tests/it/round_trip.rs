@@ -138,3 +138,41 @@ fn any_model_goes_on_with_what_any_other_began() {
         }
     }
 }
+
+#[test]
+fn files_go_along_where_they_are_taken_and_are_named_where_they_are_not() {
+    let fake = Fake::start_blocking();
+    for (api, image) in [
+        (Api::OpenAi, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}"#),
+        (
+            Api::Responses,
+            r#"{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,iVBORw=="}"#,
+        ),
+        (Api::Gemini, r#"{"inlineData":{"mimeType":"image/png","data":"iVBORw=="}}"#),
+        (Api::Ollama, r#""images":["iVBORw=="]"#),
+        (Api::Anthropic, r#"{"type":"base64","media_type":"image/png","data":"iVBORw=="}"#),
+    ] {
+        let place = Place::with_provider(&fake, api, "text");
+        place.file("cat.png", b"\x89PNG");
+        place.file("notes.txt", "buy milk");
+        place.file("song.mp4", b"\0\0\0\xff");
+        fake.clear();
+        let files = ["run", "-f", "cat.png", "--file", "notes.txt", "-f", "song.mp4", "look"];
+        let said = place.keyed(&files).well();
+        let body = fake.requests()[0].body.to_string();
+        assert!(body.contains(image), "{body}");
+        assert!(body.contains("The file notes.txt:\\nbuy milk"), "{body}");
+        let warned = said.err.contains("does not take song.mp4 (video/mp4)");
+        assert_eq!(warned, api != Api::Gemini, "{}", said.err);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_go_along_is_said_before_anything_is_sent() {
+    let place = Place::new();
+    place.file("data.bin", b"\xff\xfe\0");
+    let missing = place.lango(&["run", "--file", "none.png", "look"]).badly();
+    assert!(missing.err.contains("none.png cannot be read; it was not sent"), "{}", missing.err);
+    let binary = place.lango(&["run", "--file", "data.bin", "look"]).badly();
+    assert!(binary.err.contains("data.bin is no text"), "{}", binary.err);
+}
