@@ -1,7 +1,7 @@
 //! What people type.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +37,30 @@ pub(crate) enum Command {
     Run(Run),
     /// Look at stored conversations
     Sessions(Sessions),
+    /// Serve the agents to programs and browsers, with ADK's REST API
+    Serve(Serve),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// The port; 0 takes any that is free
+    #[arg(long, value_name = "NUMBER", default_value_t = 18789)]
+    pub(crate) port: u16,
+    /// Let everybody in who reaches this address
+    #[arg(long)]
+    pub(crate) no_auth: bool,
+    /// ADK's web page: the folder `google/adk/cli/browser` of an installed google-adk
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dev_ui: Option<PathBuf>,
+    /// How many seconds runs may go on when the server is told to stop; what is not done then goes on at the next start
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) grace: u64,
+    /// Write a line for every request to standard error
+    #[arg(long)]
+    pub(crate) log: bool,
 }
 
 #[derive(Debug, clap::Args)]

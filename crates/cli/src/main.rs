@@ -1,5 +1,6 @@
 //! The binary `lango`: reads the configuration once, wires the crates together, and shows what happens.
 
+mod apps;
 mod args;
 mod commands;
 mod config;
@@ -25,6 +26,7 @@ fn start(args: Args) -> anyhow::Result<()> {
         match args.command {
             Command::Chat(chat) => commands::chat::chat(&settings, chat).await,
             Command::Run(run) => commands::run::run(&settings, run).await,
+            Command::Serve(serve) => commands::serve::serve(&settings, serve).await,
             Command::Sessions(sessions) => commands::sessions::sessions(&settings, sessions).await,
         }
     })

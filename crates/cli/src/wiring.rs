@@ -56,6 +56,8 @@ pub(crate) struct Plan {
     root: LlmAgent,
     model: String,
     budget: Budget,
+    /// What it was read from.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// The app that the command or the configuration names; without any, the built-in agent.
@@ -74,9 +76,11 @@ pub(crate) fn plan(settings: &Settings, wanted: Option<&str>, model: Option<&str
     let fallback = settings.model.clone().unwrap_or_else(demo);
     let wiring = Wiring { tools: tools(settings)?, command, budget: settings.budget };
     let model = wiring.model_of(&config, &fallback).name;
+    let mut files = Vec::new();
+    wiring.files_of(&config, &fallback, &mut files);
     let root = wiring.agent(config, &fallback)?;
     AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
-    Ok(Plan { name, root, model, budget: settings.budget })
+    Ok(Plan { name, root, model, budget: settings.budget, files })
 }
 
 impl Plan {
@@ -148,6 +152,16 @@ impl Wiring {
         let said = config.file.display().to_string();
         let own = config.model.clone().map(|name| ModelName { name, base, said });
         self.command.clone().or(own).unwrap_or_else(|| inherited.clone())
+    }
+
+    /// The files that an agent and its sub-agents are made of.
+    fn files_of(&self, config: &AgentConfig, inherited: &ModelName, files: &mut Vec<PathBuf>) {
+        let model = self.model_of(config, inherited);
+        files.push(config.file.clone());
+        files.extend(model.name.strip_prefix("scripted/").map(|script| model.base.join(script)));
+        for sub in &config.sub_agents {
+            self.files_of(sub, &model, files);
+        }
     }
 
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<Vec<Arc<dyn adk::tool::Tool>>> {

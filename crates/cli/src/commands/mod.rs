@@ -4,5 +4,6 @@ pub(crate) mod chat;
 mod import;
 mod interrupt;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 mod talk;

@@ -5,7 +5,7 @@ mod env;
 mod error;
 mod file;
 
-pub(crate) use agents::{AgentConfig, in_script, load_app};
+pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
 

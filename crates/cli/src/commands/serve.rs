@@ -1,0 +1,60 @@
+//! `lango serve`: the agents for programs and browsers.
+
+use crate::{apps::Apps, args::Serve, config::Settings, screen, wiring};
+use anyhow::Context;
+use bridge::{Archive, Runs};
+use server::{Server, Stop, router};
+use std::{process, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let store = wiring::open_store(settings)?;
+    let apps = Apps::new(settings.clone(), Arc::clone(&store));
+    let server = Server::new(Arc::new(apps), Archive::new(Arc::clone(&store)), Runs::new(store));
+    let (host, port) = (args.host, args.port);
+    let listener = TcpListener::bind((host, port))
+        .await
+        .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
+    let address = listener.local_addr()?;
+    screen::note(&format!("listening on http://{address}"));
+    screen::note(&format!("open http://{address}/dev-ui/ in a browser"));
+
+    let stop = Stop::default();
+    let serving = tokio::spawn(server::serve(listener, router(server.clone()), stop.clone()));
+    signals.next().await;
+    stop.gently.cancel();
+    let parked = tokio::select! {
+        () = server.runs().idle() => false,
+        () = tokio::time::sleep(Duration::from_secs(args.grace)) => true,
+        () = signals.next() => true,
+    };
+    if parked {
+        // As after a crash, which loses nothing: what still runs goes on at the next start.
+        process::exit(0);
+    }
+    stop.at_once.cancel();
+    Ok(serving.await?)
+}
+
+/// Ctrl-C, or a supervisor that wants us to end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
