@@ -1,7 +1,12 @@
 //! Who asks. A layer before the handlers puts it into the request's extensions; without any it is the administrator.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
+use crate::error::Failure;
+use adk::state::Scope;
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request::Parts},
+};
+use serde_json::{Map, Value};
 use std::convert::Infallible;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,18 @@ impl Principal {
 
     pub fn may_be(&self, user: &str) -> bool {
         self.user.as_deref().map_or(self.admin, |own| own == user)
+    }
+
+    /// What all users share is changed by agents and administrators.
+    pub(crate) fn may_write(&self, state: &Map<String, Value>) -> Result<(), Failure> {
+        let shared = state.keys().find(|name| Scope::of(name).0 == Scope::App);
+        match shared.filter(|_| !self.admin) {
+            Some(name) => {
+                let told = format!("{name} is shared by all users, and yours to read only");
+                Err(Failure::new(StatusCode::FORBIDDEN, told))
+            }
+            None => Ok(()),
+        }
     }
 }
 

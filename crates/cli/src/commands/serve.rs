@@ -4,7 +4,12 @@ use crate::{apps::Apps, args::Serve, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
 use server::{Server, Stop, router};
-use std::{process, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    process::{self, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -14,7 +19,11 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     let mut signals = Signals::listen()?;
     let store = wiring::open_store(settings)?;
     let apps = Apps::new(settings.clone(), Arc::clone(&store));
-    let server = Server::new(Arc::new(apps), Archive::new(Arc::clone(&store)), Runs::new(store));
+    let mut server = Server::new(Arc::new(apps), Archive::new(Arc::clone(&store)), Runs::new(store))
+        .with_page(page(args.dev_ui.clone()));
+    if args.log {
+        server = server.with_log(screen::note);
+    }
     let (host, port) = (args.host, args.port);
     let listener = TcpListener::bind((host, port))
         .await
@@ -25,6 +34,12 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
 
     let stop = Stop::default();
     let serving = tokio::spawn(server::serve(listener, router(server.clone()), stop.clone()));
+    let taker = server.clone();
+    tokio::spawn(async move {
+        for problem in taker.take_up().await {
+            screen::note(&format!("a session cannot go on: {problem}"));
+        }
+    });
     signals.next().await;
     stop.gently.cancel();
     let parked = tokio::select! {
@@ -38,6 +53,19 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     }
     stop.at_once.cancel();
     Ok(serving.await?)
+}
+
+/// The folder of ADK's web page: the one that was named, or that of the google-adk that Python knows. Asked only when somebody
+/// opens the page.
+fn page(named: Option<PathBuf>) -> impl Fn() -> Option<PathBuf> + Send + Sync {
+    let ask = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('google.adk').origin).parent / 'cli' / 'browser')";
+    move || {
+        named.clone().or_else(|| {
+            let said = Command::new("python3").args(["-c", ask]).stderr(Stdio::null()).output().ok()?;
+            let path = PathBuf::from(String::from_utf8(said.stdout).ok()?.trim());
+            path.join("index.html").is_file().then_some(path)
+        })
+    }
 }
 
 /// Ctrl-C, or a supervisor that wants us to end.
