@@ -190,7 +190,8 @@ fn model(model: &ModelName) -> anyhow::Result<(Arc<dyn Provider>, String)> {
                 return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
             }
             let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
-            Ok((Arc::new(script), name.to_owned()))
+            let name = script.model().unwrap_or(name).to_owned();
+            Ok((Arc::new(script), name))
         }
         _ => bail!(
             "{}: {:?} is not a model that this version knows; use `demo` or `scripted/FILE`",

@@ -39,7 +39,7 @@ fn agent(app: &App, node: &Node, is_root: bool) -> Value {
         "rerun_on_resume": false,
         "wait_for_output": false,
         "sub_agents": children,
-        "model": own.model.name(),
+        "model": own.model.name().split_once('/').map_or(own.model.name(), |(_, model)| model),
         "instruction": own.instruction,
         "global_instruction": "",
         "tools": tools,
