@@ -59,8 +59,9 @@ impl Server {
             let app = self.apps.find(&key.app_name).map_err(|error| format!("{key}: {error}"))?;
             self.runs.take_up(&app.agent, &key).await.map_err(|error| format!("{key}: {error}"))
         };
-        let done = stream::iter(left).map(one).buffer_unordered(TAKEN_UP);
-        done.filter_map(async |done: Result<(), String>| done.err()).collect().await
+        let done: Vec<Result<(), String>> =
+            stream::iter(left).map(one).buffer_unordered(TAKEN_UP).collect().await;
+        done.into_iter().filter_map(Result::err).collect()
     }
 
     pub(crate) fn app(&self, name: &str) -> Result<Arc<App>, Failure> {

@@ -42,17 +42,22 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     });
     signals.next().await;
     stop.gently.cancel();
-    let parked = tokio::select! {
-        () = server.runs().idle() => false,
-        () = tokio::time::sleep(Duration::from_secs(args.grace)) => true,
-        () = signals.next() => true,
+    let finish = async {
+        // Whoever is being answered hears the end of it, and what nobody waits for is finished too.
+        let served = serving.await;
+        server.runs().idle().await;
+        served
     };
-    if parked {
-        // As after a crash, which loses nothing: what still runs goes on at the next start.
-        process::exit(0);
+    tokio::select! {
+        served = finish => Ok(served?),
+        () = tokio::time::sleep(Duration::from_secs(args.grace)) => park(),
+        () = signals.next() => park(),
     }
-    stop.at_once.cancel();
-    Ok(serving.await?)
+}
+
+/// As after a crash, which loses nothing: what still runs goes on at the next start.
+fn park() -> ! {
+    process::exit(0)
 }
 
 /// The folder of ADK's web page: the one that was named, or that of the google-adk that Python knows. Asked only when somebody

@@ -13,6 +13,7 @@ mod faults;
 mod help;
 mod kill;
 mod run;
+mod serve;
 mod sessions;
 mod spec;
 mod together;
