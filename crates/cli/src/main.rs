@@ -27,6 +27,7 @@ fn start(args: Args) -> anyhow::Result<()> {
             Command::Chat(chat) => commands::chat::chat(&settings, chat).await,
             Command::Run(run) => commands::run::run(&settings, run).await,
             Command::Serve(serve) => commands::serve::serve(&settings, serve).await,
+            Command::Token(token) => commands::token::token(&settings, token.command),
             Command::Sessions(sessions) => commands::sessions::sessions(&settings, sessions).await,
         }
     })

@@ -67,6 +67,6 @@ impl<S: Send + Sync> FromRequestParts<S> for OfSession {
 }
 
 async fn allowed<S: Send + Sync>(parts: &mut Parts, state: &S, user: &str) -> Result<(), Failure> {
-    let Ok(principal) = Principal::from_request_parts(parts, state).await;
+    let principal = Principal::from_request_parts(parts, state).await?;
     if principal.may_be(user) { Ok(()) } else { Err(Failure::not_found("Session not found")) }
 }

@@ -1,4 +1,4 @@
-//! Who asks. A layer before the handlers puts it into the request's extensions; without any it is the administrator.
+//! Who asks. The layer before all routes says so; whoever has not passed it is nobody.
 
 use crate::error::Failure;
 use adk::state::Scope;
@@ -7,7 +7,6 @@ use axum::{
     http::{StatusCode, request::Parts},
 };
 use serde_json::{Map, Value};
-use std::convert::Infallible;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
@@ -40,9 +39,10 @@ impl Principal {
 }
 
 impl<S: Sync> FromRequestParts<S> for Principal {
-    type Rejection = Infallible;
+    type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(Self::administrator))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let known = parts.extensions.get::<Self>().cloned();
+        known.ok_or_else(|| Failure::new(StatusCode::UNAUTHORIZED, "nobody has said who asks"))
     }
 }

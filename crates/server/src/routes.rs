@@ -1,6 +1,8 @@
 //! Every route of the server, in one table.
 
 use crate::{
+    access::{self, Access},
+    auth::login,
     error::Failure,
     handlers::{apps, artifacts, dev, page, run, runs, sessions},
     observe,
@@ -8,20 +10,17 @@ use crate::{
 };
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
     http::StatusCode,
     middleware,
     routing::{get, patch, post},
 };
 
-/// The largest body that is taken.
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
-
 /// The routes with what stands before them; the last layer is the first to see a request.
-pub fn router(server: Server) -> Router {
+pub fn router(server: Server, access: Access) -> Router {
+    let server = Server { runs_per_user: access.limits().runs_per_user, ..server };
     routes()
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         // Who may ask is decided here, before any handler.
+        .layer(middleware::from_fn_with_state(access, access::admit))
         .layer(middleware::from_fn_with_state(server.clone(), observe::request))
         .with_state(server)
 }
@@ -33,6 +32,7 @@ fn routes() -> Router<Server> {
         .route("/readyz", get(observe::ready))
         .route("/metrics", get(observe::metrics))
         .route("/version", get(apps::version))
+        .route("/login", get(login::enter).post(login::link))
         // Apps.
         .route("/list-apps", get(apps::list))
         .route("/apps/{app}/app-info", get(apps::info))

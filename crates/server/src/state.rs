@@ -5,6 +5,7 @@ use crate::{
     error::Failure,
     handlers::page::Page,
     observe::{LogLine, Metrics},
+    principal::Principal,
 };
 use axum::http::StatusCode;
 use bridge::{Archive, Runs};
@@ -26,12 +27,14 @@ pub struct Server {
     pub(crate) page: Arc<Page>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Option<LogLine>,
+    /// How many runs a user may have at a time; zero for any number.
+    pub(crate) runs_per_user: usize,
 }
 
 impl Server {
     pub fn new(apps: Arc<dyn Apps>, archive: Archive, runs: Runs) -> Self {
         let page = Arc::new(Page::new(|| None));
-        Self { apps, archive, runs, page, metrics: Arc::default(), log: None }
+        Self { apps, archive, runs, page, metrics: Arc::default(), log: None, runs_per_user: 0 }
     }
 
     /// With ADK's web page from the folder that is found when somebody asks for it.
@@ -42,6 +45,17 @@ impl Server {
     /// With a line for each request.
     pub fn with_log(self, log: LogLine) -> Self {
         Self { log: Some(log), ..self }
+    }
+
+    /// Whether one more run may begin for whoever asks.
+    pub(crate) fn has_room(&self, caller: &Principal) -> Result<(), Failure> {
+        let most = self.runs_per_user;
+        let user = caller.user.as_deref().filter(|_| most > 0 && !caller.admin);
+        if user.is_none_or(|user| self.runs.running_of(user) < most) {
+            return Ok(());
+        }
+        let detail = format!("{most} of your runs go on already; wait until one ends, or cancel one");
+        Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, detail))
     }
 
     pub fn runs(&self) -> &Runs {

@@ -282,6 +282,12 @@ impl Runs {
         shelf.live.len().saturating_sub(shelf.finished.len())
     }
 
+    /// How many runs of a user are not over.
+    pub fn running_of(&self, user: &str) -> usize {
+        let is_theirs = |(run, live): &(&RunKey, &Arc<Live>)| run.0.user_id == user && live.end().is_none();
+        self.shelf().live.iter().filter(is_theirs).count()
+    }
+
     /// Whether a session has a run here that is not over.
     pub fn is_running(&self, key: &SessionKey) -> bool {
         self.shelf().live.iter().any(|(run, live)| run.0 == *key && live.end().is_none())

@@ -1,5 +1,6 @@
 //! `lango serve`: the agents for programs and browsers.
 
+use super::door;
 use crate::{apps::Apps, args::Serve, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
@@ -16,6 +17,7 @@ use tokio::{
 };
 
 pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()> {
+    door::check(&args)?;
     let mut signals = Signals::listen()?;
     let store = wiring::open_store(settings)?;
     let apps = Apps::new(settings.clone(), Arc::clone(&store));
@@ -29,11 +31,11 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
         .await
         .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
     let address = listener.local_addr()?;
-    screen::note(&format!("listening on http://{address}"));
-    screen::note(&format!("open http://{address}/dev-ui/ in a browser"));
+    let (door, access) = door::open(settings, &args, listener, address)?;
+    door::greet(&access, address, door.tls.is_some())?;
 
     let stop = Stop::default();
-    let serving = tokio::spawn(server::serve(listener, router(server.clone()), stop.clone()));
+    let serving = tokio::spawn(server::serve(door, router(server.clone(), access), stop.clone()));
     let taker = server.clone();
     tokio::spawn(async move {
         for problem in taker.take_up().await {

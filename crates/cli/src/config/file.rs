@@ -1,6 +1,6 @@
 //! `lango.toml` as it is written. Unknown keys are mistakes, and the error says what was probably meant.
 
-use super::ConfigError;
+use super::{ConfigError, server::Server};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -22,6 +22,7 @@ pub(super) struct File {
     pub(super) max_message_token_budget: u32,
     pub(super) history: History,
     pub(super) stubs: BTreeMap<String, Stub>,
+    pub(super) server: Server,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,10 +4,12 @@ mod agents;
 mod env;
 mod error;
 mod file;
+mod server;
 
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
+pub(crate) use server::ServerSettings;
 
 use crate::args::Place;
 use bridge::budget::{Budget, BudgetError};
@@ -23,6 +25,8 @@ pub(crate) const BUILT_IN_APP: &str = "lango";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// The data directory.
+    pub(crate) home: PathBuf,
     /// Where sessions are kept.
     pub(crate) database: PathBuf,
     /// What file tools may see.
@@ -35,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) stubs: Vec<StubConfig>,
     /// Whether colours are wanted at all.
     pub(crate) color: bool,
+    pub(crate) server: ServerSettings,
     /// Where the lines that were typed are remembered.
     pub(crate) history_file: PathBuf,
 }
@@ -73,7 +78,9 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         budget,
         stubs: named(file.stubs),
         color: env.wants_color(),
+        server: file.server.meant(&said, &base)?,
         history_file: home.join("history"),
+        home,
         workdir,
     })
 }

@@ -130,6 +130,7 @@ impl Asked {
         let app = server.app(&key.app_name)?;
         let state_delta = fields.map("stateDelta").unwrap_or_default();
         caller.may_write(&state_delta)?;
+        server.has_room(caller)?;
         let message: Option<Content> = fields.read("newMessage")?;
         let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
         let config =
