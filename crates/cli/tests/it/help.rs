@@ -21,6 +21,8 @@ fn help_is_short_and_begins_with_what_one_wants_to_do() {
       chat      Talk with an agent
       run       Send one message and print the answer
       sessions  Look at stored conversations
+      serve     Serve the agents to programs and browsers, with ADK's REST API
+      token     Give others tokens for the server, and take them back
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
@@ -128,6 +130,36 @@ fn sessions_has_help() {
                            [possible values: openai, anthropic, gemini]
       -h, --help           Print help
     [exit 0]
+    ");
+}
+
+#[test]
+fn token_has_help() {
+    assert_snapshot!(told(&["token", "add", "--help"]), @"
+    Make a token and print it, this once
+
+    Usage: lango token add [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  A name to know it by
+
+    Options:
+          --config <FILE>   The configuration file [default: lango.toml here, else in the data
+                            directory]
+          --user <USER>     The user whose sessions it opens
+          --admin           Let it change what all users share, and without --user be any user
+          --expires <TIME>  How long it is good, such as 90d or 12h [default: until it is revoked]
+      -h, --help            Print help
+    [exit 0]
+    ");
+    assert_snapshot!(told(&["token", "add", "laptop"]), @"
+    error: the following required arguments were not provided:
+      --user <USER>
+
+    Usage: lango token add --user <USER> <NAME>
+
+    For more information, try '--help'.
+    [exit 2]
     ");
 }
 

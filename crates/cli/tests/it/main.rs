@@ -14,6 +14,7 @@ mod help;
 mod kill;
 mod run;
 mod serve;
+mod serve_auth;
 mod sessions;
 mod spec;
 mod together;
