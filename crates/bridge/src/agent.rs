@@ -132,6 +132,9 @@ impl Agent {
 
     /// Waits for the turn, and answers those on the way whose senders are gone.
     async fn wait(&self, place: &mut Place, request: &RunRequest) -> Result<Turn, RunError> {
+        if request.input == Input::Resume {
+            return place.go_on().await.map_err(not_found);
+        }
         loop {
             match place.enter(&|| Waiting::payload(request)).await.map_err(not_found)? {
                 Entry::Ours(turn) => return Ok(turn),

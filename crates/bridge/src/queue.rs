@@ -170,6 +170,19 @@ impl Place {
         }
     }
 
+    /// Waits until the session is free, whoever waits for it: what was cut off was before all of them.
+    pub(crate) async fn go_on(&self) -> Result<Turn, ServiceError> {
+        loop {
+            let door = Arc::clone(&self.desk.door);
+            let opened = door.notified();
+            let claimed = Turn::claim(&self.desk).await.map_err(|error| service_error(error, &self.key))?;
+            if let Some((turn, _)) = claimed {
+                return Ok(turn);
+            }
+            let _ = tokio::time::timeout(LOOK, opened).await;
+        }
+    }
+
     async fn arrive(&mut self, payload: &(dyn Fn() -> String + Sync)) -> session::Result<Option<Entry>> {
         let claimed = Turn::claim(&self.desk).await?;
         if let Some((turn, 0)) = claimed {

@@ -2,7 +2,8 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use server::guard::Host;
+use std::{net::IpAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +43,10 @@ pub(crate) enum Command {
     Models(Models),
     /// Say what is missing, with the fix
     Doctor(Doctor),
+    /// Serve the agents to programs and browsers, with ADK's REST API
+    Serve(Serve),
+    /// Give others tokens for the server, and take them back
+    Token(TokenArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -61,6 +66,72 @@ pub(crate) struct Doctor {
     /// Print each finding as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// The port; 0 takes any that is free
+    #[arg(long, value_name = "NUMBER", default_value_t = 18789)]
+    pub(crate) port: u16,
+    /// Let every program of this machine in without a token
+    #[arg(long)]
+    pub(crate) no_auth: bool,
+    /// The certificates for TLS, the server's own first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the first certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A name that the server goes by, besides this machine's own
+    #[arg(long = "allow-host", value_name = "NAME", value_parser = host)]
+    pub(crate) allowed_hosts: Vec<Host>,
+    /// ADK's web page: the folder `google/adk/cli/browser` of an installed google-adk
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dev_ui: Option<PathBuf>,
+    /// How many seconds runs may go on when the server is told to stop; what is not done then goes on at the next start
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) grace: u64,
+    /// Write a line for every request to standard error
+    #[arg(long)]
+    pub(crate) log: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, this once
+    Add(TokenAdd),
+    /// List tokens by name
+    List,
+    /// Make a token worthless, also for a server that is running
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TokenAdd {
+    /// A name to know it by
+    #[arg(value_parser = token_name)]
+    pub(crate) name: String,
+    /// The user whose sessions it opens
+    #[arg(long, value_parser = token_name, required_unless_present = "admin")]
+    pub(crate) user: Option<String>,
+    /// Let it change what all users share, and without --user be any user
+    #[arg(long)]
+    pub(crate) admin: bool,
+    /// How long it is good, such as 90d or 12h [default: until it is revoked]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -183,6 +254,19 @@ pub(crate) struct Show {
     /// Print the request that a provider would get if the session went on now
     #[arg(long = "as", value_name = "PROVIDER")]
     pub(crate) request: Option<Wire>,
+}
+
+fn host(text: &str) -> Result<Host, &'static str> {
+    Host::parse(text).ok_or("write a name like agents.example or agents.example:8443")
+}
+
+fn token_name(text: &str) -> Result<String, &'static str> {
+    let odd = text.trim() != text || text.is_empty() || text.chars().any(char::is_control);
+    if odd {
+        Err("it is empty, has spaces around it or control characters in it")
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 fn session_id(text: &str) -> Result<String, &'static str> {

@@ -1,5 +1,6 @@
 //! The binary `lango`: reads the configuration once, wires the crates together, and shows what happens.
 
+mod apps;
 mod args;
 mod commands;
 mod config;
@@ -26,6 +27,8 @@ fn start(args: Args) -> anyhow::Result<()> {
             Command::Chat(chat) => commands::chat::chat(&settings?, chat).await,
             Command::Run(run) => commands::run::run(&settings?, run).await,
             Command::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
+            Command::Serve(serve) => commands::serve::serve(&settings?, serve).await,
+            Command::Token(token) => commands::token::token(&settings?, token.command),
             Command::Models(models) => commands::models::models(&settings?, &models).await,
             Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }

@@ -39,4 +39,8 @@ pub trait Leases: Send + Sync {
 
     /// Gives it back. Nothing happens if it is no longer ours.
     fn release(&self, lease: &Lease) -> Pending<'_, ()>;
+
+    /// The sessions that somebody has the lease of, expired or not, or that tickets wait in: after a crash, all that was left
+    /// in the middle of something.
+    fn left(&self) -> Pending<'_, Vec<SessionKey>>;
 }

@@ -180,3 +180,21 @@ pub async fn a_session_made_anew_fences_the_owner_of_the_old_one(store: Shared) 
     assert!(matches!(store.renew(&old, LONG).await, Err(Error::Fenced(_))));
     Ok(())
 }
+
+pub async fn what_was_left_is_in_a_lease_or_in_an_inbox(store: Shared) -> Result<()> {
+    session(&store, "idle").await?;
+    let given_back = session(&store, "given back").await?;
+    let lease = granted(&store, &given_back, claim("a")).await?;
+    store.release(&lease).await?;
+    let expired = session(&store, "expired").await?;
+    granted(&store, &expired, brief("a")).await?;
+    let waiting = session(&store, "waiting").await?;
+    store.push(&waiting, ticket("t")).await?;
+    let both = session(&store, "both").await?;
+    granted(&store, &both, claim("a")).await?;
+    store.push(&both, ticket("t")).await?;
+    let mut left = store.left().await?;
+    left.sort();
+    assert_eq!(left, [both, expired, waiting]);
+    Ok(())
+}

@@ -120,6 +120,7 @@ macro_rules! store_laws {
                 a_lost_lease_cannot_be_renewed_or_released,
                 a_claim_counts_who_waits,
                 a_session_made_anew_fences_the_owner_of_the_old_one,
+                what_was_left_is_in_a_lease_or_in_an_inbox,
             ],
             runs: [
                 a_run_begins_where_the_log_ends,

@@ -67,6 +67,8 @@ impl Entry {
 pub enum End {
     Done,
     Cancelled,
+    /// There is no such session; nothing has happened.
+    NotFound,
     /// With the failure's own words. `told` says that the log has an event of it.
     Failed {
         message: String,
@@ -79,6 +81,7 @@ impl End {
         match result {
             Ok(()) => Self::Done,
             Err(RunError::Cancelled) => Self::Cancelled,
+            Err(RunError::SessionNotFound(_)) => Self::NotFound,
             Err(error) => Self::Failed { message: error.to_string(), told },
         }
     }
@@ -154,6 +157,11 @@ impl Live {
             }
             news.await;
         }
+    }
+
+    /// How many events it keeps.
+    pub(super) fn len(&self) -> u64 {
+        self.log().entries.len() as u64
     }
 
     /// About how many bytes it keeps.

@@ -35,12 +35,34 @@ pub struct Runs {
     tasks: TaskTracker,
 }
 
+/// What has happened since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub done: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    /// Of runs that are over, partial ones too.
+    pub events: u64,
+}
+
+impl Tally {
+    fn count(&mut self, end: Option<&End>, events: u64) {
+        self.events += events;
+        match end {
+            Some(End::Done) => self.done += 1,
+            Some(End::Cancelled) => self.cancelled += 1,
+            Some(End::NotFound | End::Failed { .. }) | None => self.failed += 1,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Shelf {
     live: HashMap<RunKey, Arc<Live>>,
     /// Those that are over, oldest first, and about how many bytes they keep.
     finished: VecDeque<(RunKey, usize)>,
     bytes: usize,
+    tally: Tally,
 }
 
 type RunKey = (SessionKey, String);
@@ -140,7 +162,7 @@ impl Runs {
             let error = result.as_ref().err().map(ToString::to_string);
             let status = match End::of(result, false) {
                 End::Cancelled => RunStatus::Cancelled,
-                End::Done | End::Failed { .. } => RunStatus::Failed,
+                End::Done | End::NotFound | End::Failed { .. } => RunStatus::Failed,
             };
             let run = Some(RunUpdate { id: id.clone(), status, error });
             let _ = self.store.append(&stored, Append { run, ..Append::default() }).await;
@@ -148,8 +170,9 @@ impl Runs {
     }
 
     fn put_away(&self, key: RunKey, live: &Live) {
-        let size = live.size();
+        let (size, events, end) = (live.size(), live.len(), live.end());
         let mut shelf = self.shelf();
+        shelf.tally.count(end.as_ref(), events);
         shelf.bytes += size;
         shelf.finished.push_back((key, size));
         while shelf.finished.len() > FINISHED || shelf.bytes > FINISHED_BYTES {
@@ -187,7 +210,7 @@ impl Runs {
                 None => RunStatus::Queued,
                 Some(End::Done) => RunStatus::Done,
                 Some(End::Cancelled) => RunStatus::Cancelled,
-                Some(End::Failed { .. }) => RunStatus::Failed,
+                Some(End::NotFound | End::Failed { .. }) => RunStatus::Failed,
             });
             let now = adk::event::now();
             return Ok(status.map(|status| RunView {
@@ -242,8 +265,10 @@ impl Runs {
     pub async fn cancel_all(&self, key: &SessionKey) {
         let of_session = |(run, live): (&RunKey, &Arc<Live>)| (run.0 == *key).then(|| Arc::clone(live));
         let running: Vec<Arc<Live>> = self.shelf().live.iter().filter_map(of_session).collect();
-        for live in running {
+        for live in &running {
             live.cancel.cancel();
+        }
+        for live in running {
             let mut place = Place::default();
             while let Ok(entry) = live.after(place).await {
                 place = entry.place;
@@ -257,9 +282,20 @@ impl Runs {
         shelf.live.len().saturating_sub(shelf.finished.len())
     }
 
+    /// How many runs of a user are not over.
+    pub fn running_of(&self, user: &str) -> usize {
+        let is_theirs = |(run, live): &(&RunKey, &Arc<Live>)| run.0.user_id == user && live.end().is_none();
+        self.shelf().live.iter().filter(is_theirs).count()
+    }
+
     /// Whether a session has a run here that is not over.
     pub fn is_running(&self, key: &SessionKey) -> bool {
         self.shelf().live.iter().any(|(run, live)| run.0 == *key && live.end().is_none())
+    }
+
+    /// What was done so far.
+    pub fn tally(&self) -> Tally {
+        self.shelf().tally
     }
 
     /// Waits until nothing runs any more.
@@ -274,6 +310,12 @@ impl Runs {
         for live in self.shelf().live.values() {
             live.cancel.cancel();
         }
+    }
+
+    /// Sessions that are in a run, or have messages waiting; those of dead processes are to be taken up.
+    pub async fn left(&self) -> Result<Vec<SessionKey>, ServiceError> {
+        let left = self.store.left().await.map_err(|error| ServiceError::Store(Box::new(error)))?;
+        Ok(left.into_iter().map(|key| SessionKey::new(key.app, key.user, key.session)).collect())
     }
 
     /// Goes on with what a dead process left in this app: the run that it was in, and messages that nobody waits for.

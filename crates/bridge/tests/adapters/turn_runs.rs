@@ -146,6 +146,7 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         let mut waits = runs.start(&agent, say("and?"), None).await.unwrap();
         let mut given_up = runs.start(&agent, say("or not"), None).await.unwrap();
         crate::common::until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
+        assert_eq!((runs.running_of(&key().user_id), runs.running_of("another")), (3, 0));
         assert!(runs.cancel(&key(), given_up.id()));
         assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
         assert!(runs.cancel(&key(), cut.id()));
@@ -153,6 +154,7 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         gate.add_permits(1);
         assert_eq!(rest(&mut waits).await.1, End::Done);
         assert!(!runs.cancel(&key(), cut.id()) && !runs.cancel(&key(), "never"));
+        assert_eq!(runs.running_of(&key().user_id), 0);
         let statuses: Vec<RunStatus> =
             runs.list(&key(), 9).await.unwrap().into_iter().map(|run| run.status).collect();
         assert_eq!(statuses, [RunStatus::Cancelled, RunStatus::Done, RunStatus::Cancelled]);

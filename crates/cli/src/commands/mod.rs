@@ -3,10 +3,13 @@
 pub(crate) mod attach;
 pub(crate) mod chat;
 pub(crate) mod doctor;
+mod door;
 mod import;
 mod interrupt;
 pub(crate) mod models;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 mod survey;
 mod talk;
+pub(crate) mod token;

@@ -4,6 +4,7 @@ use super::{
     ConfigError,
     models::{ModelConfig, Retry},
     providers,
+    server::Server,
 };
 use adk::model::GenerateContentConfig;
 use serde::Deserialize;
@@ -34,6 +35,7 @@ pub(super) struct File {
     pub(super) limits: Limits,
     pub(super) generate: GenerateContentConfig,
     pub(super) stubs: BTreeMap<String, Stub>,
+    pub(super) server: Server,
 }
 
 #[derive(Debug, Default, Deserialize)]

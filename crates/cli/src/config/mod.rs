@@ -7,6 +7,7 @@ mod file;
 mod known;
 mod models;
 mod providers;
+mod server;
 mod template;
 
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
@@ -14,6 +15,7 @@ pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
 pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
+pub(crate) use server::ServerSettings;
 pub(crate) use template::Filled;
 
 use crate::args::Place;
@@ -36,6 +38,8 @@ pub(crate) const BUILT_IN_APP: &str = "lango";
 pub(crate) struct Settings {
     /// The file that was read, if there is one.
     pub(crate) file: Option<PathBuf>,
+    /// The data directory.
+    pub(crate) home: PathBuf,
     /// Where sessions are kept.
     pub(crate) database: PathBuf,
     /// What file tools may see.
@@ -59,6 +63,7 @@ pub(crate) struct Settings {
     pub(crate) stubs: Vec<StubConfig>,
     /// Whether colours are wanted at all.
     pub(crate) color: bool,
+    pub(crate) server: ServerSettings,
     /// Where the lines that were typed are remembered.
     pub(crate) history_file: PathBuf,
 }
@@ -112,7 +117,9 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         budget,
         stubs: named(file.stubs),
         color: env.wants_color(),
+        server: file.server.meant(&said, &base)?,
         history_file: home.join("history"),
+        home,
         workdir,
     })
 }

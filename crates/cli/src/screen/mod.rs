@@ -43,6 +43,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// A line beside the output, for whoever watches.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text));
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     kinds.into_iter().any(|kind| kind == io::ErrorKind::BrokenPipe)

@@ -2,7 +2,7 @@
 
 mod models;
 
-pub(crate) use models::endpoint;
+pub(crate) use models::{endpoint, unchosen};
 
 use crate::{
     args::Reasoning,
@@ -77,33 +77,52 @@ pub(crate) struct Plan {
     model: String,
     note: Option<String>,
     budget: Budget,
+    /// What it was read from.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// The app that the command or the configuration names; without any, the built-in agent.
 pub(crate) async fn plan(settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<Plan> {
-    let (name, config) = match config::load_app(&settings.agents_dir, wanted.app.or(settings.app.as_deref()))?
-    {
-        Some(found) => found,
-        None => (BUILT_IN_APP.to_owned(), built_in()),
+    let (name, config) = app(settings, wanted.app)?;
+    let (inherited, note) = match &settings.model {
+        Some(model) => (model.clone(), None),
+        // Nobody looks for a model where one is named.
+        None if wanted.model.is_some() || config.model.is_some() => (ModelName::demo(), None),
+        None => unchosen(settings).await,
     };
+    Ok(Plan { note, ..made(settings, wanted, (name, config), &inherited)? })
+}
+
+/// The same, with the model of agents that name none.
+pub(crate) fn plan_with(settings: &Settings, app: &str, inherited: &ModelName) -> anyhow::Result<Plan> {
+    let wanted = Wanted { app: Some(app), ..Wanted::default() };
+    made(settings, wanted, self::app(settings, wanted.app)?, inherited)
+}
+
+fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
+    let found = config::load_app(&settings.agents_dir, wanted.or(settings.app.as_deref()))?;
+    Ok(found.unwrap_or_else(|| (BUILT_IN_APP.to_owned(), built_in())))
+}
+
+fn made(
+    settings: &Settings,
+    wanted: Wanted<'_>,
+    (name, config): (String, AgentConfig),
+    inherited: &ModelName,
+) -> anyhow::Result<Plan> {
     let file = config.file.clone();
     let command = wanted.model.map(|name| ModelName {
         name: name.to_owned(),
         base: PathBuf::new(),
         said: "--model".to_owned(),
     });
-    let tools = tools(settings)?;
-    let (inherited, note) = match &settings.model {
-        Some(model) => (model.clone(), None),
-        // Nobody looks for a model where one is named.
-        None if command.is_some() || config.model.is_some() => (ModelName::demo(), None),
-        None => models::unchosen(settings).await,
-    };
-    let wiring = Wiring { settings, tools, command, reasoning: wanted.reasoning };
-    let model = wiring.model_of(&config, &inherited).name;
-    let root = wiring.agent(config, &inherited)?;
+    let wiring = Wiring { settings, tools: tools(settings)?, command, reasoning: wanted.reasoning };
+    let model = wiring.model_of(&config, inherited).name;
+    let mut files = Vec::new();
+    wiring.files_of(&config, inherited, &mut files);
+    let root = wiring.agent(config, inherited)?;
     AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
-    Ok(Plan { name, root, model, note, budget: settings.budget })
+    Ok(Plan { name, root, model, note: None, budget: settings.budget, files })
 }
 
 impl Plan {
@@ -112,7 +131,7 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>) -> anyhow::Result<App> {
-        let Self { name, root, model, note, budget } = self;
+        let Self { name, root, model, note, budget, .. } = self;
         Ok(App { name, agent: Agent::new(store, root, budget)?, model, note })
     }
 }
@@ -189,6 +208,16 @@ impl Wiring<'_> {
             merged.insert("thinkingConfig".to_owned(), reasoning.as_thinking_config());
         }
         Ok(serde_json::from_value(Value::Object(merged))?)
+    }
+
+    /// The files that an agent and its sub-agents are made of.
+    fn files_of(&self, config: &AgentConfig, inherited: &ModelName, files: &mut Vec<PathBuf>) {
+        let model = self.model_of(config, inherited);
+        files.push(config.file.clone());
+        files.extend(model.name.strip_prefix("scripted/").map(|script| model.base.join(script)));
+        for sub in &config.sub_agents {
+            self.files_of(sub, &model, files);
+        }
     }
 
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<Vec<Arc<dyn adk::tool::Tool>>> {

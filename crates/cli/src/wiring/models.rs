@@ -116,7 +116,7 @@ fn api(name: ApiName) -> Api {
 }
 
 /// The model where nobody has chosen one, and what to say of that choice.
-pub(super) async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
+pub(crate) async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
     let named = |name: String| ModelName { said: name.clone(), name, base: PathBuf::new() };
     if let Some(name) = settings.providers.by_key() {
         return (named(name), None);

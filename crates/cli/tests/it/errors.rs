@@ -31,7 +31,18 @@ fn a_wrong_key_has_its_place_and_the_right_one() {
     assert_snapshot!(refused(&[("lango.toml", "# mine\nmodell = \"demo\"\n")]), @"lango: lango.toml:2:1: there is no key `modell`; did you mean `model`?");
     assert_snapshot!(refused(&[("lango.toml", "[history]\nmaxMesages = 3\n")]), @"lango: lango.toml:2:1: there is no key `maxMesages`; did you mean `maxMessages`?");
     assert_snapshot!(refused(&[("lango.toml", "[stubs.lamp]\nrespond = 3\n")]), @"lango: lango.toml:2:1: there is no key `respond`; did you mean `response`?");
-    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs");
+    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs, server");
+}
+
+#[test]
+fn a_server_that_makes_no_sense_is_told_so() {
+    let server = |text: &str| refused(&[("lango.toml", &format!("[server]\n{text}\n"))]);
+    assert_snapshot!(server("allowedHost = [\"a\"]"), @"lango: lango.toml:2:1: there is no key `allowedHost`; did you mean `allowedHosts`?");
+    assert_snapshot!(server("allowedHosts = [\"http://a.example\"]"), @r#"lango: lango.toml: server.allowedHosts: "http://a.example" is not a name like agents.example or agents.example:8443"#);
+    assert_snapshot!(server("allowedOrigins = [\"*\"]"), @r#"lango: lango.toml: server.allowedOrigins: "*" is not an origin like https://app.example"#);
+    assert_snapshot!(server("trustedProxies = [\"proxy\"]"), @r#"lango: lango.toml: server.trustedProxies: "proxy" is not an address like 10.0.0.1 or a range like 10.0.0.0/8"#);
+    assert_snapshot!(server("tlsCert = \"cert.pem\""), @"lango: lango.toml: server.tlsCert needs server.tlsKey beside it");
+    assert_snapshot!(server("[server.jwt]\njwks = \"jwks.json\""), @"lango: lango.toml:2:1: the key `issuer` is missing");
 }
 
 #[test]

@@ -23,6 +23,8 @@ fn help_is_short_and_begins_with_what_one_wants_to_do() {
       sessions  Look at stored conversations
       models    List the models that can be asked
       doctor    Say what is missing, with the fix
+      serve     Serve the agents to programs and browsers, with ADK's REST API
+      token     Give others tokens for the server, and take them back
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
@@ -171,6 +173,36 @@ fn models_and_doctor_have_help() {
     ");
     assert_snapshot!(told(&["run", "--reasoning", "much", "hello"]), @"
     error: invalid value 'much' for '--reasoning <EFFORT>': it is off, minimal, low, medium, high, or a number of tokens
+
+    For more information, try '--help'.
+    [exit 2]
+    ");
+}
+
+#[test]
+fn token_has_help() {
+    assert_snapshot!(told(&["token", "add", "--help"]), @"
+    Make a token and print it, this once
+
+    Usage: lango token add [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  A name to know it by
+
+    Options:
+          --config <FILE>   The configuration file [default: lango.toml here, else in the data
+                            directory]
+          --user <USER>     The user whose sessions it opens
+          --admin           Let it change what all users share, and without --user be any user
+          --expires <TIME>  How long it is good, such as 90d or 12h [default: until it is revoked]
+      -h, --help            Print help
+    [exit 0]
+    ");
+    assert_snapshot!(told(&["token", "add", "laptop"]), @"
+    error: the following required arguments were not provided:
+      --user <USER>
+
+    Usage: lango token add --user <USER> <NAME>
 
     For more information, try '--help'.
     [exit 2]

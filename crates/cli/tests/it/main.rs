@@ -20,6 +20,8 @@ mod real_model;
 mod round_trip;
 mod run;
 mod secrets;
+mod serve;
+mod serve_auth;
 mod sessions;
 mod spec;
 mod together;

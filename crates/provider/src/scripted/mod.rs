@@ -39,6 +39,11 @@ impl Scripted {
         }
     }
 
+    /// What the script calls itself.
+    pub fn model(&self) -> Option<&str> {
+        self.script.model.as_deref()
+    }
+
     fn play(&self, request: &Request) -> Result<Vec<Beat>, Error> {
         let prompt = Prompt::of(&request.messages);
         let rule = self

@@ -7,6 +7,8 @@ use crate::{Message, Part, Role, ToolResult};
 pub(super) struct Prompt<'a> {
     /// The last text of the user's last message: words that were never answered stand before it in the same message.
     pub(super) user: String,
+    /// The last text of the model's last message.
+    pub(super) model: String,
     /// The last result of the last message.
     pub(super) tool: Option<&'a ToolResult>,
     turn: usize,
@@ -18,6 +20,11 @@ impl<'a> Prompt<'a> {
         let since = &messages[asked.map_or(0, |at| at + 1)..];
         Self {
             user: asked.map(|at| text(&messages[at])).unwrap_or_default(),
+            model: messages
+                .iter()
+                .rfind(|message| message.role == Role::Assistant)
+                .map(text)
+                .unwrap_or_default(),
             tool: messages.last().and_then(|message| message.results().last()),
             turn: since.iter().filter(|message| message.role == Role::Assistant).count(),
         }

@@ -1,4 +1,4 @@
-//! `{user}`, `{tool.name}`, `{tool.response}` and `{tool.response.a.path}` inside texts and arguments.
+//! `{user}`, `{model}`, `{tool.name}`, `{tool.response}` and `{tool.response.a.path}` inside texts and arguments.
 //!
 //! Other braces stay as they are, so that a script can say JSON.
 
@@ -43,12 +43,15 @@ pub(super) fn fill_value(value: &Value, prompt: &Prompt<'_>) -> Result<Value, St
 }
 
 fn is_ours(name: &str) -> bool {
-    matches!(name, "user" | "tool.name" | "tool.response") || name.starts_with("tool.response.")
+    matches!(name, "user" | "model" | "tool.name" | "tool.response") || name.starts_with("tool.response.")
 }
 
 fn look_up(name: &str, prompt: &Prompt<'_>) -> Result<Value, String> {
     if name == "user" {
         return Ok(Value::String(prompt.user.clone()));
+    }
+    if name == "model" {
+        return Ok(Value::String(prompt.model.clone()));
     }
     let result = prompt.tool.ok_or_else(|| format!("{{{name}}} where no tool has answered"))?;
     if name == "tool.name" {

@@ -96,6 +96,10 @@ impl Leases for MemoryStore {
             Ok(())
         })
     }
+
+    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
+        self.answer(|world| Ok(world.left()))
+    }
 }
 
 impl Inbox for MemoryStore {

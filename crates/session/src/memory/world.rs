@@ -167,6 +167,11 @@ impl World {
         Ok(Claimed::Granted { lease, waiting: session.inbox.len() })
     }
 
+    pub(super) fn left(&self) -> Vec<SessionKey> {
+        let is_left = |session: &&Session| session.lease_owner.is_some() || !session.inbox.is_empty();
+        self.sessions.values().filter(is_left).map(|session| session.row.key.clone()).collect()
+    }
+
     pub(super) fn push(&mut self, key: &SessionKey, new: NewTicket) -> Result<Ticket> {
         let number = self.next_number();
         let inbox = &mut self.session_mut(key)?.inbox;

@@ -67,3 +67,17 @@ pub(super) fn release(conn: &Connection, Lease { key, owner, epoch }: &Lease) ->
     .execute((&key.app, &key.user, &key.session, owner, epoch))?;
     Ok(())
 }
+
+/// Reads all sessions, once in the life of a process: an index would cost every turn something.
+pub(super) fn left(conn: &Connection) -> Outcome<Vec<SessionKey>> {
+    let mut statement = conn.prepare(
+        "SELECT app_name, user_id, session_id FROM sessions
+         WHERE lease_owner IS NOT NULL OR session_key IN (SELECT session_key FROM inbox)",
+    )?;
+    let key = |row: &rusqlite::Row<'_>| {
+        let (app, user, session): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(SessionKey::new(app, user, session))
+    };
+    let rows = statement.query_map([], key)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

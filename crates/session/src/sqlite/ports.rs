@@ -91,6 +91,10 @@ impl Leases for SqliteStore {
         let lease = lease.clone();
         Box::pin(self.file.writer.write(SMALL, move |conn| leases::release(conn, &lease)))
     }
+
+    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
+        Box::pin(self.file.readers.read(leases::left))
+    }
 }
 
 impl Inbox for SqliteStore {

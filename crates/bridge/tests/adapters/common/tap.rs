@@ -128,6 +128,10 @@ impl Leases for Tap {
         self.releases.fetch_add(1, Ordering::Relaxed);
         self.store.release(lease)
     }
+
+    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
+        self.store.left()
+    }
 }
 
 impl Inbox for Tap {

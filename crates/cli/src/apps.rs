@@ -1,0 +1,119 @@
+//! The apps that are served: read when they are first asked for, and again when their files change.
+
+use crate::{
+    config::{self, BUILT_IN_APP, ConfigError, ModelName, Settings},
+    screen,
+    wiring::{self, Plan},
+};
+use server::{App, AppError};
+use session::Store;
+use std::{
+    collections::HashMap,
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+/// How long a broken app is left alone before it is read again: the file that mends it may be one that it does not name yet.
+const BROKEN: Duration = Duration::from_millis(500);
+
+pub(crate) struct Apps {
+    settings: Settings,
+    /// Of agents that name none.
+    model: ModelName,
+    store: Arc<dyn Store>,
+    read: Mutex<HashMap<String, Read>>,
+}
+
+/// An app as it was read last.
+#[derive(Clone)]
+struct Read {
+    app: Option<Arc<App>>,
+    files: Vec<(PathBuf, Stamp)>,
+    /// What is wrong with it now, and since when.
+    broken: Option<(String, Instant)>,
+}
+
+/// Tells one content of a file from another.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Apps {
+    pub(crate) fn new(settings: Settings, model: ModelName, store: Arc<dyn Store>) -> Self {
+        Self { settings, model, store, read: Mutex::default() }
+    }
+
+    fn read(&self, name: &str, before: Option<Read>) -> Result<Read, AppError> {
+        let plan = wiring::plan_with(&self.settings, name, &self.model);
+        let made = plan.and_then(|plan| self.make(plan));
+        made.or_else(|error| match error.downcast_ref() {
+            Some(ConfigError::UnknownApp { .. }) => Err(unknown(name)),
+            _ => Ok(broken(name, &screen::sentence(&error), before)),
+        })
+    }
+
+    fn make(&self, plan: Plan) -> anyhow::Result<Read> {
+        let files = plan.files.iter().map(|path| (path.clone(), stamp(path))).collect();
+        let wiring::App { name, agent, model, .. } = plan.open(Arc::clone(&self.store))?;
+        Ok(Read { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
+    }
+}
+
+impl server::Apps for Apps {
+    /// The built-in app is there by its name, and in the list only if it is the only one.
+    fn names(&self) -> Vec<String> {
+        let names = config::apps(&self.settings.agents_dir);
+        if names.is_empty() { vec![BUILT_IN_APP.to_owned()] } else { names }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<App>, AppError> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match read.get(name) {
+            Some(known) if known.is_fresh() => known.clone(),
+            before => {
+                let before = before.cloned();
+                let now = self.read(name, before);
+                match now {
+                    Ok(now) => read.entry(name.to_owned()).insert_entry(now).get().clone(),
+                    Err(error) => {
+                        read.remove(name);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let problem = known.broken.map_or_else(String::new, |(problem, _)| problem);
+        known.app.ok_or(AppError::Broken(problem))
+    }
+}
+
+impl Read {
+    fn is_fresh(&self) -> bool {
+        match &self.broken {
+            Some((_, since)) => since.elapsed() < BROKEN,
+            None => self.files.iter().all(|(path, was)| stamp(path) == *was),
+        }
+    }
+}
+
+/// The one from before stays, and people are told once.
+fn broken(name: &str, problem: &str, before: Option<Read>) -> Read {
+    let before = before.unwrap_or(Read { app: None, files: Vec::new(), broken: None });
+    if before.broken.as_ref().is_none_or(|(told, _)| told != problem) {
+        let stays = if before.app.is_some() { "; the one from before stays" } else { "" };
+        screen::note(&format!("the app {name} is broken: {problem}{stays}"));
+    }
+    Read { broken: Some((problem.to_owned(), Instant::now())), ..before }
+}
+
+/// ADK's words, without a path of this machine.
+fn unknown(name: &str) -> AppError {
+    AppError::NotFound(format!(
+        "Agent not found: '{name}'. No matching directory or module exists in 'agents/{name}'."
+    ))
+}
+
+fn stamp(path: &PathBuf) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}

@@ -1,0 +1,289 @@
+//! A server of one's own, and a client that speaks HTTP by hand: nothing between the test and the wire.
+
+use crate::common::Place;
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Far beyond what anything here takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process that serves; it ends with its value.
+pub(crate) struct Served {
+    process: Child,
+    address: String,
+}
+
+impl Served {
+    pub(crate) fn start(place: &Place) -> Self {
+        Self::with(place, &[])
+    }
+
+    pub(crate) fn with(place: &Place, args: &[&str]) -> Self {
+        let mut command = place.command(["serve", "--port", "0", "--no-auth"]);
+        let mut process = command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                break address.to_owned();
+            }
+        };
+        // Somebody has to read what it says.
+        thread::spawn(move || lines.for_each(drop));
+        Self { process, address }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// As a supervisor does it.
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Wire {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(body) = body {
+            head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        head.push_str(body.unwrap_or_default());
+        stream.write_all(head.as_bytes()).unwrap();
+        Wire::read_head(stream)
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.ask_with(method, path, &[], body)
+    }
+
+    pub(crate) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Answer {
+        let body = if body.is_null() { None } else { Some(body.to_string()) };
+        self.send(method, path, headers, body.as_deref()).answer()
+    }
+
+    pub(crate) fn ask_raw(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.send(method, path, &[], Some(body)).answer()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.ask("GET", path, &Value::Null).well()
+    }
+
+    /// Makes a session of that id, and answers with its path.
+    pub(crate) fn session(&self, app: &str, id: &str) -> String {
+        let sessions = format!("/apps/{app}/users/u/sessions");
+        self.ask("POST", &sessions, &json!({"sessionId": id})).well();
+        format!("{sessions}/{id}")
+    }
+
+    /// Sends a message and waits for all events.
+    pub(crate) fn say(&self, app: &str, session: &str, text: &str) -> Answer {
+        self.ask("POST", "/run", &message(app, session, text))
+    }
+
+    /// A stream of events.
+    pub(crate) fn listen(&self, path: &str, after: Option<&str>) -> Events {
+        let headers: Vec<(&str, &str)> = after.iter().map(|id| ("Last-Event-ID", *id)).collect();
+        Events::new(self.send("GET", path, &headers, None))
+    }
+
+    pub(crate) fn stream(&self, body: &Value) -> Events {
+        Events::new(self.send("POST", "/run_sse", &[], Some(&body.to_string())))
+    }
+
+    /// Begins a run without waiting for it, and answers with its path.
+    pub(crate) fn begin(&self, session: &str, text: &str) -> String {
+        let body = json!({"newMessage": {"role": "user", "parts": [{"text": text}]}, "streaming": true});
+        let begun = self.ask("POST", &format!("{session}/runs"), &body);
+        assert_eq!(begun.status, 202, "{begun:?}");
+        format!("{session}/runs/{}", begun.body["id"].as_str().unwrap())
+    }
+
+    /// Looks at a path until it is as wanted.
+    #[track_caller]
+    pub(crate) fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let seen = self.get(path);
+            if wanted(&seen) {
+                return seen;
+            }
+            assert!(Instant::now() < deadline, "{path} stays {seen}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub(crate) fn message(app: &str, session: &str, text: &str) -> Value {
+    json!({
+        "appName": app, "userId": "u", "sessionId": session,
+        "newMessage": {"role": "user", "parts": [{"text": text}]},
+    })
+}
+
+/// What the events of a session say, one line each.
+pub(crate) fn lines(events: &Value) -> Vec<String> {
+    let line = |event: &Value| {
+        let parts = event["content"]["parts"].as_array().cloned().unwrap_or_default();
+        let part = |part: &Value| match part {
+            part if part["text"].is_string() => part["text"].as_str().unwrap().to_owned(),
+            part if part["functionCall"].is_object() => {
+                format!("→ {}", part["functionCall"]["name"].as_str().unwrap())
+            }
+            part => format!("← {}", part["functionResponse"]["name"].as_str().unwrap_or("?")),
+        };
+        let said: Vec<String> = parts.iter().map(part).collect();
+        format!("{}: {}", event["author"].as_str().unwrap(), said.join(" | "))
+    };
+    events.as_array().unwrap().iter().map(line).collect()
+}
+
+/// An answer as it comes in.
+struct Wire {
+    status: u16,
+    headers: Vec<(String, String)>,
+    rest: BufReader<TcpStream>,
+}
+
+impl Wire {
+    fn read_head(stream: TcpStream) -> Self {
+        let mut rest = BufReader::new(stream);
+        let mut line = || {
+            let mut line = String::new();
+            rest.read_line(&mut line).unwrap();
+            line.trim_end().to_owned()
+        };
+        let status = line().split(' ').nth(1).unwrap().parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = line();
+            let Some((name, value)) = line.split_once(": ") else { break };
+            headers.push((name.to_lowercase(), value.to_owned()));
+        }
+        Self { status, headers, rest }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The next piece of a body that comes in pieces; `None` at its end. An end without the last piece is an error.
+    fn piece(&mut self) -> std::io::Result<Option<String>> {
+        let mut size = String::new();
+        self.rest.read_line(&mut size)?;
+        let size = usize::from_str_radix(size.trim(), 16)
+            .map_err(|_| std::io::Error::from(std::io::ErrorKind::UnexpectedEof))?;
+        let mut piece = vec![0; size + 2];
+        self.rest.read_exact(&mut piece)?;
+        piece.truncate(size);
+        Ok((size > 0).then(|| String::from_utf8(piece).unwrap()))
+    }
+
+    fn answer(mut self) -> Answer {
+        let mut text = String::new();
+        if self.header("transfer-encoding") == Some("chunked") {
+            while let Some(piece) = self.piece().unwrap() {
+                text.push_str(&piece);
+            }
+        } else {
+            self.rest.read_to_string(&mut text).unwrap();
+        }
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Answer { status: self.status, headers: self.headers, body }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn well(self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        self.body
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A stream of events as it comes in. Dropping it closes the connection.
+pub(crate) struct Events {
+    pub(crate) status: u16,
+    pub(crate) run: String,
+    wire: Wire,
+    read: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) id: Option<String>,
+    pub(crate) data: Value,
+}
+
+impl Events {
+    fn new(wire: Wire) -> Self {
+        let run = wire.header("x-run-id").unwrap_or_default().to_owned();
+        Self { status: wire.status, run, wire, read: String::new() }
+    }
+
+    /// The next event; `None` at the end, or when the server is gone.
+    pub(crate) fn next(&mut self) -> Option<Told> {
+        if self.status != 200 {
+            return None;
+        }
+        loop {
+            if let Some((block, rest)) = self.read.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.read = rest;
+                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                let Some(data) = field("data: ") else { continue };
+                let data = serde_json::from_str(data).unwrap();
+                return Some(Told { id: field("id: ").map(str::to_owned), data });
+            }
+            let piece = self.wire.piece().ok().flatten()?;
+            self.read.push_str(&piece);
+        }
+    }
+
+    pub(crate) fn all(mut self) -> Vec<Told> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}

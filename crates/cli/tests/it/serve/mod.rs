@@ -1,0 +1,7 @@
+//! `lango serve`, over real connections.
+
+mod apps;
+mod client;
+mod crash;
+mod runs;
+mod sessions;

@@ -1,0 +1,180 @@
+//! What stands before every route: the guard, then who asks, then how much they may have.
+
+use crate::{
+    auth::{Auth, Caller, Stranger, cookie},
+    error::Failure,
+    guard::Guard,
+    limits::{Limits, Rates},
+    principal::Principal,
+};
+use axum::{
+    body::Body,
+    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, RawPathParams, Request, State},
+    http::{HeaderValue, Method, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+/// Where a request came from; the connection says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// Who may do what. Its clones are the same.
+#[derive(Clone, Debug)]
+pub struct Access(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    guard: Guard,
+    /// Without it everybody is the administrator.
+    auth: Option<Auth>,
+    limits: Limits,
+    rates: Rates,
+    cookie: String,
+}
+
+impl Access {
+    pub fn new(guard: Guard, auth: Option<Auth>, limits: Limits) -> Self {
+        let rates = Rates::new(limits.requests_per_minute);
+        let cookie = cookie::name(guard.address.port());
+        Self(Arc::new(Inner { guard, auth, limits, rates, cookie }))
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub fn auth(&self) -> Option<&Auth> {
+        self.0.auth.as_ref()
+    }
+
+    /// The name of a browser's cookie here.
+    pub fn cookie(&self) -> &str {
+        &self.0.cookie
+    }
+
+    /// Lets a request in, or says why not.
+    async fn enter(&self, parts: &mut Parts) -> Result<(), Refusal> {
+        if is_open(parts) {
+            return Ok(());
+        }
+        let caller = match &self.0.auth {
+            Some(auth) => auth.caller(&parts.headers, &self.0.cookie).await.map_err(Refusal::Stranger)?,
+            None => Caller::local(),
+        };
+        if let Some(name) = &caller.counted {
+            self.0.rates.count(name).map_err(Refusal::TooMany)?;
+        }
+        if self.is_too_large(parts) {
+            return Err(Refusal::TooLarge(self.0.limits.body));
+        }
+        if !asks_for_own(parts, &caller.principal).await {
+            return Err(Refusal::NotTheirs);
+        }
+        parts.extensions.insert(caller.principal);
+        Ok(())
+    }
+
+    fn is_too_large(&self, parts: &Parts) -> bool {
+        let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length = length.and_then(|length| length.parse::<u64>().ok());
+        length.is_some_and(|length| length > self.0.limits.body as u64)
+    }
+}
+
+/// Whether anybody may ask: how the server is, the way in, and the files of ADK's page, which hold nothing of anybody's.
+fn is_open(parts: &Parts) -> bool {
+    let Some(route) = parts.extensions.get::<MatchedPath>() else { return false };
+    let route = route.as_str();
+    match route {
+        "/login" => parts.method == Method::GET,
+        "/" | "/health" | "/readyz" | "/dev-ui" => true,
+        _ => route.starts_with("/dev-ui/"),
+    }
+}
+
+/// Whether the user in the path is the principal: whoever it is of others, they are as unknown as a session that is not there.
+async fn asks_for_own(parts: &mut Parts, principal: &Principal) -> bool {
+    let Ok(params) = RawPathParams::from_request_parts(parts, &()).await else {
+        // An address that is no text is nobody's.
+        return principal.user.is_none();
+    };
+    params.iter().filter(|(name, _)| name.starts_with("user")).all(|(_, user)| principal.may_be(user))
+}
+
+/// The layer around all routes.
+pub(crate) async fn admit(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let passed = match access.0.guard.check(&parts, peer) {
+        Ok(passed) => passed,
+        Err(foreign) => return foreign.into_response(),
+    };
+    if let Some(answer) = passed.preflight(&parts.method, &parts.headers) {
+        return answer;
+    }
+    parts.extensions.insert(passed.clone());
+    parts.extensions.insert(access.clone());
+    let mut answer = match access.enter(&mut parts).await {
+        Ok(()) => access.answer(Request::from_parts(parts, body), next).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    passed.share(&mut answer);
+    answer
+}
+
+impl Access {
+    async fn answer(&self, mut request: Request<Body>, next: Next) -> Response {
+        let most = self.0.limits.body;
+        DefaultBodyLimit::max(most).apply(&mut request);
+        let answer = next.run(request).await;
+        // A body that did not say how long it is.
+        match answer.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge(most).into_response(),
+            _ => answer,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Refusal {
+    Stranger(Stranger),
+    NotTheirs,
+    TooLarge(usize),
+    TooMany(Duration),
+}
+
+const NO_TOKEN: &str = "this server asks for a token: send it as `Authorization: Bearer TOKEN`, or open the link that \
+     `lango serve` prints";
+const BAD_TOKEN: &str = "the token is not known, has expired or was revoked";
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let with = |failure: Failure, name: header::HeaderName, value: HeaderValue| {
+            let mut answer = failure.into_response();
+            answer.headers_mut().insert(name, value);
+            answer
+        };
+        match self {
+            Self::Stranger(stranger) => {
+                let (detail, challenge) = match stranger {
+                    Stranger::NoToken => (NO_TOKEN, "Bearer realm=\"lango\""),
+                    Stranger::BadToken => (BAD_TOKEN, "Bearer realm=\"lango\", error=\"invalid_token\""),
+                };
+                let failure = Failure::new(StatusCode::UNAUTHORIZED, detail);
+                with(failure, header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+            }
+            Self::NotTheirs => Failure::not_found("Session not found").into_response(),
+            Self::TooLarge(most) => {
+                let detail = format!("the request is larger than {most} bytes");
+                Failure::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
+            }
+            Self::TooMany(wait) => {
+                let detail = "too many requests with this token in a minute";
+                let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, detail);
+                with(failure, header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1))
+            }
+        }
+    }
+}

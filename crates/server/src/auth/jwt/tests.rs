@@ -1,0 +1,272 @@
+//! Tokens that are good, and every way in which one is not.
+
+use super::*;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair},
+};
+use serde_json::json;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+const NOW: u64 = 1_800_000_000;
+
+enum Signer {
+    P256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
+impl Signer {
+    fn p256() -> Self {
+        let rng = SystemRandom::new();
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &rng).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &rng).unwrap();
+        Self::P256(pair)
+    }
+
+    fn ed25519() -> Self {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self::Ed25519(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap())
+    }
+
+    fn jwk(&self, id: &str) -> Value {
+        match self {
+            Self::P256(pair) => {
+                let point = pair.public_key().as_ref();
+                let (x, y) = (BASE64.encode(&point[1..33]), BASE64.encode(&point[33..]));
+                json!({"kty": "EC", "crv": "P-256", "kid": id, "x": x, "y": y, "use": "sig"})
+            }
+            Self::Ed25519(pair) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": BASE64.encode(pair.public_key().as_ref())})
+            }
+        }
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let signed = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
+        let signature = match self {
+            Self::P256(pair) => pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap().as_ref().to_vec(),
+            Self::Ed25519(pair) => pair.sign(signed.as_bytes()).as_ref().to_vec(),
+        };
+        format!("{signed}.{}", BASE64.encode(signature))
+    }
+}
+
+fn config(jwks: &str) -> JwtConfig {
+    JwtConfig {
+        jwks: jwks.to_owned(),
+        issuer: "https://issuer.example".to_owned(),
+        audience: "lango".to_owned(),
+        user_claim: "sub".to_owned(),
+    }
+}
+
+fn claims() -> Value {
+    json!({"iss": "https://issuer.example", "aud": "lango", "sub": "ann", "exp": NOW + 300})
+}
+
+fn without(mut claims: Value, name: &str) -> Value {
+    claims.as_object_mut().unwrap().remove(name);
+    claims
+}
+
+fn with(mut claims: Value, name: &str, value: Value) -> Value {
+    claims[name] = value;
+    claims
+}
+
+fn keys(all: &[Value]) -> Keys {
+    Keys::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
+}
+
+fn judged(token: &str, keys: &Keys) -> Result<String, JwtError> {
+    let claims = Parsed::new(token)?.claims(keys)?;
+    config("").judge(&claims, NOW)
+}
+
+#[test]
+fn a_token_of_a_known_key_names_its_user() {
+    for (signer, algorithm) in [(Signer::p256(), "ES256"), (Signer::ed25519(), "EdDSA")] {
+        let token = signer.sign(&json!({"alg": algorithm, "kid": "k"}), &claims());
+        assert_eq!(judged(&token, &keys(&[signer.jwk("k")])), Ok("ann".to_owned()), "{algorithm}");
+    }
+}
+
+/// The example of RFC 7515, A.2: the only token here that this program has not signed itself.
+#[test]
+fn the_rfcs_own_rs256_signature_is_good() {
+    let key = json!({"kty": "RSA", "e": "AQAB", "n": "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ"});
+    let token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
+    let claims = Parsed::new(token).unwrap().claims(&keys(std::slice::from_ref(&key))).unwrap();
+    assert_eq!(claims["iss"], "joe");
+    let bent = token.replace(".cC4h", ".dC4h");
+    assert_eq!(judged(&bent, &keys(&[key])), Err(JwtError::Signature));
+}
+
+#[test]
+fn what_a_token_says_of_itself_is_checked() {
+    let signer = Signer::ed25519();
+    let keys = keys(&[signer.jwk("k")]);
+    let judged = |claims: &Value| judged(&signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), claims), &keys);
+    for (bad, why) in [
+        (with(claims(), "exp", json!(NOW - 61)), JwtError::Expired),
+        (with(claims(), "exp", json!("never")), JwtError::Expired),
+        (without(claims(), "exp"), JwtError::Expired),
+        (with(claims(), "nbf", json!(NOW + 61)), JwtError::Early),
+        (with(claims(), "nbf", json!("now")), JwtError::Early),
+        (with(claims(), "iss", json!("https://other.example")), JwtError::Issuer),
+        (without(claims(), "iss"), JwtError::Issuer),
+        (with(claims(), "aud", json!("other")), JwtError::Audience),
+        (with(claims(), "aud", json!(["other"])), JwtError::Audience),
+        (without(claims(), "aud"), JwtError::Audience),
+        (with(claims(), "sub", json!("")), JwtError::User),
+        (with(claims(), "sub", json!(7)), JwtError::User),
+        (without(claims(), "sub"), JwtError::User),
+    ] {
+        assert_eq!(judged(&bad), Err(why), "{bad}");
+    }
+    for good in [
+        with(claims(), "aud", json!(["other", "lango"])),
+        with(claims(), "nbf", json!(NOW)),
+        with(claims(), "exp", json!(NOW - 59)),
+    ] {
+        assert_eq!(judged(&good), Ok("ann".to_owned()), "{good}");
+    }
+}
+
+#[test]
+fn a_token_cannot_choose_how_it_is_checked() {
+    let (signer, other) = (Signer::p256(), Signer::ed25519());
+    let known = keys(&[signer.jwk("k"), other.jwk("o")]);
+    for algorithm in ["none", "None", "HS256", "HS512", "RS512", "PS256", "ES384", ""] {
+        let token = signer.sign(&json!({"alg": algorithm, "kid": "k"}), &claims());
+        assert_eq!(judged(&token, &known), Err(JwtError::Algorithm), "{algorithm}");
+        let (unsigned, _) = token.rsplit_once('.').unwrap();
+        assert_eq!(judged(&format!("{unsigned}."), &known), Err(JwtError::Algorithm), "{algorithm}");
+    }
+    let token = |header: Value| signer.sign(&header, &claims());
+    assert_eq!(judged(&token(json!({"alg": "EdDSA", "kid": "k"})), &known), Err(JwtError::Key));
+    assert_eq!(judged(&token(json!({"alg": "EdDSA", "kid": "o"})), &known), Err(JwtError::Signature));
+    assert_eq!(judged(&token(json!({"alg": "ES256", "kid": "x"})), &known), Err(JwtError::Key));
+    assert_eq!(judged(&token(json!({"alg": "ES256"})), &known), Err(JwtError::Key), "which of two?");
+    assert_eq!(judged(&token(json!({"alg": "ES256"})), &keys(&[signer.jwk("k")])), Ok("ann".to_owned()));
+    assert_eq!(
+        judged(&token(json!({"alg": "ES256", "kid": "k", "crit": ["x"]})), &known),
+        Err(JwtError::Critical)
+    );
+    let own = json!({"alg": "ES256", "kid": "k", "jwk": other.jwk("k")});
+    assert_eq!(judged(&other.sign(&own, &claims()), &known), Err(JwtError::Signature));
+}
+
+#[test]
+fn a_changed_token_is_not_the_same_token() {
+    let signer = Signer::ed25519();
+    let known = keys(&[signer.jwk("k")]);
+    let token = signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), &claims());
+    let parts: Vec<&str> = token.split('.').collect();
+    let bob = BASE64.encode(with(claims(), "sub", json!("bob")).to_string());
+    assert_eq!(judged(&format!("{}.{bob}.{}", parts[0], parts[2]), &known), Err(JwtError::Signature));
+    for bad in [
+        "",
+        ".",
+        "..",
+        "a.b",
+        "a.b.c",
+        &token[1..],
+        &format!("{token}.x"),
+        &format!("{token}="),
+        &"a".repeat(20_000),
+    ] {
+        assert!(judged(bad, &known).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn keys_that_are_not_for_signing_are_passed_over() {
+    let signer = Signer::p256();
+    let mut for_secrets = signer.jwk("k");
+    for_secrets["use"] = json!("enc");
+    let mut other = signer.jwk("k");
+    other["alg"] = json!("ES384");
+    assert!(keys(&[for_secrets, other, json!({"kty": "oct", "k": "AAAA"}), json!({"kty": "EC"})]).is_empty());
+}
+
+#[tokio::test]
+async fn a_file_is_read_again_when_its_keys_change() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("jwks.json");
+    let write = |signer: &Signer| {
+        let new = home.path().join("new.json");
+        std::fs::write(&new, json!({"keys": [signer.jwk("k")]}).to_string()).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+    };
+    let (old, new) = (Signer::ed25519(), Signer::p256());
+    write(&old);
+    let jwt = Jwt::open(config(&path.to_string_lossy())).unwrap();
+    let token = new.sign(&json!({"alg": "ES256", "kid": "k"}), &claims());
+    assert_eq!(jwt.user(&token, NOW).await, Err(JwtError::Key));
+    write(&new);
+    assert_eq!(jwt.user(&token, NOW).await, Ok("ann".to_owned()));
+}
+
+/// An address that answers each request with what is in the list next.
+async fn address(answers: Vec<String>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    tokio::spawn(async move {
+        for body in answers {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read(&mut [0; 4096]).await.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length:";
+            socket.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test]
+async fn an_address_is_asked_when_it_is_needed_and_not_each_time_a_stranger_comes() {
+    let (old, new) = (Signer::ed25519(), Signer::p256());
+    let sets = [json!({"keys": [old.jwk("old")]}), json!({"keys": [old.jwk("old"), new.jwk("new")]})];
+    let (url, asked) = address(sets.iter().map(Value::to_string).collect()).await;
+    let jwt = Jwt::open(config(&url)).unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody has come yet");
+    let known = old.sign(&json!({"alg": "EdDSA", "kid": "old"}), &claims());
+    let unknown = new.sign(&json!({"alg": "ES256", "kid": "new"}), &claims());
+    for _ in 0..3 {
+        assert_eq!(jwt.user(&known, NOW).await, Ok("ann".to_owned()));
+        assert_eq!(jwt.user(&unknown, NOW).await, Err(JwtError::Key));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    assert_eq!(jwt.user(&unknown, NOW).await, Ok("ann".to_owned()));
+    assert_eq!((jwt.user(&known, NOW).await.is_ok(), asked.load(Ordering::SeqCst)), (true, 2));
+}
+
+#[tokio::test]
+async fn an_address_that_does_not_answer_lets_nobody_in() {
+    let (url, _) = address(vec!["no keys".to_owned()]).await;
+    let signer = Signer::ed25519();
+    let token = signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), &claims());
+    assert_eq!(Jwt::open(config(&url)).unwrap().user(&token, NOW).await, Err(JwtError::Key));
+}
+
+#[test]
+fn keys_come_from_a_place_that_can_be_trusted() {
+    assert!(matches!(Jwt::open(config("http://issuer.example/jwks")), Err(SourceError::Clear(_))));
+    assert!(matches!(Jwt::open(config("nowhere/jwks.json")), Err(SourceError::File { .. })));
+}

@@ -1,0 +1,72 @@
+//! The agents of an app as a drawing, in the words of Graphviz.
+
+use crate::apps::App;
+use adk::{agent::Node, event::Event};
+use std::fmt::Write as _;
+
+const GREY: &str = "#cccccc";
+const GREEN: &str = "#0F5223";
+const BRIGHT: &str = "#69CB87";
+
+/// What an event did: who, and with which tools; `None` draws the app at rest.
+#[derive(Debug)]
+pub(crate) struct Action<'a> {
+    agent: &'a str,
+    /// Tools that were called, or that answered.
+    tools: Vec<&'a str>,
+    answers: bool,
+}
+
+impl<'a> Action<'a> {
+    pub(crate) fn of(event: &'a Event) -> Self {
+        let calls: Vec<&str> = event.calls().map(|call| call.name.as_str()).collect();
+        let responses = event.responses().map(|response| response.name.as_str());
+        let answers = calls.is_empty();
+        let tools = if answers { responses.collect() } else { calls };
+        Self { agent: &event.author, tools, answers }
+    }
+}
+
+pub(crate) fn draw(app: &App, action: Option<&Action<'_>>) -> String {
+    let background = if action.is_some() { "#333537" } else { "#ffffff" };
+    let mut dot = format!("strict digraph {{\n\tgraph [bgcolor=\"{background}\" rankdir=LR]\n");
+    add(&mut dot, app, app.agent.tree().root(), action);
+    dot.push_str("}\n");
+    dot
+}
+
+fn add(dot: &mut String, app: &App, node: &Node, action: Option<&Action<'_>>) {
+    let agent = &node.agent;
+    let is_active = action.is_some_and(|action| action.agent == agent.name);
+    shape(dot, "🤖", &agent.name, "ellipse", is_active);
+    for child in app.agent.tree().children(node) {
+        add(dot, app, child, action);
+        edge(dot, &agent.name, &child.agent.name, None);
+    }
+    for tool in &agent.tools {
+        let name = &tool.declaration().name;
+        let used = action.filter(|action| is_active && action.tools.contains(&name.as_str()));
+        shape(dot, "🔧", name, "box", used.is_some());
+        edge(dot, &agent.name, name, used);
+    }
+}
+
+fn shape(dot: &mut String, icon: &str, name: &str, shape: &str, is_active: bool) {
+    let colours = if is_active {
+        format!(
+            "color=\"{GREEN}\" fillcolor=\"{GREEN}\" fontcolor=\"{GREY}\" shape={shape} style=\"filled,rounded\""
+        )
+    } else {
+        format!("color=\"{GREY}\" fontcolor=\"{GREY}\" shape={shape} style=rounded")
+    };
+    let _ = writeln!(dot, "\t{name} [label=\"{icon} {name}\" {colours}]");
+}
+
+fn edge(dot: &mut String, from: &str, to: &str, used: Option<&Action<'_>>) {
+    let look = match used {
+        None => format!("arrowhead=none color=\"{GREY}\""),
+        Some(action) if action.answers => format!("color=\"{BRIGHT}\" dir=back"),
+        Some(_) => format!("color=\"{BRIGHT}\""),
+    };
+    let _ = writeln!(dot, "\t{from} -> {to} [{look}]");
+}

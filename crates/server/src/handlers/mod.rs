@@ -1,0 +1,40 @@
+//! What each route does, by what it is about.
+
+pub(crate) mod apps;
+pub(crate) mod artifacts;
+pub(crate) mod dev;
+pub(crate) mod graph;
+pub(crate) mod page;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+
+use crate::error::Failure;
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+/// An answer in JSON.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => json(body),
+            Err(_) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written")
+                .into_response(),
+        }
+    }
+}
+
+/// JSON that is written already.
+pub(crate) fn json(body: impl Into<axum::body::Body>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
+}
+
+pub(crate) fn null() -> Response {
+    json("null")
+}

@@ -1,0 +1,164 @@
+//! ADK's two ways to send a message: wait for all events, or read them as they happen. Either way the run is the server's.
+
+use crate::{
+    apps::App,
+    error::Failure,
+    input::{Fields, Sent, bodies},
+    principal::Principal,
+    sse::{self, Splits},
+    state::Server,
+};
+use adk::{
+    content::Content,
+    error::ServiceError,
+    event::Event,
+    runner::{Input, RunConfig, RunRequest, StreamingMode},
+    session::SessionKey,
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    response::Response,
+};
+use bridge::runs::{End, Reader};
+use std::sync::Arc;
+
+/// Which run a request became.
+pub(crate) const RUN_ID: HeaderName = HeaderName::from_static("x-run-id");
+/// A repeated request with this key is the same run.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Waits for all events of the run.
+pub(crate) async fn run(
+    State(server): State<Server>,
+    caller: Principal,
+    headers: HeaderMap,
+    sent: Sent,
+) -> Result<Response, Failure> {
+    let mut asked = Asked::new(&server, &caller, sent)?;
+    asked.request.config.streaming = StreamingMode::None;
+    let key = asked.request.key.clone();
+    let mut reader = start(&server, asked, &headers).await?;
+    let id = reader.id().to_owned();
+    let mut body = b"[".to_vec();
+    let mut last: Option<Arc<Event>> = None;
+    let end = loop {
+        match reader.next().await? {
+            Ok(entry) if entry.event.is_partial() => {}
+            Ok(entry) => {
+                if last.is_some() {
+                    body.push(b',');
+                }
+                body.extend(entry.json.as_bytes());
+                last = Some(entry.event);
+            }
+            Err(end) => break end,
+        }
+    };
+    body.push(b']');
+    match end {
+        End::Done => Ok(named(super::json(body), &id)),
+        End::NotFound => Err(no_session(&key.session_id)),
+        End::Cancelled => Err(Failure::conflict("the run was cancelled")),
+        End::Failed { message, .. } => {
+            let (kind, message) = sse::failure(last.as_deref(), message);
+            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
+        }
+    }
+}
+
+/// Shows the events of the run as they happen.
+pub(crate) async fn run_sse(
+    State(server): State<Server>,
+    caller: Principal,
+    headers: HeaderMap,
+    sent: Sent,
+) -> Result<Response, Failure> {
+    let asked = Asked::new(&server, &caller, sent)?;
+    // A stream that has begun cannot say 404 any more.
+    exists(&server, &asked.request.key).await?;
+    let splits = asked.splits;
+    let reader = start(&server, asked, &headers).await?;
+    let id = reader.id().to_owned();
+    Ok(named(sse::answer(reader, splits, &server), &id))
+}
+
+pub(crate) fn named(mut response: Response, id: &str) -> Response {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(RUN_ID, id);
+    }
+    response
+}
+
+pub(crate) async fn exists(server: &Server, key: &SessionKey) -> Result<(), Failure> {
+    let head = server.archive.head(key).await?;
+    head.map(drop).ok_or_else(|| no_session(&key.session_id))
+}
+
+fn no_session(id: &str) -> Failure {
+    Failure::not_found(format!("Session not found: {id}"))
+}
+
+/// A message that was asked to be sent.
+pub(crate) struct Asked {
+    app: Arc<App>,
+    pub(crate) request: RunRequest,
+    splits: Splits,
+}
+
+impl Asked {
+    fn new(server: &Server, caller: &Principal, sent: Sent) -> Result<Self, Failure> {
+        let mut fields = sent.required(&bodies::RUN)?;
+        let app = fields.text("appName").filter(|name| !name.is_empty());
+        let app = app.ok_or_else(|| {
+            Failure::bad_request("app_name is required when ADK_DEFAULT_APP_NAME is not set")
+        })?;
+        let user = fields.text("userId").unwrap_or_default();
+        let session = fields.text("sessionId").unwrap_or_default();
+        if !caller.may_be(&user) {
+            return Err(no_session(&session));
+        }
+        Self::of(server, caller, SessionKey::new(app, user, session), fields)
+    }
+
+    pub(crate) fn of(
+        server: &Server,
+        caller: &Principal,
+        key: SessionKey,
+        mut fields: Fields,
+    ) -> Result<Self, Failure> {
+        let app = server.app(&key.app_name)?;
+        let state_delta = fields.map("stateDelta").unwrap_or_default();
+        caller.may_write(&state_delta)?;
+        server.has_room(caller)?;
+        let message: Option<Content> = fields.read("newMessage")?;
+        let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
+        let config =
+            RunConfig { streaming, custom_metadata: fields.map("customMetadata"), ..RunConfig::default() };
+        let splits =
+            if fields.text("functionCallEventId").is_some() { Splits::Nothing } else { Splits::Artifacts };
+        let (input, content) = match message {
+            Some(mut content) => {
+                content.role.get_or_insert_with(|| "user".to_owned());
+                (None, content)
+            }
+            None => (Some(Input::Again), Content::default()),
+        };
+        let mut request = RunRequest { state_delta, config, ..RunRequest::message(key, content) };
+        if let Some(input) = input {
+            request.input = input;
+        }
+        Ok(Self { app, request, splits })
+    }
+}
+
+pub(crate) async fn start(server: &Server, asked: Asked, headers: &HeaderMap) -> Result<Reader, Failure> {
+    let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
+    let key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+    let session = asked.request.key.session_id.clone();
+    let started = server.runs.start(&asked.app.agent, asked.request, key).await;
+    started.map_err(|error| match error {
+        ServiceError::NotFound(_) => no_session(&session),
+        other => other.into(),
+    })
+}

@@ -1,0 +1,115 @@
+//! The body of a request.
+
+use super::{
+    shape::{Check, Object, Shape, key_of},
+    wrong::{Wrong, unreadable},
+};
+use crate::error::Failure;
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, Request},
+    http::{HeaderMap, StatusCode, header},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// What was sent; `None` for nothing, or for `null`.
+#[derive(Debug)]
+pub(crate) struct Sent(Option<Value>);
+
+impl<S: Send + Sync> FromRequest<S> for Sent {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let is_json = is_json(request.headers());
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            let status = rejection.status();
+            let told = if status == StatusCode::PAYLOAD_TOO_LARGE {
+                "the body is larger than this server takes"
+            } else {
+                "the body cannot be read"
+            };
+            Failure::new(status, told)
+        })?;
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        if !is_json {
+            // As a form of some page could send it without asking anybody.
+            return Ok(Self(Some(String::from_utf8_lossy(&bytes).into_owned().into())));
+        }
+        let value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&bytes, &error))?;
+        Ok(Self(Some(value).filter(|value: &Value| !value.is_null())))
+    }
+}
+
+/// A body without a type is taken for JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(said) = headers.get(header::CONTENT_TYPE) else { return true };
+    let said = said.to_str().unwrap_or_default();
+    let kind = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+impl Sent {
+    pub(crate) fn required(self, object: &'static Object) -> Result<Fields, Failure> {
+        self.optional(object)?.ok_or_else(|| Wrong::missing(&["body".into()], Value::Null).into())
+    }
+
+    pub(crate) fn optional(self, object: &'static Object) -> Result<Option<Fields>, Failure> {
+        let Some(value) = self.checked(&Shape::Object(object))? else { return Ok(None) };
+        Ok(Some(Fields(value)))
+    }
+
+    /// A body that is a map as a whole.
+    pub(crate) fn map(self) -> Result<Map<String, Value>, Failure> {
+        Ok(self.checked(&Shape::Dict)?.unwrap_or_default())
+    }
+
+    fn checked(self, shape: &Shape) -> Result<Option<Map<String, Value>>, Failure> {
+        let Some(mut value) = self.0 else { return Ok(None) };
+        let mut check = Check::new("body");
+        check.value(&mut value, shape);
+        match value {
+            Value::Object(map) if check.found.is_empty() => Ok(Some(map)),
+            _ => Err(check.found.into()),
+        }
+    }
+}
+
+/// The fields of a body that was checked, to be taken out by name.
+#[derive(Debug)]
+pub(crate) struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn take(&mut self, name: &'static str) -> Option<Value> {
+        let key = key_of(&self.0, name)?;
+        self.0.swap_remove(&key)
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
+        if let Some(Value::String(text)) = self.take(name) { Some(text) } else { None }
+    }
+
+    pub(crate) fn flag(&mut self, name: &'static str) -> bool {
+        self.take(name) == Some(Value::Bool(true))
+    }
+
+    pub(crate) fn map(&mut self, name: &'static str) -> Option<Map<String, Value>> {
+        if let Some(Value::Object(map)) = self.take(name) { Some(map) } else { None }
+    }
+
+    /// A value in ADK's types, which are stricter than the check in a few dark corners.
+    pub(crate) fn read<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Failure> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let read = serde_json::from_value(value).map_err(|error| {
+            Wrong::new(
+                "value_error",
+                &["body".into(), name.into()],
+                format!("Value error, {error}"),
+                Value::Null,
+            )
+        });
+        Ok(Some(read?))
+    }
+}

@@ -1,0 +1,149 @@
+//! The server seen from outside: whether it is ready, what it counts, and a line for each request if that is wanted.
+//! Nothing that anybody said is in any of them.
+
+use crate::{error::Failure, handlers::run::RUN_ID, state::Server};
+use adk::{event::now, session::SessionKey};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, Method, Response as HttpResponse, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Takes a line for each request.
+pub type LogLine = fn(&str);
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<(String, String, u16), Sum>>,
+    last_request: AtomicU64,
+    pub(crate) readers: AtomicI64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    time: Duration,
+}
+
+const KNOWN: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+impl Metrics {
+    fn count(&self, method: &Method, route: &str, status: StatusCode, time: Duration) {
+        // A method can be any word, and whoever makes words up must not make us keep them.
+        let method = if method.is_safe() || KNOWN.contains(method) { method.as_str() } else { "other" };
+        let key = (route.to_owned(), method.to_owned(), status.as_u16());
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = requests.entry(key).or_default();
+        sum.count += 1;
+        sum.time += time;
+    }
+}
+
+/// Stands before all routes.
+pub(crate) async fn request(State(server): State<Server>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let path = server.log.map(|_| request.uri().path().to_owned());
+    let number = server.metrics.last_request.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut response = next.run(request).await;
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    server.metrics.count(&method, route, response.status(), began.elapsed());
+    response.headers_mut().insert(REQUEST_ID, HeaderValue::from(number));
+    if let (Some(log), Some(path)) = (server.log, path) {
+        log(&line(&response, &method, &path, began.elapsed(), number));
+    }
+    response
+}
+
+/// One line of JSON. The query stays out: it may hold what only its sender should know.
+fn line<B>(response: &HttpResponse<B>, method: &Method, path: &str, time: Duration, number: u64) -> String {
+    let mut line = json!({
+        "time": now(),
+        "request": number,
+        "method": method.as_str(),
+        "path": path,
+        "status": response.status().as_u16(),
+        "ms": time.as_secs_f64() * 1000.0,
+    });
+    if let Some(run) = response.headers().get(RUN_ID).and_then(|run| run.to_str().ok()) {
+        line["run"] = run.into();
+    }
+    line.to_string()
+}
+
+/// Whether sessions can be read.
+pub(crate) async fn ready(State(server): State<Server>) -> Response {
+    match server.archive.head(&SessionKey::new("", "", "")).await {
+        Ok(_) => crate::handlers::json(r#"{"status":"ready"}"#),
+        Err(_) => Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the session's store does not answer")
+            .into_response(),
+    }
+}
+
+/// In Prometheus' words.
+pub(crate) async fn metrics(State(server): State<Server>) -> Response {
+    let mut text = String::new();
+    let requests = server.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    text.push_str(
+        "# HELP lango_requests_total Requests that were answered.\n# TYPE lango_requests_total counter\n",
+    );
+    for ((route, method, status), sum) in &requests {
+        let labels = format!("{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}");
+        let _ = writeln!(text, "lango_requests_total{labels} {}", sum.count);
+    }
+    text.push_str(
+        "# HELP lango_request_seconds_total Time until an answer began.\n# TYPE lango_request_seconds_total counter\n",
+    );
+    for ((route, method, status), sum) in &requests {
+        let labels = format!("{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}");
+        let _ = writeln!(text, "lango_request_seconds_total{labels} {}", sum.time.as_secs_f64());
+    }
+    let tally = server.runs.tally();
+    text.push_str(
+        "# HELP lango_runs_finished_total Runs that are over.\n# TYPE lango_runs_finished_total counter\n",
+    );
+    for (status, count) in [("done", tally.done), ("cancelled", tally.cancelled), ("failed", tally.failed)] {
+        let _ = writeln!(text, "lango_runs_finished_total{{status=\"{status}\"}} {count}");
+    }
+    let readers = server.metrics.readers.load(Ordering::Relaxed);
+    let single = [
+        ("lango_runs_running", "gauge", "Runs that are not over.", server.runs.running().to_string()),
+        ("lango_events_total", "counter", "Events of runs, partial ones too.", tally.events.to_string()),
+        ("lango_sse_readers", "gauge", "Streams that are being read.", readers.to_string()),
+    ];
+    for (name, kind, help, value) in single {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_request_and_its_run_and_no_query() {
+        let response = HttpResponse::builder().status(200).header(RUN_ID, "r1").body(()).unwrap();
+        let line = line(&response, &Method::POST, "/run", Duration::from_millis(3), 7);
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&read["request"], &read["path"], &read["status"], &read["run"]),
+            (&json!(7), &json!("/run"), &json!(200), &json!("r1"))
+        );
+    }
+}

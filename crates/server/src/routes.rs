@@ -1,0 +1,89 @@
+//! Every route of the server, in one table.
+
+use crate::{
+    access::{self, Access},
+    auth::login,
+    error::Failure,
+    handlers::{apps, artifacts, dev, page, run, runs, sessions},
+    observe,
+    state::Server,
+};
+use axum::{
+    Router,
+    http::StatusCode,
+    middleware,
+    routing::{get, patch, post},
+};
+
+/// The routes with what stands before them; the last layer is the first to see a request.
+pub fn router(server: Server, access: Access) -> Router {
+    let server = Server { runs_per_user: access.limits().runs_per_user, ..server };
+    routes()
+        // Who may ask is decided here, before any handler.
+        .layer(middleware::from_fn_with_state(access, access::admit))
+        .layer(middleware::from_fn_with_state(server.clone(), observe::request))
+        .with_state(server)
+}
+
+fn routes() -> Router<Server> {
+    Router::new()
+        // The server itself.
+        .route("/health", get(apps::health))
+        .route("/readyz", get(observe::ready))
+        .route("/metrics", get(observe::metrics))
+        .route("/version", get(apps::version))
+        .route("/login", get(login::enter).post(login::link))
+        // Apps.
+        .route("/list-apps", get(apps::list))
+        .route("/apps/{app}/app-info", get(apps::info))
+        // Sessions.
+        .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))
+        .route(
+            "/apps/{app}/users/{user}/sessions/{session}",
+            get(sessions::get).post(sessions::create_as).patch(sessions::patch).delete(sessions::delete),
+        )
+        .route("/apps/{app}/users/{user}/memory", patch(sessions::remember))
+        // Files.
+        .route(
+            "/apps/{app}/users/{user}/sessions/{session}/artifacts",
+            get(artifacts::list).post(artifacts::save),
+        )
+        .route(
+            "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}",
+            get(artifacts::get).delete(artifacts::delete),
+        )
+        // Messages, as ADK sends them.
+        .route("/run", post(run::run))
+        .route("/run_sse", post(run::run_sse))
+        .route("/run_live", get(dev::no_live))
+        // Runs, which outlive those who asked for them.
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs", get(runs::list).post(runs::begin))
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", get(runs::get))
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/events", get(runs::events))
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel", post(runs::cancel))
+        // ADK's web page, and what it asks for.
+        .route("/", get(page::redirect))
+        .route("/dev-ui", get(page::redirect))
+        .route("/dev-ui/", get(page::file))
+        .route("/dev-ui/config", get(page::config))
+        .route("/dev-ui/assets/config/runtime-config.json", get(page::runtime_config))
+        .route("/dev-ui/{*path}", get(page::file))
+        .route("/config/telemetry", get(dev::telemetry).post(dev::telemetry))
+        .route("/dev/apps/{app}/build_graph", get(dev::build_graph))
+        .route("/dev/apps/{app}/build_graph_image", get(dev::build_graph_image))
+        .route("/dev/apps/{app}/graph", get(dev::graph))
+        .route("/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", get(dev::event_graph))
+        .route("/dev/apps/{app}/debug/trace/{event}", get(dev::no_trace))
+        .route("/dev/apps/{app}/debug/trace/session/{session}", get(dev::no_spans))
+        .route("/dev/apps/{app}/eval_sets", get(dev::none))
+        .route("/dev/apps/{app}/eval-sets", get(dev::no_eval_sets))
+        .route("/dev/apps/{app}/eval_results", get(dev::none))
+        .route("/dev/apps/{app}/eval-results", get(dev::no_eval_results))
+        .route("/dev/apps/{app}/metrics-info", get(dev::no_metrics))
+        .route("/dev/apps/{app}/tests", get(dev::none))
+        .route("/dev/apps/{app}/builder", get(dev::no_builder))
+        .fallback(async || Failure::not_found("Not Found"))
+        .method_not_allowed_fallback(async || {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+        })
+}
