@@ -27,7 +27,6 @@ pub(crate) struct Apps {
 }
 
 /// An app as it was read last.
-#[derive(Clone)]
 struct Read {
     app: Option<Arc<App>>,
     files: Vec<(PathBuf, Stamp)>,
@@ -68,26 +67,23 @@ impl server::Apps for Apps {
 
     fn find(&self, name: &str) -> Result<Arc<App>, AppError> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = match read.get(name) {
-            Some(known) if known.is_fresh() => known.clone(),
-            before => {
-                let before = before.cloned();
-                let now = self.read(name, before);
-                match now {
-                    Ok(now) => read.entry(name.to_owned()).insert_entry(now).get().clone(),
-                    Err(error) => {
-                        read.remove(name);
-                        return Err(error);
-                    }
-                }
-            }
-        };
-        let problem = known.broken.map_or_else(String::new, |(problem, _)| problem);
-        known.app.ok_or(AppError::Broken(problem))
+        if let Some(known) = read.get(name).filter(|known| known.is_fresh()) {
+            return known.app();
+        }
+        let before = read.remove(name);
+        let now = self.read(name, before)?;
+        let app = now.app();
+        read.insert(name.to_owned(), now);
+        app
     }
 }
 
 impl Read {
+    fn app(&self) -> Result<Arc<App>, AppError> {
+        let problem = || self.broken.as_ref().map(|(problem, _)| problem.clone()).unwrap_or_default();
+        self.app.clone().ok_or_else(|| AppError::Broken(problem()))
+    }
+
     fn is_fresh(&self) -> bool {
         match &self.broken {
             Some((_, since)) => since.elapsed() < BROKEN,

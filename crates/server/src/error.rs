@@ -47,6 +47,13 @@ impl From<ServiceError> for Failure {
     }
 }
 
+/// An answer that cannot be written.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the answer cannot be written: {error}"))
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let body = json!({ "detail": self.detail }).to_string();

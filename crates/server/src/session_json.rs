@@ -4,7 +4,6 @@ use crate::{error::Failure, handlers::json};
 use adk::{error::ServiceError, event::Event};
 use axum::{
     body::{Body, Bytes},
-    http::StatusCode,
     response::Response,
 };
 use bridge::archive::{Head, Pages};
@@ -20,10 +19,10 @@ type Written<T> = Result<T, serde_json::Error>;
 pub(crate) async fn answer(head: Head, mut pages: Pages) -> Result<Response, Failure> {
     let first = pages.next(PAGE).await?;
     let is_all = first.len() < PAGE;
-    let mut body = begun(&head).map_err(unwritable)?;
-    add(&mut body, &head, &first, true).map_err(unwritable)?;
+    let mut body = begun(&head)?;
+    add(&mut body, &head, &first, true)?;
     if is_all {
-        body.extend(ended(&head).map_err(unwritable)?);
+        body.extend(ended(&head)?);
         return Ok(json(body));
     }
     let rest = Rest { head, pages, over: false };
@@ -45,16 +44,16 @@ pub(crate) async fn page(
 ) -> Result<(Vec<u8>, Option<u64>), Failure> {
     let size = usize::try_from(limit).unwrap_or(PAGE);
     let events = if size == 0 { Vec::new() } else { pages.next(size).await? };
-    let mut body = begun(head).map_err(unwritable)?;
-    add(&mut body, head, &events, true).map_err(unwritable)?;
-    body.extend(ended(head).map_err(unwritable)?);
+    let mut body = begun(head)?;
+    add(&mut body, head, &events, true)?;
+    body.extend(ended(head)?);
     let last = events.last().map(|(place, _)| *place).filter(|place| *place < head.last_seq);
     Ok((body, last.filter(|_| events.len() == size)))
 }
 
 pub(crate) fn without_events(head: &Head) -> Result<Vec<u8>, Failure> {
-    let mut body = begun(head).map_err(unwritable)?;
-    body.extend(ended(head).map_err(unwritable)?);
+    let mut body = begun(head)?;
+    body.extend(ended(head)?);
     Ok(body)
 }
 
@@ -114,8 +113,4 @@ fn ended(head: &Head) -> Written<Vec<u8>> {
     serde_json::to_writer(&mut body, &Value::from(head.last_update_time))?;
     body.push(b'}');
     Ok(body)
-}
-
-fn unwritable(error: serde_json::Error) -> Failure {
-    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the session cannot be written: {error}"))
 }

@@ -55,7 +55,7 @@ impl Told {
             Ok(Ok(entry)) => {
                 let piece = piece(&entry, self.splits);
                 self.last = Some(entry.event);
-                return Some(piece);
+                Some(piece)
             }
             Ok(Err(end)) => {
                 self.over = true;

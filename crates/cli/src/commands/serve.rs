@@ -20,13 +20,7 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     door::check(&args)?;
     let mut signals = Signals::listen()?;
     let store = wiring::open_store(settings)?;
-    let (model, note) = match &settings.model {
-        Some(model) => (model.clone(), None),
-        None => wiring::unchosen(settings).await,
-    };
-    if let Some(note) = note {
-        screen::note(&note);
-    }
+    let (model, chosen) = wiring::chosen(settings).await;
     let apps = Apps::new(settings.clone(), model, Arc::clone(&store));
     let mut server = Server::new(Arc::new(apps), Archive::new(Arc::clone(&store)), Runs::new(store))
         .with_page(page(args.dev_ui.clone()));
@@ -39,6 +33,9 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
         .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
     let address = listener.local_addr()?;
     let (door, access) = door::open(settings, &args, listener, address)?;
+    if let Some(note) = chosen {
+        screen::note(&note);
+    }
     door::greet(&access, address, door.tls.is_some())?;
 
     let stop = Stop::default();

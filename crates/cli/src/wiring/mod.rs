@@ -2,7 +2,7 @@
 
 mod models;
 
-pub(crate) use models::{endpoint, unchosen};
+pub(crate) use models::{chosen, endpoint};
 
 use crate::{
     args::Reasoning,
@@ -83,28 +83,28 @@ pub(crate) struct Plan {
 
 /// The app that the command or the configuration names; without any, the built-in agent.
 pub(crate) async fn plan(settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<Plan> {
-    let (name, config) = app(settings, wanted.app)?;
-    let (inherited, note) = match &settings.model {
-        Some(model) => (model.clone(), None),
-        // Nobody looks for a model where one is named.
-        None if wanted.model.is_some() || config.model.is_some() => (ModelName::demo(), None),
-        None => unchosen(settings).await,
+    let found = find_app(settings, wanted.app)?;
+    // Nobody looks for a model where one is named.
+    let is_named = wanted.model.is_some() || found.1.model.is_some();
+    let (inherited, note) = if is_named {
+        (settings.model.clone().unwrap_or_else(ModelName::demo), None)
+    } else {
+        chosen(settings).await
     };
-    Ok(Plan { note, ..made(settings, wanted, (name, config), &inherited)? })
+    Ok(Plan { note, ..put_together(settings, wanted, found, &inherited)? })
 }
 
-/// The same, with the model of agents that name none.
-pub(crate) fn plan_with(settings: &Settings, app: &str, inherited: &ModelName) -> anyhow::Result<Plan> {
-    let wanted = Wanted { app: Some(app), ..Wanted::default() };
-    made(settings, wanted, self::app(settings, wanted.app)?, inherited)
+/// An app by its name, with a model that was chosen before for agents that name none.
+pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> anyhow::Result<Plan> {
+    put_together(settings, Wanted::default(), find_app(settings, Some(app))?, model)
 }
 
-fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
+fn find_app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
     let found = config::load_app(&settings.agents_dir, wanted.or(settings.app.as_deref()))?;
     Ok(found.unwrap_or_else(|| (BUILT_IN_APP.to_owned(), built_in())))
 }
 
-fn made(
+fn put_together(
     settings: &Settings,
     wanted: Wanted<'_>,
     (name, config): (String, AgentConfig),

@@ -57,7 +57,8 @@ fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<Tar
         return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
     }
     let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
-    Ok(Target::new(Arc::new(script), file, budget))
+    let name = script.model().unwrap_or(file).to_owned();
+    Ok(Target::new(Arc::new(script), name, budget))
 }
 
 /// The provider of a model, and its name there.
@@ -115,8 +116,16 @@ fn api(name: ApiName) -> Api {
     }
 }
 
+/// The model of agents that name none, and what to say of that choice.
+pub(crate) async fn chosen(settings: &Settings) -> (ModelName, Option<String>) {
+    match &settings.model {
+        Some(model) => (model.clone(), None),
+        None => unchosen(settings).await,
+    }
+}
+
 /// The model where nobody has chosen one, and what to say of that choice.
-pub(crate) async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
+async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
     let named = |name: String| ModelName { said: name.clone(), name, base: PathBuf::new() };
     if let Some(name) = settings.providers.by_key() {
         return (named(name), None);

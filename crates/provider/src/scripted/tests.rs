@@ -286,3 +286,10 @@ async fn a_script_that_hangs_stays_silent_after_what_it_said() {
     let silence = tokio::time::timeout(Duration::from_hours(1), stream.next()).await;
     assert!(silence.is_err());
 }
+
+#[test]
+fn a_script_may_repeat_what_the_model_said_last() {
+    let echo = script("rules: [{reply: [{text: 'again: {model}'}]}]");
+    let said = vec![user("a"), Message::text(Role::Assistant, "one"), user("b")];
+    assert_eq!(shape(&echo, said).lines().next(), Some("text again:| one"));
+}

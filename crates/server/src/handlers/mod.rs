@@ -11,7 +11,7 @@ pub(crate) mod sessions;
 
 use crate::error::Failure;
 use axum::{
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -24,8 +24,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(body) => json(body),
-            Err(_) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written")
-                .into_response(),
+            Err(error) => Failure::from(error).into_response(),
         }
     }
 }

@@ -20,8 +20,8 @@ impl<S: Sync> FromRequestParts<S> for Query {
 impl Query {
     /// The last value of that name, as it is meant.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        let pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| *key == name).last().map(|(_, value)| decoded(value))
+        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.rfind(|(key, _)| *key == name).map(|(_, value)| decoded(value))
     }
 
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Failure> {

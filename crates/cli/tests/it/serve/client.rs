@@ -59,14 +59,13 @@ impl Served {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
         if let Some(body) = body {
-            head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+            let length = body.len().to_string();
+            head.extend(["Content-Type: application/json\r\nContent-Length: ", &length, "\r\n"]);
         }
-        head.push_str("\r\n");
-        head.push_str(body.unwrap_or_default());
+        head += "\r\n";
+        head += body.unwrap_or_default();
         stream.write_all(head.as_bytes()).unwrap();
         Wire::read_head(stream)
     }
