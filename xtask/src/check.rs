@@ -1,6 +1,6 @@
-//! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last and end the output.
+//! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last.
 
-use crate::{Result, Workspace, peers, tidy, verdict};
+use crate::{Result, Workspace, conformance, peers, tidy, verdict};
 use std::{
     process::{ExitCode, Stdio},
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ struct Step {
     run: fn(&Workspace) -> Result<bool>,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "fmt", about: "cargo fmt --all --check", run: fmt },
     Step { name: "tidy", about: "cargo xtask tidy", run: tidy::run },
     Step { name: "clippy", about: "cargo clippy on all targets, warnings denied", run: clippy },
@@ -27,12 +27,17 @@ const STEPS: [Step; 6] = [
         about: "cargo nextest run, or cargo test where nextest is not installed",
         run: tests,
     },
+    Step {
+        name: "conformance",
+        about: "ADK's recorded exchanges against the real binary",
+        run: conformance::check,
+    },
 ];
 
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
     if args == ["--list"] {
         for step in &STEPS {
-            println!("{:<9} {}", step.name, step.about);
+            println!("{:<11} {}", step.name, step.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -80,9 +85,9 @@ fn summary(steps: &[&Step], done: &[(bool, Duration)]) -> String {
     for (place, step) in steps.iter().enumerate() {
         lines.push(match done.get(place) {
             Some((good, took)) => {
-                format!("{:<9} {:<7} {:>7.1} s", step.name, word(*good), took.as_secs_f64())
+                format!("{:<11} {:<7} {:>7.1} s", step.name, word(*good), took.as_secs_f64())
             }
-            None => format!("{:<9} not run", step.name),
+            None => format!("{:<11} not run", step.name),
         });
     }
     let passed = done.iter().filter(|(good, _)| *good).count();
@@ -144,14 +149,20 @@ mod tests {
 
     #[test]
     fn all_steps_run_unless_some_are_named() {
-        assert_eq!(names(&[]).unwrap(), ["fmt", "tidy", "clippy", "docs", "doctests", "tests"]);
+        assert_eq!(
+            names(&[]).unwrap(),
+            ["fmt", "tidy", "clippy", "docs", "doctests", "tests", "conformance"]
+        );
         assert_eq!(names(&["--only", "tests", "--only", "fmt"]).unwrap(), ["fmt", "tests"]);
     }
 
     #[test]
     fn a_step_that_does_not_exist_is_refused_with_those_that_do() {
         let error = names(&["--only", "lint"]).unwrap_err().to_string();
-        assert_eq!(error, "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests");
+        assert_eq!(
+            error,
+            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, conformance"
+        );
         assert!(names(&["--only"]).is_err());
         assert!(names(&["fmt"]).is_err());
     }
@@ -163,7 +174,7 @@ mod tests {
         let good = summary(&steps[..2], &[(true, second), (true, second)]);
         assert_eq!(good.lines().last(), Some("check: 2 passed, 0 failed"));
         let bad = summary(&steps[..3], &[(true, second), (false, second)]);
-        assert!(bad.contains("clippy    not run"), "{bad}");
+        assert!(bad.contains("clippy      not run"), "{bad}");
         assert!(bad.lines().last().unwrap().starts_with("check: 1 passed, 1 failed: tidy"), "{bad}");
     }
 }
