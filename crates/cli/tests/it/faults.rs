@@ -168,10 +168,10 @@ fn a_full_disk_is_told_and_loses_nothing() {
     [exit 0]
             user  one
      canned_root  Hello from canned model. You said: one
-                  [scripted/canned.yaml: 10 tokens in, 5 out]
+                  [scripted/canned-1: 10 tokens in, 5 out]
             user  three
      canned_root  Hello from canned model. You said: three
-                  [scripted/canned.yaml: 10 tokens in, 5 out]
+                  [scripted/canned-1: 10 tokens in, 5 out]
                   [in all: 20 tokens in, 10 out]
     ---
     lango: there is no space left to write /data/lango.db; make room and send the message again, nothing else is lost

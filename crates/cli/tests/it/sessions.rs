@@ -56,18 +56,18 @@ fn a_conversation_can_be_read() {
            user  think
     canned_root  (thinks) I am thinking.
     canned_root  Answer: 42.
-                 [scripted/canned.yaml: 10 tokens in, 5 out]
+                 [scripted/canned-1: 10 tokens in, 5 out]
            user  parallel
     canned_root  → get_weather {"city":"Paris"}
     canned_root  → get_weather {"city":"Tokyo"}
-                 [scripted/canned.yaml: 10 tokens in, 5 out]
+                 [scripted/canned-1: 10 tokens in, 5 out]
     canned_root  ← get_weather {"city":"Paris","report":"sunny, 21C","status":"ok"}
     canned_root  ← get_weather {"city":"Tokyo","report":"sunny, 21C","status":"ok"}
     canned_root  Tool get_weather said: {"city":"Tokyo","report":"sunny, 21C","status":"ok"}
-                 [scripted/canned.yaml: 10 tokens in, 5 out]
+                 [scripted/canned-1: 10 tokens in, 5 out]
            user  confirm
     canned_root  → danger {"what":"rm"}
-                 [scripted/canned.yaml: 10 tokens in, 5 out]
+                 [scripted/canned-1: 10 tokens in, 5 out]
     canned_root  ? May danger run with {"what":"rm"}?
     canned_root  ← danger {"error":"This tool call requires confirmation, please approve or reject."}
     canned_root  ← answer {"confirmed":false,"superseded":"a new message came before the answer"}
