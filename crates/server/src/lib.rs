@@ -13,7 +13,7 @@
 //! | `input`, [`error`] | what clients send, and what is wrong with it, in FastAPI's words |
 //! | `session_json`, `sse` | sessions and events as they leave |
 //! | `observe` | readiness, counts, a line for each request |
-//! | [`state`], [`serve`] | what the handlers work with; connections, and how they end |
+//! | [`state`], [`mod@serve`] | what the handlers work with; connections, and how they end |
 //!
 //! **Invariant.** A client that goes away ends nothing; whatever it asks, the answer is an answer and never a panic. The server
 //! decides nothing about a conversation: it speaks to [`bridge`], in ADK's words.

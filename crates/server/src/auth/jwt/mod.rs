@@ -2,8 +2,8 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`keys`] | the issuer's keys, and whether a signature is one's |
-//! | [`source`] | where they come from: a file, or an address that is asked again when a key is not known |
+//! | `keys` | the issuer's keys, and whether a signature is one's |
+//! | `source` | where they come from: a file, or an address that is asked again when a key is not known |
 
 mod keys;
 mod source;
