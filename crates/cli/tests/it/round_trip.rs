@@ -1,8 +1,10 @@
 //! A conversation through real requests: what a provider gave goes back to it as it was, and any model can go on.
 
-use crate::common::{Place, REST, api_name, provider};
+use crate::common::{CANARY, Log, Place, REST, api_name, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
+use session::SessionKey;
+use std::process::Stdio;
 use testkit::{
     fakeprov::{Api, Fake},
     legal,
@@ -175,4 +177,42 @@ fn a_file_that_cannot_go_along_is_said_before_anything_is_sent() {
     assert!(missing.err.contains("none.png cannot be read; it was not sent"), "{}", missing.err);
     let binary = place.lango(&["run", "--file", "data.bin", "look"]).badly();
     assert!(binary.err.contains("data.bin is no text"), "{}", binary.err);
+}
+
+/// Kills the program in the middle of a tool call, and goes on in another: the request that follows.
+fn request_after_a_kill(api: Api) -> String {
+    let fake = Fake::start_blocking();
+    let place = Place::with_provider(&fake, api, "two");
+    let (settings, slow) = (
+        format!("model = \"fake/model-x\"\n{}{REST}", provider("fake", &fake, api, "two")),
+        "delay_ms = 60000\n",
+    );
+    place.file("lango.toml", format!("{settings}{slow}"));
+    let mut program = place.command(["run", "--session", "k", "weather?"]);
+    let mut program =
+        program.env("CANARY", CANARY).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let key = SessionKey::new("lango", "user", "k");
+    while !Log::read(&place.database(), &key).events.iter().any(|event| event.calls().count() == 2) {
+        assert!(program.try_wait().unwrap().is_none(), "it ended before it was killed");
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
+    place.file("lango.toml", settings);
+    place.keyed(&["run", "--session", "k", "go on"]).well();
+    conversation(&fake.requests()[1].body)
+}
+
+#[test]
+fn opaque_data_is_the_same_byte_for_byte_after_a_kill() {
+    for (api, opaque) in [
+        (Api::Anthropic, &["EqQBCgIYAhIMc2lnbmF0dXJl/+==", "UkVEQUNURUQ="][..]),
+        (Api::Gemini, &["CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/=="]),
+        (Api::Responses, &["ENC+/=="]),
+    ] {
+        let request = request_after_a_kill(api);
+        for data in opaque {
+            assert_eq!(request.matches(&format!("\"{data}\"")).count(), 1, "{request}");
+        }
+        assert_eq!(request.matches("outcome unknown").count(), 2, "{request}");
+    }
 }
