@@ -79,6 +79,13 @@ pub struct RunView {
     pub updated_at: f64,
 }
 
+impl RunView {
+    fn of(run: session::Run) -> Self {
+        let session::Run { id, status, error, created_at, updated_at, .. } = run;
+        Self { id, status, position: None, error, created_at, updated_at }
+    }
+}
+
 impl Runs {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, shelf: Arc::default(), tasks: TaskTracker::new() }
@@ -229,29 +236,14 @@ impl Runs {
             }
             _ => None,
         };
-        Ok(Some(RunView {
-            id: run.id,
-            status: run.status,
-            position,
-            error: run.error,
-            created_at: run.created_at,
-            updated_at: run.updated_at,
-        }))
+        Ok(Some(RunView { position, ..RunView::of(run) }))
     }
 
     /// The newest runs of a session.
     pub async fn list(&self, key: &SessionKey, limit: usize) -> Result<Vec<RunView>, ServiceError> {
         let runs =
             self.store.runs(&store_key(key), limit).await.map_err(|error| service_error(error, key))?;
-        let view = |run: session::Run| RunView {
-            id: run.id,
-            status: run.status,
-            position: None,
-            error: run.error,
-            created_at: run.created_at,
-            updated_at: run.updated_at,
-        };
-        Ok(runs.into_iter().map(view).collect())
+        Ok(runs.into_iter().map(RunView::of).collect())
     }
 
     /// Ends a run of this process: the model's stream and the tools stop, open calls are settled by the next turn. `false`
@@ -303,13 +295,6 @@ impl Runs {
         self.tasks.close();
         self.tasks.wait().await;
         self.tasks.reopen();
-    }
-
-    /// Ends everything that still runs.
-    pub fn stop(&self) {
-        for live in self.shelf().live.values() {
-            live.cancel.cancel();
-        }
     }
 
     /// Sessions that are in a run, or have messages waiting; those of dead processes are to be taken up.

@@ -1,5 +1,5 @@
 //! Counts that were made lately. A window of history is weighed before each request, and most of its texts were weighed
-//! when they were stored or for the request before; finding a count costs a twentieth of counting again.
+//! when they were stored or for the request before.
 
 use foldhash::quality::FixedState;
 use std::{
