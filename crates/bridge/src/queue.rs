@@ -3,6 +3,7 @@
 //! A free session is entered at once. A busy one hands out tickets: they are stored, so that a message whose sender died
 //! while it waited is still answered, by whoever comes next.
 
+mod keeper;
 mod ticket;
 mod turn;
 
@@ -13,6 +14,7 @@ use crate::{
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, session::SessionKey};
+use keeper::Keeper;
 use session::{Store, Ticket};
 use std::{
     collections::HashMap,
@@ -34,6 +36,7 @@ pub(crate) struct Queue {
     store: Arc<dyn Store>,
     /// Wakes those who wait in this process when a turn ends in it.
     doors: Arc<Mutex<HashMap<SessionKey, Weak<Notify>>>>,
+    keeper: Arc<Keeper>,
 }
 
 /// A turn that may begin.
@@ -45,7 +48,7 @@ pub(crate) enum Entry {
 
 impl Queue {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, doors: Arc::default() }
+        Self { store, doors: Arc::default(), keeper: Arc::default() }
     }
 
     /// A place at the door of a session, not yet in its queue.
@@ -55,6 +58,7 @@ impl Queue {
             key: store_key(key),
             owner: Arc::new(Owner::new()),
             door: self.door(key),
+            keeper: Arc::clone(&self.keeper),
         };
         Place { desk, key: key.clone(), name, ticket: None, watched: None }
     }
@@ -95,6 +99,7 @@ struct Desk {
     key: session::SessionKey,
     owner: Arc<Owner>,
     door: Arc<Notify>,
+    keeper: Arc<Keeper>,
 }
 
 impl Desk {

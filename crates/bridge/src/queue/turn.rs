@@ -1,16 +1,19 @@
 //! The right to run a turn: a lease, kept while the turn lasts and given back however it ends.
 
-use super::Desk;
+use super::{
+    Desk,
+    keeper::{Keeping, Watched},
+};
 use crate::{owner, service::TurnMark};
 use session::{Append, Claim, Claimed, Enter, Lease, NewRun, RunStatus, RunUpdate};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// How long a lease lasts without being renewed. It matters only for owners on other machines.
-const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// What a run is called.
 #[derive(Clone, Debug)]
@@ -48,8 +51,8 @@ pub(crate) struct Turn {
     run: Option<String>,
     /// The lease is no longer ours, but nobody has been told.
     given_back: bool,
-    /// Ends the task that renews the lease.
-    renewal: Option<DropGuard>,
+    /// The lease is renewed as long as this is here.
+    keeping: Option<Keeping>,
     left: bool,
 }
 
@@ -92,7 +95,7 @@ impl Turn {
             displaced,
             run: None,
             given_back: false,
-            renewal: None,
+            keeping: None,
             left: false,
         }
     }
@@ -131,10 +134,10 @@ impl Turn {
             let mut mark = self.mark();
             (mark.starts, mark.run, mark.takes) = (Some(started), Some(run), self.takes);
         }
-        let ended = CancellationToken::new();
-        tokio::spawn(renew(self.desk.clone(), Arc::clone(&self.mark), ended.clone(), lost));
-        self.renewal = Some(ended.drop_guard());
-        Ok(Arc::clone(&self.mark))
+        let mark = Arc::clone(&self.mark);
+        let watched = Watched { desk: self.desk.clone(), mark: Arc::clone(&mark), lost };
+        self.keeping = Some(self.desk.keeper.keep(watched));
+        Ok(mark)
     }
 
     /// Writes down how the run ended, if its last event did not.
@@ -174,7 +177,7 @@ fn read(mark: &Mutex<TurnMark>) -> MutexGuard<'_, TurnMark> {
 }
 
 impl Desk {
-    fn lease(&self, mark: &Mutex<TurnMark>) -> Option<Lease> {
+    pub(super) fn lease(&self, mark: &Mutex<TurnMark>) -> Option<Lease> {
         let epoch = read(mark).epoch?;
         Some(Lease { key: self.key.clone(), owner: self.owner.name().to_owned(), epoch })
     }
@@ -195,22 +198,6 @@ impl Desk {
 /// A lease that cannot be given back has a dead owner from now on.
 async fn release(desk: &Desk, lease: &Lease) {
     let _ = desk.store.release(lease).await;
-}
-
-async fn renew(desk: Desk, mark: Arc<Mutex<TurnMark>>, ended: CancellationToken, lost: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = ended.cancelled() => return,
-            () = tokio::time::sleep(LEASE / 3) => {}
-        }
-        let Some(lease) = desk.lease(&mark) else { continue };
-        // Any other error is no reason to stop: if it lasts, somebody else takes the lease, and the next append says so.
-        if let Err(session::Error::Fenced(_) | session::Error::NotFound(_)) =
-            desk.store.renew(&lease, LEASE).await
-        {
-            return lost.cancel();
-        }
-    }
 }
 
 /// The runs of an owner that died in the middle of them, but for the one that goes on.
