@@ -17,7 +17,7 @@ mod printed;
 mod replay;
 mod report;
 mod rules;
-mod server;
+pub(crate) mod server;
 mod transcript;
 
 #[cfg(test)]

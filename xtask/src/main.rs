@@ -11,6 +11,7 @@ mod check;
 mod conformance;
 mod peers;
 mod tidy;
+mod visitors;
 mod workspace;
 
 use std::{error::Error, process::ExitCode};
@@ -19,11 +20,13 @@ use workspace::Workspace;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
-cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, conformance
+cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, conformance, page, clients
 cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
 cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
-                                             ADK's recorded answers beside those of our server, or of the one at URL";
+                                             ADK's recorded answers beside those of our server, or of the one at URL
+cargo xtask page                             ADK's own web page in Chromium, talking with our server
+cargo xtask clients                          Python's HTTP clients and google-adk's types, talking with our server";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +44,8 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
         ["conformance"] => Ok(verdict(conformance::check(&Workspace::load()?)?)),
         ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),
+        ["page"] => Ok(verdict(visitors::page(&Workspace::load()?)?)),
+        ["clients"] => Ok(verdict(visitors::clients(&Workspace::load()?)?)),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)

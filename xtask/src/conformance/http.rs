@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a server is: `http://127.0.0.1:8000`, with or without a path in front of its routes.
 #[derive(Debug)]
-pub(super) struct Base {
+pub(crate) struct Base {
     authority: String,
     prefix: String,
 }

@@ -5,7 +5,7 @@ use crate::{Result, Workspace};
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
@@ -15,22 +15,41 @@ use std::{
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Ends with its value.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
-    home: PathBuf,
-    pub(super) base: Base,
+    /// A directory of its own, gone with it.
+    pub(crate) home: PathBuf,
+    /// What it asks to be opened in a browser.
+    pub(crate) link: String,
+    pub(crate) url: String,
+    pub(crate) base: Base,
 }
 
 impl Server {
     pub(super) fn start(workspace: &Workspace) -> Result<Self> {
-        if !workspace.cargo(&["build", "--quiet", "--package", "lango"]).status()?.success() {
-            return Err("the binary does not build".into());
-        }
-        let home = workspace.target.join(format!("conformance-{}", std::process::id()));
-        fs::create_dir_all(&home)?;
-        let mut process = command(workspace, &home).spawn()?;
-        match address(&mut process) {
-            Ok(base) => Ok(Self { process, home, base }),
+        let home = home(workspace, "conformance")?;
+        let config = workspace.root.join("fixtures/canned/lango.toml");
+        Self::start_in(workspace, home, &config, &["--no-auth"])
+    }
+
+    /// With a configuration and a home that stay until it ends.
+    pub(crate) fn start_in(
+        workspace: &Workspace,
+        home: PathBuf,
+        config: &Path,
+        args: &[&str],
+    ) -> Result<Self> {
+        build(workspace)?;
+        let mut command = lango(workspace, &home);
+        command.args(["serve", "--port", "0", "--config"]).arg(config).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn()?;
+        let ready = link(&mut process).and_then(|link| {
+            let url = url(&link).unwrap_or_default().to_owned();
+            Ok((Base::parse(&url)?, url, link))
+        });
+        match ready {
+            Ok((base, url, link)) => Ok(Self { process, home, link, url, base }),
             Err(error) => {
                 end(&mut process, &home);
                 Err(error)
@@ -39,29 +58,41 @@ impl Server {
     }
 }
 
+/// The very binary of the tests, which has been built by then: of all packages together, and, because of the examples, with what
+/// their tests depend on. Alone, it would be built again with other features of the same crates.
+fn build(workspace: &Workspace) -> Result<()> {
+    let args = ["build", "--quiet", "--locked", "--workspace", "--bin", "lango", "--examples"];
+    if workspace.cargo(&args).status()?.success() { Ok(()) } else { Err("the binary does not build".into()) }
+}
+
+/// A directory that is not there yet.
+pub(crate) fn home(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let home = workspace.target.join(format!("{name}-{}", std::process::id()));
+    fs::create_dir_all(&home)?;
+    Ok(home)
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         end(&mut self.process, &self.home);
     }
 }
 
-fn command(workspace: &Workspace, home: &PathBuf) -> Command {
+/// The binary with that home.
+pub(crate) fn lango(workspace: &Workspace, home: &Path) -> Command {
     let mut command = Command::new(workspace.target.join("debug/lango"));
-    command.args(["serve", "--port", "0", "--no-auth", "--config"]);
-    command.arg(workspace.root.join("fixtures/canned/lango.toml"));
     command.env("LANGO_HOME", home).env("LANGO_DATABASE", home.join("lango.db"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// From the first line that tells one. The rest is read as well, so that the server never waits for us.
-fn address(process: &mut Child) -> Result<Base> {
+/// From the line that tells it. The rest is read as well, so that the server never waits for us.
+fn link(process: &mut Child) -> Result<String> {
     let (tell, told) = mpsc::channel();
     for stream in streams(process) {
         let tell = tell.clone();
         thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(std::io::Result::ok) {
-                // Nobody listens once the address is known.
+                // Nobody listens once the link is known.
                 let _ = tell.send(line);
             }
         });
@@ -69,8 +100,8 @@ fn address(process: &mut Child) -> Result<Base> {
     drop(tell);
     let mut said = Vec::new();
     while let Ok(line) = told.recv_timeout(STARTS_WITHIN) {
-        if let Some(url) = url(&line) {
-            return Base::parse(url);
+        if let Some(link) = line.strip_prefix("open ").and_then(|line| line.split(' ').next()) {
+            return Ok(link.to_owned());
         }
         said.push(line);
     }
@@ -108,16 +139,17 @@ mod tests {
 
     #[test]
     fn a_server_is_ready_when_it_says_where_it_is() {
-        let mut process = shell("echo starting; echo listening on http://127.0.0.1:1 >&2; exec sleep 60");
-        let base = address(&mut process);
+        let mut process =
+            shell("echo listening; echo open http://127.0.0.1:1/a?b in a browser >&2; exec sleep 60");
+        let link = link(&mut process);
         process.kill().unwrap();
         process.wait().unwrap();
-        assert!(base.is_ok());
+        assert_eq!(link.unwrap(), "http://127.0.0.1:1/a?b");
     }
 
     #[test]
     fn a_server_that_does_not_start_is_told_with_its_own_words() {
-        let error = address(&mut shell("echo no such command >&2")).unwrap_err().to_string();
+        let error = link(&mut shell("echo no such command >&2")).unwrap_err().to_string();
         assert!(error.ends_with("it said:\nno such command"), "{error}");
     }
 
