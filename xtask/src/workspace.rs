@@ -3,6 +3,7 @@
 use crate::Result;
 use serde_json::Value;
 use std::{
+    env,
     ffi::OsString,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -91,9 +92,15 @@ impl Dependency {
     }
 }
 
-/// The cargo that runs us, so that a `cargo +toolchain xtask` stays with its toolchain.
+/// The cargo that runs us, so that a `cargo +toolchain xtask` stays with its toolchain; without what it told us of our own package:
+/// build scripts look at these variables, and crates would be built anew whenever somebody else calls cargo.
 fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    let is_ours = |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|begin| name.starts_with(begin));
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_ours)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn text(value: &Value) -> &str {
