@@ -15,8 +15,8 @@ import requests
 
 warnings.simplefilter("ignore")
 
-from google.adk.artifacts.base_artifact_service import ArtifactVersion  # noqa: E402
-from google.adk.cli.api_server import (  # noqa: E402
+from google.adk.artifacts.base_artifact_service import ArtifactVersion
+from google.adk.cli.api_server import (
     AppInfo,
     CreateSessionRequest,
     ListAppsResponse,
@@ -25,17 +25,17 @@ from google.adk.cli.api_server import (  # noqa: E402
     UpdateMemoryRequest,
     UpdateSessionRequest,
 )
-from google.adk.cli.dev_server import (  # noqa: E402
+from google.adk.cli.dev_server import (
     GetEventGraphResult,
     ListEvalResultsResponse,
     ListEvalSetsResponse,
 )
-from google.adk.events.event import Event  # noqa: E402
-from google.adk.flows.llm_flows.functions import REQUEST_CONFIRMATION_FUNCTION_CALL_NAME  # noqa: E402
-from google.adk.sessions.session import Session  # noqa: E402
-from google.adk.tools.tool_confirmation import ToolConfirmation  # noqa: E402
-from google.genai import types  # noqa: E402
-from pydantic import TypeAdapter, ValidationError  # noqa: E402
+from google.adk.events.event import Event
+from google.adk.flows.llm_flows.functions import REQUEST_CONFIRMATION_FUNCTION_CALL_NAME
+from google.adk.sessions.session import Session
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.genai import types
+from pydantic import TypeAdapter, ValidationError
 
 PATIENCE = 30
 SESSIONS = "/apps/canned/users/ann/sessions"
@@ -268,6 +268,8 @@ class Talk:
         self.fails(405, "PUT", "/run")
         self.fails(422, "POST", "/run", {"appName": "canned"})
         self.fails(500, "POST", "/run", asking(session, "raise"))
+        data = [line for line in self.http.lines("/run_sse", asking(session, "raise")) if line.startswith("data: ")]
+        must("error" in json.loads(data[-1].removeprefix("data: ")), f"a stream that fails ends with {data[-1]}")
         self.seen("errors in FastAPI's shapes")
 
     def end(self, session):

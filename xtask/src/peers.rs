@@ -163,11 +163,12 @@ fn install_packages(packages: &[&str]) -> Result<()> {
         return Err(format!("{} cannot be installed: there is no apt-get", packages.join(", ")).into());
     }
     let apt = |args: &[&str]| {
-        let mut command = Command::new(if on_path("sudo").is_some() { "sudo" } else { "env" });
+        let mut command = Command::new("apt-get");
         if on_path("sudo").is_some() {
-            command.args(["-n", "env"]);
+            command = Command::new("sudo");
+            command.args(["-n", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
         }
-        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-qq"]).args(args);
+        command.args(["-y", "-qq"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
         command
     };
     let install = [&["install"], packages].concat();
