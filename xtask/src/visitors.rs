@@ -27,7 +27,8 @@ pub(crate) fn clients(workspace: &Workspace) -> Result<bool> {
     let server = serve(workspace, "clients", &adk)?;
     let mut python = Command::new(adk.python);
     python.arg(workspace.root.join("xtask/peers/clients.py")).arg(&server.url);
-    Ok(python.arg(server.home.join("server-token")).stdin(Stdio::null()).status()?.success())
+    python.arg(server.home.join("server-token")).env("no_proxy", "127.0.0.1");
+    Ok(python.stdin(Stdio::null()).status()?.success())
 }
 
 fn serve(workspace: &Workspace, name: &str, adk: &Adk) -> Result<Server> {
