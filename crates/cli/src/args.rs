@@ -1,5 +1,6 @@
 //! What people type.
 
+use crate::remote::Address;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use server::guard::Host;
@@ -138,6 +139,10 @@ pub(crate) struct TokenAdd {
 pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) talk: Talk,
+    /// Talk to a server's agent instead, which goes on if you leave; this machine's if no address is given
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:18789",
+          conflicts_with_all = ["model", "reasoning"])]
+    pub(crate) server: Option<Address>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@ mod apps;
 mod args;
 mod commands;
 mod config;
+mod remote;
 mod screen;
 mod wiring;
 

@@ -32,6 +32,7 @@ fn routes() -> Router<Server> {
         .route("/readyz", get(observe::ready))
         .route("/metrics", get(observe::metrics))
         .route("/version", get(apps::version))
+        .route("/whoami", get(apps::whoami))
         .route("/login", get(login::enter).post(login::link))
         // Apps.
         .route("/list-apps", get(apps::list))

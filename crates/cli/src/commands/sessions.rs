@@ -62,7 +62,7 @@ pub(crate) fn lines(rows: &[SessionRow]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn when(seconds: f64) -> String {
+pub(crate) fn when(seconds: f64) -> String {
     let time = jiff::SignedDuration::try_from_secs_f64(seconds).map(jiff::Timestamp::from_duration);
     let time = time.ok().and_then(Result::ok).unwrap_or_default();
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()

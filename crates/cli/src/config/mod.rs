@@ -19,6 +19,7 @@ pub(crate) use server::ServerSettings;
 pub(crate) use template::Filled;
 
 use crate::args::Place;
+use ::server::auth::Secret;
 use adk::model::GenerateContentConfig;
 use bridge::{
     budget::{Budget, BudgetError},
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     /// Whether colours are wanted at all.
     pub(crate) color: bool,
     pub(crate) server: ServerSettings,
+    /// What another's server is shown.
+    pub(crate) server_token: Option<Secret>,
     /// Where the lines that were typed are remembered.
     pub(crate) history_file: PathBuf,
 }
@@ -118,6 +121,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         stubs: named(file.stubs),
         color: env.wants_color(),
         server: file.server.meant(&said, &base)?,
+        server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| Secret::known(token.trim())),
         history_file: home.join("history"),
         home,
         workdir,

@@ -63,6 +63,8 @@ fn chat_has_help() {
           --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
                                 number of tokens
           --app <NAME>          The agent: a folder below agents/
+          --server [<URL>]      Talk to a server's agent instead, which goes on if you leave; this
+                                machine's if no address is given
       -h, --help                Print help
     [exit 0]
     ");

@@ -7,6 +7,7 @@
 )]
 
 mod chat;
+mod chat_server;
 mod common;
 mod doctor;
 mod errors;

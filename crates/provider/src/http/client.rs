@@ -9,7 +9,7 @@ const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 /// A client for one address. It has no limit for a whole answer, which may take as long as its model thinks.
 ///
 /// `extra` are certificates that are trusted beside the system's.
-pub(crate) fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
+pub fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
     install_crypto();
     let builder = || {
         let builder = Client::builder()

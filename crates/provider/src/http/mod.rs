@@ -25,7 +25,8 @@ mod sse;
 mod trouble;
 
 pub(crate) use call::Call;
-pub(crate) use client::{certificates, client};
+pub(crate) use client::certificates;
+pub use client::client;
 pub(crate) use fetch::fetch;
 pub use secret::Secret;
 pub use splitter::{Broken, Framing, Splitter};

@@ -9,7 +9,7 @@ pub const FILE: &str = "server-token";
 /// The token, made if there is none.
 pub fn token(home: &Path) -> Result<Secret, AuthError> {
     let path = home.join(FILE);
-    let read = || file::read(&path)?.map(|text| known(&text)).transpose();
+    let read = || file::read(&path)?.map(|text| sound(&text)).transpose();
     let made = || {
         if let Some(token) = read()? {
             return Ok(token);
@@ -21,8 +21,15 @@ pub fn token(home: &Path) -> Result<Secret, AuthError> {
     made().map_err(|source| AuthError::Local { path: path.clone(), source })
 }
 
+/// The token, if one was made: for those who want to be let in.
+pub fn known(home: &Path) -> Result<Option<Secret>, AuthError> {
+    let path = home.join(FILE);
+    let read = file::read(&path).and_then(|text| text.map(|text| sound(&text)).transpose());
+    read.map_err(|source| AuthError::Local { path, source })
+}
+
 /// A token that is short was not made here, and could be guessed.
-fn known(text: &str) -> io::Result<Secret> {
+fn sound(text: &str) -> io::Result<Secret> {
     let text = text.trim();
     let is_sound = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_graphic());
     let fix = "it holds no token of at least 32 characters; remove it, and the next start makes a new one";
@@ -37,8 +44,10 @@ mod tests {
     #[test]
     fn it_is_made_once_and_its_owners_alone() {
         let home = tempfile::tempdir().unwrap();
+        assert_eq!(known(home.path()).unwrap(), None);
         let made = token(home.path()).unwrap();
         assert_eq!(token(home.path()).unwrap(), made);
+        assert_eq!(known(home.path()).unwrap(), Some(made));
         assert_eq!(fs::metadata(home.path().join(FILE)).unwrap().mode() & 0o777, 0o600);
     }
 

@@ -1,7 +1,7 @@
 //! Which apps there are, and what they are made of.
 
 use super::Json;
-use crate::{apps::App, error::Failure, input::Query, params::Params, state::Server};
+use crate::{apps::App, error::Failure, input::Query, params::Params, principal::Principal, state::Server};
 use adk::agent::Node;
 use axum::{
     extract::State,
@@ -19,6 +19,11 @@ pub(crate) async fn health() -> Response {
 pub(crate) async fn version() -> Response {
     Json(json!({"version": ADK, "language": "rust", "language_version": env!("CARGO_PKG_RUST_VERSION")}))
         .into_response()
+}
+
+/// Who the caller's token says they are; without a user they may be any.
+pub(crate) async fn whoami(caller: Principal) -> Response {
+    Json(json!({"user": caller.user, "admin": caller.admin})).into_response()
 }
 
 pub(crate) async fn list(State(server): State<Server>, query: Query) -> Result<Response, Failure> {

@@ -107,8 +107,9 @@ pub(crate) async fn get(
     OfSession(key): OfSession,
     query: Query,
 ) -> Result<Response, Failure> {
-    let (after, limit) = (query.number("after")?.unwrap_or(0), query.number("limit")?);
+    let (after, limit, last) = (query.number("after")?, query.number("limit")?, query.number("last")?);
     let head = found(&server, &key).await?;
+    let after = after.or(last.map(|last| head.last_seq.saturating_sub(last))).unwrap_or(0);
     let pages = server.archive.events(&key, &root_agent(&server, &key), after);
     let Some(limit) = limit else { return session_json::answer(head, pages).await };
     let (body, next) = session_json::page(&head, pages, limit.min(LARGEST)).await?;

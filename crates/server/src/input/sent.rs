@@ -12,6 +12,11 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Whoever takes longer to send a body holds a connection, and says nothing.
+const BODY: Duration = Duration::from_mins(2);
 
 /// What was sent; `None` for nothing, or for `null`.
 #[derive(Debug)]
@@ -22,7 +27,9 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+        let sent = timeout(BODY, Bytes::from_request(request, state)).await;
+        let late = || Failure::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within two minutes");
+        let bytes = sent.map_err(|_| late())?.map_err(|rejection| {
             let status = rejection.status();
             let told = if status == StatusCode::PAYLOAD_TOO_LARGE {
                 "the body is larger than this server takes"
@@ -111,5 +118,19 @@ impl Fields {
             )
         });
         Ok(Some(read?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{body::Body, response::IntoResponse};
+    use futures::stream;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+        let refused = Sent::from_request(Request::new(never), &()).await.unwrap_err();
+        assert_eq!(refused.into_response().status(), StatusCode::REQUEST_TIMEOUT);
     }
 }

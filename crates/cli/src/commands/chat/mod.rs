@@ -2,25 +2,26 @@
 
 mod command;
 mod input;
+mod partner;
 
 use super::{
     interrupt::Interrupts,
-    sessions,
-    talk::{Conversation, answer, new_id, recent},
+    talk::{answer, new_id},
 };
 use crate::{
     args::{Chat, Talk},
     config::Settings,
+    remote::Address,
     screen::{Mode, Style, View, may_it_run, one_line, sentence},
-    wiring::{self, Wanted},
+    wiring::Wanted,
 };
-use adk::{content::Content, error::RunError, facts::Question, session::SessionKey};
+use adk::{content::Content, error::RunError, facts::Question};
 use command::Command;
 use input::{Input, Line};
+use partner::Partner;
 use std::{
     io::{self, IsTerminal, Write},
     ops::ControlFlow::{self, Break, Continue},
-    sync::Arc,
 };
 
 /// What the model of the first screen can do, told so that nobody takes it for more.
@@ -31,13 +32,14 @@ calculates, and reads, lists and searches the files in this folder.";
 pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> {
     let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
     let interrupts = Interrupts::listen()?;
-    let conversation = Conversation::open(settings, &chat.talk).await?;
+    let partner = Partner::open(settings, &chat).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
     let mut room = Room {
         settings,
         talk: chat.talk,
-        conversation,
+        partner,
+        server: chat.server,
         view: View::new(mode, style, settings.models.clone()),
         style,
         input: Input::open(interactive, &settings.history_file)?,
@@ -56,7 +58,8 @@ struct Room<'a> {
     settings: &'a Settings,
     /// What was asked for.
     talk: Talk,
-    conversation: Conversation,
+    partner: Partner,
+    server: Option<Address>,
     view: View,
     style: Style,
     input: Input,
@@ -68,13 +71,12 @@ struct Room<'a> {
 
 impl Room<'_> {
     fn greet(&self) -> anyhow::Result<()> {
-        let (name, model) = (&self.conversation.app.name, &self.conversation.app.model);
-        let lango = self.style.bold("lango");
-        writeln!(io::stdout(), "{lango} {} · agent {name} · model {model}", env!("CARGO_PKG_VERSION"))?;
-        if let Some(note) = &self.conversation.app.note {
+        let (lango, whom) = (self.style.bold("lango"), self.partner.introduction());
+        writeln!(io::stdout(), "{lango} {} · {whom}", env!("CARGO_PKG_VERSION"))?;
+        if let Some(note) = self.partner.note() {
             self.note(note)?;
         }
-        if model == "demo" {
+        if self.partner.is_demo() {
             self.note(DEMO)?;
         }
         self.note("/help shows what else you can type; Ctrl-C stops an answer, Ctrl-D leaves.")
@@ -82,7 +84,9 @@ impl Room<'_> {
 
     fn leave(&self) -> anyhow::Result<()> {
         if self.interactive && self.spoken {
-            self.note("lango chat --continue goes on from here")?;
+            let server =
+                self.server.as_ref().map(|address| format!(" --server {address}")).unwrap_or_default();
+            self.note(&format!("lango chat{server} --continue goes on from here"))?;
         }
         Ok(())
     }
@@ -112,12 +116,11 @@ impl Room<'_> {
 
     /// Where an older session stands: how it began, and what it waits for.
     async fn take_up(&mut self) -> anyhow::Result<ControlFlow<()>> {
-        let Some(row) = self.conversation.row().await?.filter(|_| self.interactive) else {
+        let Some(title) = self.partner.title().await?.filter(|_| self.interactive) else {
             return Ok(Continue(()));
         };
         self.spoken = true;
-        let title = row.title.as_deref().unwrap_or("(nothing said yet)");
-        self.note(&format!("going on with: {}", one_line(title, 60)))?;
+        self.note(&format!("going on with: {}", one_line(&title, 60)))?;
         self.put_questions().await
     }
 
@@ -129,8 +132,8 @@ impl Room<'_> {
     /// Sends a message. A failed turn ends a pipe, and not a conversation.
     async fn send(&mut self, content: Content) -> anyhow::Result<()> {
         self.spoken = true;
-        let (conversation, view) = (&self.conversation, &self.view);
-        match self.interrupts.cancel(|cancel| conversation.send(content, view, cancel)).await {
+        let (partner, view) = (&self.partner, &self.view);
+        match self.interrupts.cancel(|cancel| partner.send(content, view, cancel)).await {
             Ok(()) => Ok(()),
             Err(error) if !self.interactive => Err(error),
             Err(error) if is_cancelled(&error) => self.note("stopped; the conversation goes on"),
@@ -140,7 +143,7 @@ impl Room<'_> {
 
     /// Puts what waits for a person's word to the person, one after the other. Who leaves is asked again next time.
     async fn put_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
-        while let Some(question) = self.conversation.questions().await?.into_iter().next() {
+        while let Some(question) = self.partner.questions().await?.into_iter().next() {
             let Some(confirmed) = self.ask(&question).await? else { return Ok(Break(())) };
             self.send(answer(&question, confirmed)).await?;
         }
@@ -167,7 +170,7 @@ impl Room<'_> {
                 self.note("a new conversation; the old one is kept")?;
             }
             Command::Resume(id) => return self.resume(&id).await,
-            Command::Model(None) => self.note(&format!("the model is {}", self.conversation.app.model))?,
+            Command::Model(None) => self.note(&self.partner.model())?,
             Command::Model(Some(name)) => self.switch(&name).await?,
             Command::Unknown(word) => self.note(&command::unknown(&word))?,
             Command::Quit => return Ok(Break(())),
@@ -176,21 +179,19 @@ impl Room<'_> {
     }
 
     async fn list(&self) -> anyhow::Result<()> {
-        let rows = recent(&*self.conversation.store, &self.conversation.key, 10).await?;
-        if rows.is_empty() {
+        let lines = self.partner.list().await?;
+        if lines.is_empty() {
             return self.note("there are no sessions yet");
         }
-        for (row, line) in rows.iter().zip(sessions::lines(&rows)) {
-            let here = if row.key.session == self.conversation.key.session_id { "›" } else { " " };
-            writeln!(io::stdout(), "{here} {line}")?;
+        for line in lines {
+            writeln!(io::stdout(), "{line}")?;
         }
         self.note("/resume ID goes on with one of them")
     }
 
     /// Goes on with a session of which the beginning of the id is given.
     async fn resume(&mut self, id: &str) -> anyhow::Result<ControlFlow<()>> {
-        let rows = recent(&*self.conversation.store, &self.conversation.key, 1_000).await?;
-        let mut ids = rows.into_iter().map(|row| row.key.session).filter(|session| session.starts_with(id));
+        let mut ids = self.partner.named(id).await?.into_iter();
         match (ids.next(), ids.next()) {
             (Some(only), None) => {
                 self.enter(only);
@@ -207,19 +208,14 @@ impl Room<'_> {
     }
 
     fn enter(&mut self, session: String) {
-        let key = &self.conversation.key;
-        self.conversation.key = SessionKey::new(&key.app_name, &key.user_id, session);
+        self.partner.enter(session);
         self.spoken = false;
     }
 
     async fn switch(&mut self, name: &str) -> anyhow::Result<()> {
-        let store = Arc::clone(&self.conversation.store);
-        let plan = wiring::plan(self.settings, Wanted { model: Some(name), ..self.talk.wanted() }).await;
-        match plan.and_then(|plan| plan.open(store)) {
-            Ok(app) => {
-                self.conversation.app = app;
-                self.note(&format!("the model is {name} from here on; the conversation stays"))
-            }
+        let wanted = Wanted { model: Some(name), ..self.talk.wanted() };
+        match self.partner.switch(self.settings, wanted).await {
+            Ok(()) => self.note(&format!("the model is {name} from here on; the conversation stays")),
             Err(error) => self.note(&self.style.red(sentence(&error))),
         }
     }

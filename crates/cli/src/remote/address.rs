@@ -1,0 +1,97 @@
+//! Where a server is, and which token may be shown to it.
+
+use reqwest::Url;
+use std::{
+    fmt::{self, Write},
+    net::IpAddr,
+    str::FromStr,
+};
+
+/// The address of a server: scheme, host, port, and no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address(Url);
+
+impl Address {
+    /// Whether it is on this machine, and may see this machine's own token.
+    pub(super) fn is_here(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.0
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        self.0.as_str().trim_end_matches('/')
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.shown())
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fix = || "write it as http://127.0.0.1:18789, without anything behind the port".to_owned();
+        let url = Url::parse(text).map_err(|_| fix())?;
+        let is_bare = url.username().is_empty()
+            && url.password().is_none()
+            && url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none();
+        let is_web = matches!(url.scheme(), "http" | "https") && url.host_str().is_some();
+        if is_bare && is_web { Ok(Self(url)) } else { Err(fix()) }
+    }
+}
+
+/// A name as one segment of a path.
+pub(super) fn segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_scheme_a_host_and_a_port() {
+        for text in ["http://127.0.0.1:18789", "https://agents.example.com", "http://[::1]:1/"] {
+            assert!(text.parse::<Address>().is_ok(), "{text}");
+        }
+        for text in ["127.0.0.1:18789", "ftp://a", "http://a/b", "http://u:p@a", "http://a/?token=x", ""] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_is_here() {
+        let is_here = |text: &str| text.parse::<Address>().unwrap().is_here();
+        assert!(is_here("http://localhost:1") && is_here("http://127.0.0.1:1") && is_here("http://[::1]:1"));
+        assert!(!is_here("http://localhost.example.com") && !is_here("http://10.0.0.1:1"));
+    }
+
+    #[test]
+    fn a_name_stays_in_its_segment() {
+        assert_eq!(segment("a-b_c~1"), "a-b_c~1");
+        assert_eq!(segment("../a b/ü?"), "%2E%2E%2Fa%20b%2F%C3%BC%3F");
+    }
+}

@@ -1,0 +1,190 @@
+//! A server of ours, as its clients see it: the agent runs there, and goes on if we leave.
+//!
+//! **Invariant.** A message is sent once, whatever becomes of the connection: it carries a key that makes a repeated request
+//! the same run. The run is read from where we were, so that nothing is shown twice.
+
+mod address;
+mod follow;
+mod http;
+
+pub(crate) use address::Address;
+
+use crate::{config::Settings, screen::View};
+use adk::{
+    content::Content,
+    event::Event,
+    facts::{Facts, Question},
+    session::SessionKey,
+};
+use anyhow::{anyhow, bail};
+use http::Http;
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// How far back a session is looked at when it is taken up: what waits for a person's word is at its end.
+const LOOK_BACK: u32 = 200;
+
+pub(crate) struct Remote {
+    http: Http,
+    pub(crate) key: SessionKey,
+    /// What the events so far say is open.
+    facts: Mutex<Facts>,
+}
+
+/// A session as a list shows it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) id: String,
+    #[serde(rename = "lastUpdateTime")]
+    pub(crate) updated: f64,
+}
+
+#[derive(Deserialize)]
+struct Whoami {
+    user: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    #[serde(default)]
+    events: Vec<Event>,
+}
+
+impl Remote {
+    /// Asks the server who we are to it and which agents it has. The session has the id that is given.
+    pub(crate) async fn open(
+        settings: &Settings,
+        address: &Address,
+        app: Option<&str>,
+        session: String,
+    ) -> anyhow::Result<Self> {
+        let http = Http::new(settings, address)?;
+        let whoami: Whoami = http.get("/whoami").await?;
+        let apps: Vec<String> = http.get("/list-apps").await?;
+        let app = chosen(app.or(settings.app.as_deref()), &apps)?;
+        let user = whoami.user.unwrap_or_else(|| settings.user.clone());
+        Ok(Self { http, key: SessionKey::new(app, user, session), facts: Mutex::default() })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.http.shown()
+    }
+
+    /// The sessions of the same app and user, the last used first.
+    pub(crate) async fn sessions(&self) -> anyhow::Result<Vec<Listed>> {
+        let mut listed: Vec<Listed> = self.http.get(&self.of_user("/sessions")).await?;
+        listed.sort_by(|one, other| other.updated.total_cmp(&one.updated));
+        Ok(listed)
+    }
+
+    /// Goes to another session, which need not be there yet.
+    pub(crate) fn enter(&mut self, session: String) {
+        self.key.session_id = session;
+        *self.facts() = Facts::default();
+    }
+
+    /// Looks at where the session stands. `false` if it is not there yet.
+    pub(crate) async fn take_up(&self) -> anyhow::Result<bool> {
+        let path = format!("{}?last={LOOK_BACK}", self.of_session(""));
+        let Some(stored) = self.http.find::<Stored>(&path).await? else { return Ok(false) };
+        *self.facts() = Facts::default();
+        stored.events.iter().for_each(|event| self.note(event));
+        Ok(true)
+    }
+
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        self.facts().questions.clone()
+    }
+
+    /// Sends a message and shows what happens until the run ends. Cancelling ends the run at the server.
+    pub(crate) async fn send(
+        &self,
+        content: Content,
+        view: &View,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.make_session().await?;
+        let run = self.begin(content).await?;
+        let result = self.follow(&run, view, &cancel).await;
+        let refused = view.end_turn();
+        result?;
+        match refused? {
+            Some(reason) => Err(anyhow!(reason)),
+            None => Ok(()),
+        }
+    }
+
+    async fn make_session(&self) -> anyhow::Result<()> {
+        let answer = self.http.send(Method::POST, &self.of_session(""), Some(&json!({}))).await?;
+        // It is there already.
+        if answer.status() == StatusCode::CONFLICT {
+            return Ok(());
+        }
+        self.http.sound(answer).await.map(drop)
+    }
+
+    /// The id of the run that the message became.
+    async fn begin(&self, content: Content) -> anyhow::Result<String> {
+        let body = json!({"newMessage": content, "streaming": true});
+        let answer = self.http.send_once(&self.of_session("/runs"), &body).await?;
+        let run: Value = self.http.read(answer).await?;
+        match run["id"].as_str() {
+            Some(id) => Ok(id.to_owned()),
+            None => bail!("{} did not say which run the message became; is it lango?", self.address()),
+        }
+    }
+
+    fn note(&self, event: &Event) {
+        if event.is_partial() {
+            return;
+        }
+        let mut facts = self.facts();
+        for change in facts.changes(event) {
+            facts.apply(&change);
+        }
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_user(&self, rest: &str) -> String {
+        let SessionKey { app_name, user_id, .. } = &self.key;
+        format!("/apps/{}/users/{}{rest}", address::segment(app_name), address::segment(user_id))
+    }
+
+    fn of_session(&self, rest: &str) -> String {
+        self.of_user(&format!("/sessions/{}{rest}", address::segment(&self.key.session_id)))
+    }
+}
+
+/// The agent that is asked for, or the only one.
+fn chosen(wanted: Option<&str>, apps: &[String]) -> anyhow::Result<String> {
+    let all = apps.join(", ");
+    match (wanted, apps) {
+        (Some(wanted), _) if apps.iter().any(|app| app == wanted) => Ok(wanted.to_owned()),
+        (Some(wanted), _) => bail!("the server has no agent {wanted}; it has {all}"),
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => bail!("the server has no agents"),
+        (None, _) => bail!("the server has several agents, {all}: choose one with --app"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_agent_need_not_be_named() {
+        let (one, two) = (["a".to_owned()], ["a".to_owned(), "b".to_owned()]);
+        assert_eq!(chosen(None, &one).unwrap(), "a");
+        assert_eq!(chosen(Some("b"), &two).unwrap(), "b");
+        let told = |wanted, apps: &[String]| chosen(wanted, apps).unwrap_err().to_string();
+        assert_eq!(told(None, &two), "the server has several agents, a, b: choose one with --app");
+        assert_eq!(told(Some("c"), &two), "the server has no agent c; it has a, b");
+        assert_eq!(told(None, &[]), "the server has no agents");
+    }
+}
