@@ -7,6 +7,7 @@
 //! | [`turn`] | a whole turn through the agent layer |
 //! | [`decode`] | a model's answer, from bytes to events |
 //! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
+//! | [`server`] | the server beside google-adk's, under load |
 //! | [`measure`] | repeating, alternating two sides, medians, CPU time |
 //! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
 //! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
@@ -28,6 +29,7 @@ mod noise;
 mod raw;
 mod reference;
 mod rows;
+mod server;
 mod tail;
 mod turn;
 
@@ -59,6 +61,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "decode", about: "reading a model's answer, beside eventsource-stream", run: decode::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
     Bench { name: "google-adk", about: "google-adk's turn beside ours", run: reference::run },
+    Bench { name: "server", about: "our server and google-adk's, with many clients", run: server::run },
 ];
 
 /// Where benches may leave files while they run: on the disk that holds the build, not in memory.

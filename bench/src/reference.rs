@@ -11,8 +11,7 @@ const LENGTHS: [(i64, &str); 2] = [(0, "0"), (1_000, "1k")];
 
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     let Some(python) = installed(lab) else {
-        eprintln!("bench: google-adk is not installed; `python3 -m venv target/google-adk` and then");
-        eprintln!("bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here");
+        tell_how_to_install();
         return Ok(Vec::new());
     };
     let directory = lab.directory()?;
@@ -29,8 +28,13 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+pub(crate) fn tell_how_to_install() {
+    eprintln!("bench: google-adk is not installed; `python3 -m venv target/google-adk` and then");
+    eprintln!("bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here");
+}
+
 /// A Python that has google-adk: the one in the build directory, or the usual one.
-fn installed(lab: &Lab) -> Option<PathBuf> {
+pub(crate) fn installed(lab: &Lab) -> Option<PathBuf> {
     let own = lab.files.parent().map(|target| target.join("google-adk/bin/python"));
     own.into_iter().chain([PathBuf::from("python3")]).find(|python| {
         let mut probe = Command::new(python);

@@ -21,7 +21,7 @@ const LENGTHS: [(i64, &str); 4] = [(0, "0"), (1_000, "1k"), (10_000, "10k"), (10
 /// The sizes of the store's benches: 0.5 to 4 KB, evenly spread on a logarithmic scale.
 const USUAL: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
 /// The size that google-adk is measured with. Ten times as many of them fit into the same window.
-const SHORT: [usize; 1] = [200];
+pub(crate) const SHORT: [usize; 1] = [200];
 const WARM_UP: usize = 20;
 const TURNS: usize = 200;
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
@@ -59,7 +59,7 @@ fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<(Samples, Samples)> 
 }
 
 /// Messages from both sides in turn, as the runner stores them.
-fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
+pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
     let mut rows = Vec::new();
     for &size in sizes {
         let text: String =

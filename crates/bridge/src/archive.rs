@@ -9,10 +9,13 @@ use crate::{
 use adk::{content::Part, error::ServiceError, event::Event, session::SessionKey, state::without_temp};
 use serde_json::{Map, Value};
 use session::{
-    Append, ArtifactKey, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, SessionRow,
-    Snapshot, Store, TailBudget,
+    Append, ArtifactKey, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
+    TailBudget,
 };
 use std::{fmt, sync::Arc};
+
+/// Sessions of a list that are read at a time.
+const PAGE: usize = 256;
 
 #[derive(Clone)]
 pub struct Archive {
@@ -28,6 +31,28 @@ pub struct Head {
     pub last_update_time: f64,
     /// Where its log ends.
     pub last_seq: u64,
+}
+
+/// The sessions of a user, read one by one: of all of them only their names are in memory.
+#[derive(Clone, Debug)]
+pub struct Heads {
+    archive: Archive,
+    app: String,
+    user: String,
+    /// The next one is the last.
+    ids: Vec<String>,
+}
+
+impl Heads {
+    pub async fn next(&mut self) -> Result<Option<Head>, ServiceError> {
+        while let Some(id) = self.ids.pop() {
+            // One that was deleted since is left out.
+            if let Some(head) = self.archive.head(&SessionKey::new(&self.app, &self.user, id)).await? {
+                return Ok(Some(head));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// One version of a file, without the file.
@@ -59,50 +84,38 @@ impl Archive {
         }
     }
 
-    /// The sessions of a user, the last changed first; `after` is the last of the page before.
-    pub async fn list(
-        &self,
-        app: &str,
-        user: &str,
-        after: Option<SessionRow>,
-        limit: usize,
-    ) -> Result<Vec<(Head, SessionRow)>, ServiceError> {
-        let query = ListQuery { app: Some(app.to_owned()), user: Some(user.to_owned()), after, limit };
-        let rows = self.store.list(query).await.map_err(store_failed)?;
-        let mut heads = Vec::with_capacity(rows.len());
-        for row in rows {
-            let key = SessionKey::new(&row.key.app, &row.key.user, &row.key.session);
-            // Deleted since the list was read.
-            let Some(head) = self.head(&key).await? else { continue };
-            heads.push((head, row));
+    /// The sessions of a user as they are now, the one that was changed last at the end.
+    pub async fn list(&self, app: &str, user: &str) -> Result<Heads, ServiceError> {
+        let (mut ids, mut after) = (Vec::new(), None);
+        loop {
+            let (of_app, of_user) = (Some(app.to_owned()), Some(user.to_owned()));
+            let query = ListQuery { app: of_app, user: of_user, after, limit: PAGE };
+            let rows = self.store.list(query).await.map_err(store_failed)?;
+            after = rows.last().cloned();
+            ids.extend(rows.into_iter().map(|row| row.key.session));
+            if after.is_none() {
+                return Ok(Heads { archive: self.clone(), app: app.to_owned(), user: user.to_owned(), ids });
+            }
         }
-        Ok(heads)
     }
 
-    /// A new session, with what is known of it from elsewhere.
+    /// A new session, with what was said in it elsewhere: all of it, or nothing. What those events did to a state is in `state`.
     pub async fn create(
         &self,
         key: &SessionKey,
         state: &Map<String, Value>,
         events: &[Event],
     ) -> Result<Head, ServiceError> {
-        let failed = |error| service_error(error, key);
+        let invalid =
+            |error: serde_json::Error| ServiceError::Invalid { key: key.clone(), message: error.to_string() };
+        let messages = events.iter().map(save).collect::<Result<_, _>>().map_err(invalid)?;
         let new = NewSession {
             key: store_key(key),
             state: state::changes(&without_temp(state)),
+            messages,
             on_conflict: OnConflict::Fail,
         };
-        self.store.create(new).await.map_err(failed)?;
-        for event in events {
-            let message = save(event)
-                .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
-            let step = Append {
-                message: Some(message),
-                state: state::changes(&event.actions.state_delta),
-                ..Append::default()
-            };
-            self.store.append(&store_key(key), step).await.map_err(failed)?;
-        }
+        self.store.create(new).await.map_err(|error| service_error(error, key))?;
         self.head(key).await?.ok_or_else(|| ServiceError::NotFound(key.clone()))
     }
 

@@ -124,7 +124,8 @@ impl SessionServiceAdapter {
         state: Map<String, Value>,
         on_conflict: OnConflict,
     ) -> Result<SessionAdapter, ServiceError> {
-        let new = NewSession { key: store_key(&key), state: state::changes(&state), on_conflict };
+        let (stored, state) = (store_key(&key), state::changes(&state));
+        let new = NewSession { key: stored, state, messages: Vec::new(), on_conflict };
         self.store.create(new).await.map_err(|error| service_error(error, &key))?;
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }

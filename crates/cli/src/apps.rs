@@ -14,14 +14,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
+use tokio::{runtime::Handle, sync::OnceCell, task};
 
 /// How long a broken app is left alone before it is read again: the file that mends it may be one that it does not name yet.
 const BROKEN: Duration = Duration::from_millis(500);
 
 pub(crate) struct Apps {
     settings: Settings,
-    /// Of agents that name none.
-    model: ModelName,
+    /// Of agents that name none, once it is known.
+    model: OnceCell<ModelName>,
     store: Arc<dyn Store>,
     read: Mutex<HashMap<String, Read>>,
 }
@@ -38,12 +39,29 @@ struct Read {
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Apps {
-    pub(crate) fn new(settings: Settings, model: ModelName, store: Arc<dyn Store>) -> Self {
-        Self { settings, model, store, read: Mutex::default() }
+    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>) -> Self {
+        Self { settings, model: OnceCell::new(), store, read: Mutex::default() }
     }
 
-    fn read(&self, name: &str, before: Option<Read>) -> Result<Read, AppError> {
-        let plan = wiring::plan_with(&self.settings, name, &self.model);
+    /// Looks for the model of agents that name none, if nobody has yet. That may take a moment, which no start waits for.
+    pub(crate) async fn look(&self) -> &ModelName {
+        let chosen = async {
+            let (model, note) = wiring::chosen(&self.settings).await;
+            if let Some(note) = note {
+                screen::note(&note);
+            }
+            model
+        };
+        self.model.get_or_init(|| chosen).await
+    }
+
+    fn model(&self) -> &ModelName {
+        let look = || Handle::current().block_on(self.look());
+        self.model.get().unwrap_or_else(|| task::block_in_place(look))
+    }
+
+    fn read(&self, name: &str, model: &ModelName, before: Option<Read>) -> Result<Read, AppError> {
+        let plan = wiring::plan_with(&self.settings, name, model);
         let made = plan.and_then(|plan| self.make(plan));
         made.or_else(|error| match error.downcast_ref() {
             Some(ConfigError::UnknownApp { .. }) => Err(unknown(name)),
@@ -66,12 +84,14 @@ impl server::Apps for Apps {
     }
 
     fn find(&self, name: &str) -> Result<Arc<App>, AppError> {
+        // Not while others wait for the lock: the look needs a thread of theirs.
+        let model = self.model();
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = read.get(name).filter(|known| known.is_fresh()) {
             return known.app();
         }
         let before = read.remove(name);
-        let now = self.read(name, before)?;
+        let now = self.read(name, model, before)?;
         let app = now.app();
         read.insert(name.to_owned(), now);
         app

@@ -1,4 +1,5 @@
-//! A session as ADK's JSON. A long one is written while it is read: a million events are never in memory.
+//! Sessions as ADK's JSON. What is long is written while it is read: a million events are never in memory, nor are all sessions
+//! of a user.
 
 use crate::{error::Failure, handlers::json};
 use adk::{error::ServiceError, event::Event};
@@ -6,34 +7,26 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use bridge::archive::{Head, Pages};
+use bridge::archive::{Head, Heads, Pages};
 use futures::stream;
 use serde_json::Value;
 
-/// Events that are read at a time.
-const PAGE: usize = 256;
+/// About how many bytes are written at a time.
+const PIECE: usize = 128 * 1024;
+/// Events that are read at a time: at first, and at most. Between them it follows from how large they are.
+const FIRST: usize = 64;
+const MOST: usize = 512;
 
 type Written<T> = Result<T, serde_json::Error>;
 
 /// All of it: at once if it is short, and else piece by piece.
-pub(crate) async fn answer(head: Head, mut pages: Pages) -> Result<Response, Failure> {
-    let first = pages.next(PAGE).await?;
-    let is_all = first.len() < PAGE;
-    let mut body = begun(&head)?;
-    add(&mut body, &head, &first, true)?;
-    if is_all {
-        body.extend(ended(&head)?);
-        return Ok(json(body));
-    }
-    let rest = Rest { head, pages, over: false };
-    let pieces = stream::try_unfold((Some(body), rest), |(ready, mut rest)| async move {
-        let piece = match ready {
-            Some(ready) => Some(ready),
-            None => rest.next().await?,
-        };
-        Ok::<_, ServiceError>(piece.map(|piece| (Bytes::from(piece), (None, rest))))
-    });
-    Ok(json(Body::from_stream(pieces)))
+pub(crate) async fn answer(head: Head, pages: Pages) -> Result<Response, Failure> {
+    send(Text::Session(Session { head, pages, size: FIRST, begun: false, over: false })).await
+}
+
+/// Sessions without their events.
+pub(crate) async fn list(heads: Heads) -> Result<Response, Failure> {
+    send(Text::List(List { heads, begun: false, over: false })).await
 }
 
 /// A page of it, and where the next one begins if there is one.
@@ -42,7 +35,7 @@ pub(crate) async fn page(
     mut pages: Pages,
     limit: u64,
 ) -> Result<(Vec<u8>, Option<u64>), Failure> {
-    let size = usize::try_from(limit).unwrap_or(PAGE);
+    let size = usize::try_from(limit).unwrap_or(FIRST);
     let events = if size == 0 { Vec::new() } else { pages.next(size).await? };
     let mut body = begun(head)?;
     add(&mut body, head, &events, true)?;
@@ -51,35 +44,112 @@ pub(crate) async fn page(
     Ok((body, last.filter(|_| events.len() == size)))
 }
 
-pub(crate) fn without_events(head: &Head) -> Result<Vec<u8>, Failure> {
-    let mut body = begun(head)?;
-    body.extend(ended(head)?);
-    Ok(body)
+async fn send(mut text: Text) -> Result<Response, Failure> {
+    let first = text.next().await?.unwrap_or_default();
+    if text.is_over() {
+        return Ok(json(first));
+    }
+    let pieces = stream::try_unfold((Some(first), text), |(ready, mut text)| async move {
+        let piece = match ready {
+            Some(ready) => Some(ready),
+            None => text.next().await?,
+        };
+        Ok::<_, ServiceError>(piece.map(|piece| (Bytes::from(piece), (None, text))))
+    });
+    Ok(json(Body::from_stream(pieces)))
 }
 
-struct Rest {
+/// What is being written.
+enum Text {
+    Session(Session),
+    List(List),
+}
+
+impl Text {
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Session(session) => session.over,
+            Self::List(list) => list.over,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, ServiceError> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let piece = match self {
+            Self::Session(session) => session.next().await,
+            Self::List(list) => list.next().await,
+        };
+        piece.map(Some)
+    }
+}
+
+struct Session {
     head: Head,
     pages: Pages,
+    /// How many events are read next.
+    size: usize,
+    begun: bool,
     over: bool,
 }
 
-impl Rest {
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, ServiceError> {
-        if self.over {
-            return Ok(None);
-        }
-        let events = self.pages.next(PAGE).await?;
-        let mut piece = Vec::new();
-        let written = add(&mut piece, &self.head, &events, false).and_then(|()| ended(&self.head));
-        let end = written.map_err(|error| ServiceError::Store(error.into()))?;
+impl Session {
+    async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
+        let events = self.pages.next(self.size).await?;
         // What was appended since the head was read belongs to a later answer.
         let is_past = events.last().is_none_or(|(place, _)| *place >= self.head.last_seq);
-        if events.len() < PAGE || is_past {
-            self.over = true;
-            piece.extend(end);
-        }
-        Ok(Some(piece))
+        self.over = is_past || events.len() < self.size;
+        let piece = self.written(&events).map_err(not_written)?;
+        self.size = (events.len() * PIECE / piece.len().max(1)).clamp(1, MOST);
+        Ok(piece)
     }
+
+    fn written(&mut self, events: &[(u64, Event)]) -> Written<Vec<u8>> {
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        let mut piece = if is_first { begun(&self.head)? } else { Vec::with_capacity(PIECE) };
+        add(&mut piece, &self.head, events, is_first)?;
+        if self.over {
+            piece.extend(ended(&self.head)?);
+        }
+        Ok(piece)
+    }
+}
+
+struct List {
+    heads: Heads,
+    begun: bool,
+    over: bool,
+}
+
+impl List {
+    async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
+        let mut piece = Vec::new();
+        while piece.len() < PIECE && !self.over {
+            let head = self.heads.next().await?;
+            self.over = head.is_none();
+            match (head, self.begun) {
+                (Some(head), begun) => {
+                    piece.push(if begun { b',' } else { b'[' });
+                    piece.extend(without_events(&head).map_err(not_written)?);
+                    self.begun = true;
+                }
+                (None, true) => piece.push(b']'),
+                (None, false) => piece.extend(b"[]"),
+            }
+        }
+        Ok(piece)
+    }
+}
+
+fn not_written(error: serde_json::Error) -> ServiceError {
+    ServiceError::Store(error.into())
+}
+
+fn without_events(head: &Head) -> Written<Vec<u8>> {
+    let mut body = begun(head)?;
+    body.extend(ended(head)?);
+    Ok(body)
 }
 
 fn begun(head: &Head) -> Written<Vec<u8>> {

@@ -8,7 +8,7 @@ use crate::{
     principal::Principal,
 };
 use axum::http::StatusCode;
-use bridge::{Archive, Runs};
+use bridge::{Archive, Runs, runs::Seat};
 use futures::{StreamExt, stream};
 use std::{
     path::PathBuf,
@@ -47,15 +47,15 @@ impl Server {
         Self { log: Some(log), ..self }
     }
 
-    /// Whether one more run may begin for whoever asks.
-    pub(crate) fn has_room(&self, caller: &Principal) -> Result<(), Failure> {
+    /// A place for one more run of whoever asks, where places are counted.
+    pub(crate) fn seat(&self, caller: &Principal) -> Result<Option<Seat>, Failure> {
         let most = self.runs_per_user;
-        let user = caller.user.as_deref().filter(|_| most > 0 && !caller.admin);
-        if user.is_none_or(|user| self.runs.running_of(user) < most) {
-            return Ok(());
-        }
-        let detail = format!("{most} of your runs go on already; wait until one ends, or cancel one");
-        Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, detail))
+        let Some(user) = caller.user.as_deref().filter(|_| most > 0 && !caller.admin) else {
+            return Ok(None);
+        };
+        let detail = || format!("{most} of your runs go on already; wait until one ends, or cancel one");
+        let seat = self.runs.seat(user, most);
+        seat.map(Some).ok_or_else(|| Failure::new(StatusCode::TOO_MANY_REQUESTS, detail()))
     }
 
     pub fn runs(&self) -> &Runs {

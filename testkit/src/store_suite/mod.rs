@@ -39,6 +39,7 @@ macro_rules! store_laws {
                 a_new_session_is_empty,
                 creating_twice_fails_or_keeps,
                 a_kept_session_stays_as_it_was,
+                a_session_is_made_with_what_was_said_before,
                 a_missing_session_is_refused_what_needs_one,
                 a_missing_session_has_nothing,
                 users_and_apps_do_not_see_each_other,

@@ -44,6 +44,22 @@ pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Result<()> {
+    let new = |on_conflict| NewSession {
+        state: vec![sets(Scope::Session, "a", 1)],
+        messages: vec![message("m1"), message("m2")],
+        ..new_session(&key("s"), on_conflict)
+    };
+    let made = store.create(new(OnConflict::Fail)).await?;
+    assert_eq!((made.last_seq, made.total_tokens), (Seq(3), 20));
+    let found = load(&store, &key("s")).await?;
+    assert_eq!(found.row, made);
+    let ids: Vec<&str> = found.tail.iter().map(|row| row.message.id.as_str()).collect();
+    assert_eq!(ids, ["m1", "m2"]);
+    assert_eq!(store.create(new(OnConflict::Keep)).await?, made);
+    Ok(())
+}
+
 pub async fn a_missing_session_is_refused_what_needs_one(store: Shared) -> Result<()> {
     let none = key("none");
     let claim = Claim { owner: "me".into(), ttl: Duration::from_mins(1), displaces: None };

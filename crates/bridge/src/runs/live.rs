@@ -89,6 +89,8 @@ impl End {
 
 pub(super) struct Live {
     pub(super) cancel: CancellationToken,
+    /// What is before this place is in the log alone: another process did it.
+    from: Place,
     log: Mutex<Log>,
     news: Notify,
 }
@@ -103,11 +105,16 @@ struct Log {
 impl Live {
     pub(super) fn new(cancel: CancellationToken, from: Place) -> Self {
         let log = Log { last: from, ..Log::default() };
-        Self { cancel, log: Mutex::new(log), news: Notify::new() }
+        Self { cancel, from, log: Mutex::new(log), news: Notify::new() }
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has all that comes after a place.
+    pub(super) fn reaches(&self, place: Place) -> bool {
+        place >= self.from
     }
 
     pub(super) fn push(&self, event: &Event) {

@@ -3,10 +3,12 @@
 
 mod live;
 mod reader;
+mod shelf;
 
 pub use live::{End, Entry, Place};
 pub use reader::Reader;
 pub use session::RunStatus;
+pub use shelf::{Seat, Tally};
 
 use crate::{
     agent::Agent,
@@ -17,55 +19,29 @@ use crate::{
 use adk::{error::ServiceError, runner::RunRequest, session::SessionKey};
 use live::Live;
 use session::{Append, NewRun, RunUpdate, Store};
-use std::{
-    collections::{HashMap, VecDeque},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use shelf::{RunKey, Shelf};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Runs that are over stay in memory for readers that come back: so many of them, and so many bytes.
-const FINISHED: usize = 256;
-const FINISHED_BYTES: usize = 4 * 1024 * 1024;
+/// A commit takes about as long as the first; a queue that is full may take longer.
+const SOON: Duration = Duration::from_millis(1);
+const LATER: Duration = Duration::from_millis(32);
 
 #[derive(Clone)]
 pub struct Runs {
     store: Arc<dyn Store>,
-    shelf: Arc<Mutex<Shelf>>,
+    shelf: Shelf,
     tasks: TaskTracker,
 }
 
-/// What has happened since the process began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub done: u64,
-    pub cancelled: u64,
-    pub failed: u64,
-    /// Of runs that are over, partial ones too.
-    pub events: u64,
+/// What else is said of a run when it begins.
+#[derive(Debug, Default)]
+pub struct Terms {
+    /// A later run of the session with the same key is this one.
+    pub idempotency_key: Option<String>,
+    /// Given back when the run is over.
+    pub seat: Option<Seat>,
 }
-
-impl Tally {
-    fn count(&mut self, end: Option<&End>, events: u64) {
-        self.events += events;
-        match end {
-            Some(End::Done) => self.done += 1,
-            Some(End::Cancelled) => self.cancelled += 1,
-            Some(End::NotFound | End::Failed { .. }) | None => self.failed += 1,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Shelf {
-    live: HashMap<RunKey, Arc<Live>>,
-    /// Those that are over, oldest first, and about how many bytes they keep.
-    finished: VecDeque<(RunKey, usize)>,
-    bytes: usize,
-    tally: Tally,
-}
-
-type RunKey = (SessionKey, String);
 
 /// A run as its readers are told of it.
 #[derive(Clone, Debug)]
@@ -88,11 +64,12 @@ impl RunView {
 
 impl Runs {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, shelf: Arc::default(), tasks: TaskTracker::new() }
+        Self { store, shelf: Shelf::default(), tasks: TaskTracker::new() }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A place for one more run of a user; none if `most` of them are taken.
+    pub fn seat(&self, user: &str, most: usize) -> Option<Seat> {
+        self.shelf.seat(user, most)
     }
 
     /// Begins a run; it goes on whoever listens. With a key that the session has seen it is that earlier run.
@@ -100,15 +77,16 @@ impl Runs {
         &self,
         agent: &Agent,
         request: RunRequest,
-        idempotency_key: Option<String>,
+        terms: Terms,
     ) -> Result<Reader, ServiceError> {
+        let Terms { idempotency_key, seat } = terms;
         let name = RunName { idempotency_key, ..RunName::fresh() };
         let session = request.key.clone();
         let Some(id) = self.registered(&session, &name).await? else {
-            return Ok(self.spawn(agent, name, request, Place::default()));
+            return Ok(self.spawn(agent, name, request, (Place::default(), seat)));
         };
         if id == name.id || self.is_lost(&session, &id).await? {
-            return Ok(self.spawn(agent, RunName { id, ..name }, request, Place::default()));
+            return Ok(self.spawn(agent, RunName { id, ..name }, request, (Place::default(), seat)));
         }
         self.reader(&session, &id, Place::default()).await?.ok_or(ServiceError::NotFound(session))
     }
@@ -142,27 +120,34 @@ impl Runs {
         Ok(is_queued && waiting.iter().all(|ticket| ticket.id != id))
     }
 
-    fn spawn(&self, agent: &Agent, name: RunName, request: RunRequest, from: Place) -> Reader {
-        let key = (request.key.clone(), name.id.clone());
-        let cancel = request.cancel.clone();
-        let live = Arc::new(Live::new(cancel, from));
-        self.shelf().live.insert(key.clone(), Arc::clone(&live));
+    fn spawn(
+        &self,
+        agent: &Agent,
+        name: RunName,
+        request: RunRequest,
+        (from, seat): (Place, Option<Seat>),
+    ) -> Reader {
+        let key = RunKey { session: request.key.clone(), id: name.id.clone() };
+        let live = Arc::new(Live::new(request.cancel.clone(), from));
+        self.shelf.add(&key, &live);
         let (runs, agent) = (self.clone(), agent.clone());
-        let reader = Reader::live(key.1.clone(), Arc::clone(&live), from);
+        let reader = Reader::live(key.id.clone(), Arc::clone(&live), from);
         self.tasks.spawn(async move {
             let registered = name.idempotency_key.is_some();
             let result = agent.run_as(name, request, &|event| live.push(event)).await;
             if registered && result.is_err() {
                 runs.close(&key, &result).await;
             }
+            // Whoever hears of the end finds the place free.
+            drop(seat);
             live.finish(&result);
-            runs.put_away(key, &live);
+            runs.shelf.put_away(key, &live);
         });
         reader
     }
 
     /// A run that was registered and failed before anything of it was stored is over all the same.
-    async fn close(&self, (session, id): &RunKey, result: &Result<(), adk::error::RunError>) {
+    async fn close(&self, RunKey { session, id }: &RunKey, result: &Result<(), adk::error::RunError>) {
         let stored = store_key(session);
         let Ok(Some(run)) = self.store.run(&stored, id).await else { return };
         if run.status == RunStatus::Queued {
@@ -176,21 +161,8 @@ impl Runs {
         }
     }
 
-    fn put_away(&self, key: RunKey, live: &Live) {
-        let (size, events, end) = (live.size(), live.len(), live.end());
-        let mut shelf = self.shelf();
-        shelf.tally.count(end.as_ref(), events);
-        shelf.bytes += size;
-        shelf.finished.push_back((key, size));
-        while shelf.finished.len() > FINISHED || shelf.bytes > FINISHED_BYTES {
-            let Some((oldest, size)) = shelf.finished.pop_front() else { break };
-            shelf.bytes -= size;
-            shelf.live.remove(&oldest);
-        }
-    }
-
     fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<Live>> {
-        self.shelf().live.get(&(key.clone(), id.to_owned())).cloned()
+        self.shelf.find(key, id)
     }
 
     /// The events of a run behind a place, as far as there are any, and then on.
@@ -200,12 +172,25 @@ impl Runs {
         id: &str,
         after: Place,
     ) -> Result<Option<Reader>, ServiceError> {
-        if let Some(live) = self.live(key, id) {
+        if let Some(live) = self.live(key, id).filter(|live| live.reaches(after)) {
             return Ok(Some(Reader::live(id.to_owned(), live, after)));
         }
         let stored = store_key(key);
         let run = self.store.run(&stored, id).await.map_err(|error| service_error(error, key))?;
         Ok(run.map(|run| Reader::stored(self.clone(), key.clone(), run, after)))
+    }
+
+    /// As [`view`](Self::view), once its message is in the log or in the queue: from then on nothing loses it.
+    pub async fn stored(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
+        let stored = store_key(key);
+        let mut pause = SOON;
+        while self.live(key, id).is_some_and(|live| live.end().is_none())
+            && self.store.run(&stored, id).await.map_err(|error| service_error(error, key))?.is_none()
+        {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LATER);
+        }
+        self.view(key, id).await
     }
 
     pub async fn view(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
@@ -255,8 +240,7 @@ impl Runs {
 
     /// Ends all runs of a session, and waits until they are over.
     pub async fn cancel_all(&self, key: &SessionKey) {
-        let of_session = |(run, live): (&RunKey, &Arc<Live>)| (run.0 == *key).then(|| Arc::clone(live));
-        let running: Vec<Arc<Live>> = self.shelf().live.iter().filter_map(of_session).collect();
+        let running = self.shelf.running_in(key);
         for live in &running {
             live.cancel.cancel();
         }
@@ -270,24 +254,17 @@ impl Runs {
 
     /// How many runs are not over.
     pub fn running(&self) -> usize {
-        let shelf = self.shelf();
-        shelf.live.len().saturating_sub(shelf.finished.len())
-    }
-
-    /// How many runs of a user are not over.
-    pub fn running_of(&self, user: &str) -> usize {
-        let is_theirs = |(run, live): &(&RunKey, &Arc<Live>)| run.0.user_id == user && live.end().is_none();
-        self.shelf().live.iter().filter(is_theirs).count()
+        self.shelf.running()
     }
 
     /// Whether a session has a run here that is not over.
     pub fn is_running(&self, key: &SessionKey) -> bool {
-        self.shelf().live.iter().any(|(run, live)| run.0 == *key && live.end().is_none())
+        !self.shelf.running_in(key).is_empty()
     }
 
     /// What was done so far.
     pub fn tally(&self) -> Tally {
-        self.shelf().tally
+        self.shelf.tally()
     }
 
     /// Waits until nothing runs any more.
@@ -317,7 +294,8 @@ impl Runs {
                 cancel: CancellationToken::new(),
                 ..RunRequest::message(key.clone(), adk::content::Content::default())
             };
-            let mut reader = self.spawn(agent, RunName { id: run.id, idempotency_key: None }, request, from);
+            let mut reader =
+                self.spawn(agent, RunName { id: run.id, idempotency_key: None }, request, (from, None));
             while reader.next().await?.is_ok() {}
         }
         agent.answer_waiting(key).await

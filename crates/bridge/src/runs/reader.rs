@@ -90,7 +90,7 @@ impl Reader {
     /// The run goes on, and not before our eyes: it may be taken up in this process, or be another's.
     async fn follow(&mut self) {
         let Source::Log(log) = &self.source else { return };
-        match log.runs.live(&log.key, &self.id) {
+        match log.runs.live(&log.key, &self.id).filter(|live| live.reaches(self.place)) {
             Some(live) => self.source = Source::Live(live),
             None => tokio::time::sleep(LOOK).await,
         }

@@ -6,7 +6,7 @@ use crate::common::{
 use adk::agent::LlmAgent;
 use bridge::{
     Agent, Runs,
-    runs::{End, Entry, Place, Reader, RunStatus},
+    runs::{End, Entry, Place, Reader, RunStatus, Terms},
 };
 use serde_json::json;
 use session::{Append, Enter, NewRun};
@@ -55,7 +55,7 @@ async fn runs_on(store: &Shared, root: LlmAgent) -> (Runs, Agent) {
 async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
-        let mut first = runs.start(&agent, say_streaming("time?"), None).await.unwrap();
+        let mut first = runs.start(&agent, say_streaming("time?"), Terms::default()).await.unwrap();
         let (all, end) = rest(&mut first).await;
         assert_eq!(end, End::Done);
         // A call, its answer, four pieces and the whole.
@@ -73,9 +73,9 @@ async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
 async fn after_a_restart_the_log_has_what_was_stored_of_a_run() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
-        let mut first = runs.start(&agent, say_streaming("time?"), None).await.unwrap();
+        let mut first = runs.start(&agent, say_streaming("time?"), Terms::default()).await.unwrap();
         let (all, _) = rest(&mut first).await;
-        runs.start(&agent, say("and now?"), None).await.unwrap().next().await.unwrap().unwrap();
+        runs.start(&agent, say("and now?"), Terms::default()).await.unwrap().next().await.unwrap().unwrap();
         runs.idle().await;
         let restarted = Runs::new(place.store.clone());
         let stored: Vec<&Entry> = all.iter().filter(|entry| entry.place.partial == 0).collect();
@@ -96,7 +96,7 @@ async fn a_run_goes_on_when_its_reader_leaves() {
     for place in both() {
         let (model, gate) = Fake::gated(vec![vec![text("late"), done()]]);
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
-        let reader = runs.start(&agent, say("hello"), None).await.unwrap();
+        let reader = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
         let id = reader.id().to_owned();
         drop(reader);
         gate.add_permits(1);
@@ -112,7 +112,7 @@ async fn a_run_goes_on_when_its_reader_leaves() {
 async fn a_repeated_request_is_the_run_that_was_first() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-        let once = || Some("once".to_owned());
+        let once = || Terms { idempotency_key: Some("once".to_owned()), ..Terms::default() };
         let mut first = runs.start(&agent, say("hello"), once()).await.unwrap();
         let mut second = runs.start(&agent, say("hello"), once()).await.unwrap();
         assert_eq!(first.id(), second.id());
@@ -130,7 +130,8 @@ async fn a_repeated_request_is_the_run_that_was_first() {
             owner: String::new(),
         };
         place.store.start(lost).await.unwrap();
-        let mut taken = runs.start(&agent, say("again"), Some("twice".to_owned())).await.unwrap();
+        let twice = Terms { idempotency_key: Some("twice".to_owned()), ..Terms::default() };
+        let mut taken = runs.start(&agent, say("again"), twice).await.unwrap();
         assert_eq!(rest(&mut taken).await.1, End::Done);
         assert_eq!(taken.id(), "lost");
     }
@@ -141,12 +142,12 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
     for place in both() {
         let (model, gate) = Fake::gated(vec![vec![text("never"), done()]]);
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
-        let mut cut = runs.start(&agent, say("hello"), None).await.unwrap();
+        let mut cut = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
         crate::common::until(|| async { !model.requests().is_empty() }).await;
-        let mut waits = runs.start(&agent, say("and?"), None).await.unwrap();
-        let mut given_up = runs.start(&agent, say("or not"), None).await.unwrap();
+        let mut waits = runs.start(&agent, say("and?"), Terms::default()).await.unwrap();
+        let mut given_up = runs.start(&agent, say("or not"), Terms::default()).await.unwrap();
         crate::common::until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
-        assert_eq!((runs.running_of(&key().user_id), runs.running_of("another")), (3, 0));
+        assert_eq!((runs.running(), runs.is_running(&key())), (3, true));
         assert!(runs.cancel(&key(), given_up.id()));
         assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
         assert!(runs.cancel(&key(), cut.id()));
@@ -154,7 +155,7 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         gate.add_permits(1);
         assert_eq!(rest(&mut waits).await.1, End::Done);
         assert!(!runs.cancel(&key(), cut.id()) && !runs.cancel(&key(), "never"));
-        assert_eq!(runs.running_of(&key().user_id), 0);
+        assert!(!runs.is_running(&key()));
         let statuses: Vec<RunStatus> =
             runs.list(&key(), 9).await.unwrap().into_iter().map(|run| run.status).collect();
         assert_eq!(statuses, [RunStatus::Cancelled, RunStatus::Done, RunStatus::Cancelled]);
@@ -173,7 +174,7 @@ async fn a_run_that_waits_has_a_position() {
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
         let mut readers = Vec::new();
         for text in ["one", "two", "three"] {
-            readers.push(runs.start(&agent, say(text), None).await.unwrap());
+            readers.push(runs.start(&agent, say(text), Terms::default()).await.unwrap());
             let expected = readers.len() - 1;
             let id = readers[expected].id().to_owned();
             crate::common::until(|| runs_or_waits_at(&runs, &id, expected)).await;

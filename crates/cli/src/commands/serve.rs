@@ -20,10 +20,10 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     door::check(&args)?;
     let mut signals = Signals::listen()?;
     let store = wiring::open_store(settings)?;
-    let (model, chosen) = wiring::chosen(settings).await;
-    let apps = Apps::new(settings.clone(), model, Arc::clone(&store));
-    let mut server = Server::new(Arc::new(apps), Archive::new(Arc::clone(&store)), Runs::new(store))
-        .with_page(page(args.dev_ui.clone()));
+    let apps = Arc::new(Apps::new(settings.clone(), Arc::clone(&store)));
+    let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(store));
+    let mut server =
+        Server::new(Arc::<Apps>::clone(&apps), archive, runs).with_page(page(args.dev_ui.clone()));
     if args.log {
         server = server.with_log(screen::note);
     }
@@ -33,13 +33,13 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
         .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
     let address = listener.local_addr()?;
     let (door, access) = door::open(settings, &args, listener, address)?;
-    if let Some(note) = chosen {
-        screen::note(&note);
-    }
     door::greet(&access, address, door.tls.is_some())?;
 
     let stop = Stop::default();
     let serving = tokio::spawn(server::serve(door, router(server.clone(), access), stop.clone()));
+    tokio::spawn(async move {
+        apps.look().await;
+    });
     let taker = server.clone();
     tokio::spawn(async move {
         for problem in taker.take_up().await {

@@ -20,7 +20,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::Response,
 };
-use bridge::runs::{End, Reader};
+use bridge::runs::{End, Reader, Seat, Terms};
 use std::sync::Arc;
 
 /// Which run a request became.
@@ -104,6 +104,7 @@ pub(crate) struct Asked {
     app: Arc<App>,
     pub(crate) request: RunRequest,
     splits: Splits,
+    seat: Option<Seat>,
 }
 
 impl Asked {
@@ -130,7 +131,7 @@ impl Asked {
         let app = server.app(&key.app_name)?;
         let state_delta = fields.map("stateDelta").unwrap_or_default();
         caller.may_write(&state_delta)?;
-        server.has_room(caller)?;
+        let seat = server.seat(caller)?;
         let message: Option<Content> = fields.read("newMessage")?;
         let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
         let config =
@@ -148,15 +149,16 @@ impl Asked {
         if let Some(input) = input {
             request.input = input;
         }
-        Ok(Self { app, request, splits })
+        Ok(Self { app, request, splits, seat })
     }
 }
 
 pub(crate) async fn start(server: &Server, asked: Asked, headers: &HeaderMap) -> Result<Reader, Failure> {
     let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
-    let key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+    let idempotency_key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
     let session = asked.request.key.session_id.clone();
-    let started = server.runs.start(&asked.app.agent, asked.request, key).await;
+    let terms = Terms { idempotency_key, seat: asked.seat };
+    let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
     started.map_err(|error| match error {
         ServiceError::NotFound(_) => no_session(&session),
         other => other.into(),

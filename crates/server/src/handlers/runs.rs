@@ -39,7 +39,8 @@ pub(crate) async fn begin(
     let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?)?;
     run::exists(&server, &key).await?;
     let reader = run::start(&server, asked, &headers).await?;
-    let view = view(&server, &key, reader.id()).await?;
+    // Whoever is told that it was accepted may rely on it.
+    let view = server.runs.stored(&key, reader.id()).await?.ok_or_else(not_found)?;
     let answer = (StatusCode::ACCEPTED, Json(shown(&view))).into_response();
     Ok(run::named(answer, &view.id))
 }

@@ -22,8 +22,6 @@ use axum::{
 use bridge::archive::Head;
 use serde_json::{Map, Value};
 
-/// Sessions of a list that are read at a time.
-const PAGE: usize = 256;
 /// The most events that one page may have.
 const LARGEST: u64 = 1000;
 /// Where the page after this one begins.
@@ -137,23 +135,7 @@ async fn whole(server: &Server, head: Head) -> Result<Response, Failure> {
 
 /// Without their events, the one that was changed last at the end.
 pub(crate) async fn list(State(server): State<Server>, place: OfUser) -> Result<Response, Failure> {
-    let mut heads: Vec<Head> = Vec::new();
-    let mut after = None;
-    loop {
-        let page = server.archive.list(&place.app, &place.user, after.take(), PAGE).await?;
-        let Some((_, last)) = page.last() else { break };
-        after = Some(last.clone());
-        heads.extend(page.into_iter().map(|(head, _)| head));
-    }
-    let mut body = b"[".to_vec();
-    for (number, head) in heads.iter().rev().enumerate() {
-        if number > 0 {
-            body.push(b',');
-        }
-        body.extend(session_json::without_events(head)?);
-    }
-    body.push(b']');
-    Ok(super::json(body))
+    session_json::list(server.archive.list(&place.app, &place.user).await?).await
 }
 
 pub(crate) async fn patch(

@@ -45,7 +45,8 @@ impl<'a> Target<'a> {
         let state = old.state.clone();
         let found = store.load(&key, TailBudget::NONE).await?.map(|snapshot| snapshot.row);
         let Some(row) = found else {
-            let row = store.create(NewSession { key, state, on_conflict: OnConflict::Fail }).await?;
+            let new = NewSession { key, state, messages: Vec::new(), on_conflict: OnConflict::Fail };
+            let row = store.create(new).await?;
             report.sessions.came += 1;
             for oddity in &old.odd {
                 report.note(*oddity, || old.key.clone());

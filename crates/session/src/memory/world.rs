@@ -71,6 +71,9 @@ impl World {
         if !new.state.is_empty() {
             self.append(&new.key, Append { state: new.state, ..Append::default() })?;
         }
+        for message in new.messages {
+            self.append(&new.key, Append { message: Some(message), ..Append::default() })?;
+        }
         Ok(self.session(&new.key)?.row.clone())
     }
 

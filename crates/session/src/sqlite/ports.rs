@@ -16,10 +16,12 @@ const SMALL: usize = 512;
 impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         Box::pin(async move {
-            let NewSession { key, state, on_conflict } = new;
-            let new = sessions::Creation { key, state: state::Text::all(state)?, on_conflict };
-            let size = SMALL + new.state.iter().map(state::Text::size).sum::<usize>();
-            self.file.writer.write(size, move |conn| sessions::create(conn, &new)).await
+            let NewSession { key, state, messages, on_conflict } = new;
+            let says = |message| Append { message: Some(message), ..Append::default() };
+            let steps = messages.into_iter().map(|message| append::Step::new(key.clone(), says(message)));
+            let steps = steps.collect::<Result<Vec<_>>>()?;
+            let new = sessions::Creation { key, state: state::Text::all(state)?, steps, on_conflict };
+            self.file.writer.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
         })
     }
 

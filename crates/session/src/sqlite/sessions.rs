@@ -1,6 +1,6 @@
 //! The session's own row: made, found, listed, removed.
 
-use super::{artifacts, fault::Outcome, state};
+use super::{append, artifacts, fault::Outcome, state};
 use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
@@ -55,11 +55,20 @@ pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Opti
 pub(super) struct Creation {
     pub(super) key: SessionKey,
     pub(super) state: Vec<state::Text>,
+    pub(super) steps: Vec<append::Step>,
     pub(super) on_conflict: OnConflict,
 }
 
+impl Creation {
+    /// About how many bytes it keeps in the queue.
+    pub(super) fn size(&self) -> usize {
+        let state: usize = self.state.iter().map(state::Text::size).sum();
+        state + self.steps.iter().map(append::Step::size).sum::<usize>()
+    }
+}
+
 pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
-    let Creation { key, state, on_conflict } = new;
+    let Creation { key, state, steps, on_conflict } = new;
     let last_seq = u64::from(!state.is_empty());
     let made = conn
         .prepare_cached(
@@ -73,6 +82,9 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
             state::Place { key, session_key: conn.last_insert_rowid(), seq: last_seq },
             state,
         )?;
+        for step in steps {
+            append::append(conn, step)?;
+        }
     } else if *on_conflict == OnConflict::Fail {
         return Err(Error::Exists(key.clone()).into());
     }

@@ -93,6 +93,25 @@ impl Served {
         self.ask("GET", path, &Value::Null).well()
     }
 
+    /// How long an answer is that is too long to keep, and how often something is in it.
+    pub(crate) fn measure(&self, path: &str, what: &str) -> (usize, usize) {
+        let mut wire = self.send("GET", path, &[], None);
+        assert_eq!(wire.status, 200);
+        let (mut bytes, mut count) = (0, 0);
+        while let Some(piece) = wire.piece().unwrap() {
+            bytes += piece.len();
+            count += piece.matches(what).count();
+        }
+        (bytes, count)
+    }
+
+    /// The most memory that the server has held, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Makes a session of that id, and answers with its path.
     pub(crate) fn session(&self, app: &str, id: &str) -> String {
         let sessions = format!("/apps/{app}/users/u/sessions");

@@ -3,5 +3,7 @@
 mod apps;
 mod client;
 mod crash;
+mod long;
+mod readers;
 mod runs;
 mod sessions;

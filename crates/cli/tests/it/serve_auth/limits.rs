@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    thread,
 };
 
 fn place(server: &str) -> Place {
@@ -128,4 +129,14 @@ fn a_user_has_so_many_runs_at_a_time() {
     assert_eq!(told.detail(), "1 of your runs go on already; wait until one ends, or cancel one");
     assert_eq!(run(&bob, "bob", "one").status, 200);
     assert_eq!(run(&machine, "ann", "three").status, 200);
+
+    let eve = added(&place, &["e", "--user", "eve"]);
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let (run, eve) = (&run, &eve);
+        let asked = (0..8).map(|number| scope.spawn(move || run(eve, "eve", &format!("s{number}")).status));
+        let asked: Vec<_> = asked.collect();
+        asked.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let begun = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!(begun, 1, "of those that come at once too: {statuses:?}");
 }

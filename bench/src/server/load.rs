@@ -1,0 +1,160 @@
+//! What is measured of both servers alike.
+
+use super::{
+    process::Process,
+    sides::long,
+    wire::{Connection, Session},
+};
+use crate::{
+    Result,
+    measure::{Samples, milliseconds},
+};
+use futures::future::try_join_all;
+use std::time::{Duration, Instant};
+
+const CLIENTS: usize = 64;
+const TURNS: usize = 20;
+const SEQUENTIAL: usize = 20;
+/// A server that has nothing to do is looked at after this long.
+const REST: Duration = Duration::from_secs(1);
+
+/// How much of each is asked of one server: the slower one is asked for less where the answer is the same.
+#[derive(Clone, Copy)]
+pub(super) struct Effort {
+    /// Turns in the long session, and as many in new ones.
+    pub(super) long_turns: usize,
+}
+
+/// One server from its start to its end.
+pub(super) struct Run {
+    pub(super) start: f64,
+    pub(super) idle: f64,
+    pub(super) peak: f64,
+    /// Sequential turns, in milliseconds.
+    pub(super) alone: Vec<f64>,
+    /// CPU of a turn in a new session and in the long one, in milliseconds.
+    pub(super) new: f64,
+    pub(super) long: f64,
+    pub(super) crowd: Crowd,
+}
+
+/// Many clients at once, each with a session and a connection of its own.
+pub(super) struct Crowd {
+    pub(super) turns: usize,
+    pub(super) seconds: f64,
+    /// In milliseconds, of all turns together.
+    pub(super) cpu: f64,
+    pub(super) latencies: Vec<f64>,
+}
+
+impl Run {
+    /// Several of one server as one: the best start and the least memory idle, the largest peak, and the rest together.
+    pub(super) fn all(runs: Vec<Self>) -> Option<Self> {
+        let number = f64::from(u32::try_from(runs.len()).ok()?);
+        let sum = runs.into_iter().reduce(|one, other| Self {
+            start: one.start.min(other.start),
+            idle: one.idle.min(other.idle),
+            peak: one.peak.max(other.peak),
+            alone: [one.alone, other.alone].concat(),
+            new: one.new + other.new,
+            long: one.long + other.long,
+            crowd: one.crowd.and(other.crowd),
+        })?;
+        Some(Self { new: sum.new / number, long: sum.long / number, ..sum })
+    }
+}
+
+pub(super) async fn run(server: &Process, effort: Effort) -> Result<Run> {
+    tokio::time::sleep(REST).await;
+    let idle = server.memory()?;
+    let alone = sequential(server).await?;
+    let crowd = crowd(server).await?;
+    let peak = server.peak()?;
+    let (new, long) = new_and_long(server, effort.long_turns).await?;
+    Ok(Run { start: server.start, idle, peak, alone, new, long, crowd })
+}
+
+async fn sequential(server: &Process) -> Result<Vec<f64>> {
+    let mut connection = Connection::open(server.address).await?;
+    let session = Session::new("alone", "alone");
+    connection.make(&session).await?;
+    // The first turn reads the agent.
+    connection.turn(&session).await?;
+    timed(&mut connection, &session, SEQUENTIAL).await
+}
+
+async fn timed(connection: &mut Connection, session: &Session, turns: usize) -> Result<Vec<f64>> {
+    let mut latencies = Vec::with_capacity(turns);
+    for _ in 0..turns {
+        let begun = Instant::now();
+        connection.turn(session).await?;
+        latencies.push(milliseconds(begun.elapsed()));
+    }
+    Ok(latencies)
+}
+
+async fn crowd(server: &Process) -> Result<Crowd> {
+    let sessions: Vec<Session> =
+        (0..CLIENTS).map(|client| Session::new(format!("u{client}"), format!("c{client}"))).collect();
+    for session in &sessions {
+        Connection::open(server.address).await?.make(session).await?;
+    }
+    let (begun, before) = (Instant::now(), server.cpu()?);
+    let clients = sessions.iter().map(|session| async {
+        let mut connection = Connection::open(server.address).await?;
+        timed(&mut connection, session, TURNS).await
+    });
+    let latencies: Vec<f64> = try_join_all(clients).await?.concat();
+    let (seconds, cpu) = (begun.elapsed().as_secs_f64(), server.cpu()? - before);
+    Ok(Crowd { turns: latencies.len(), seconds, cpu, latencies })
+}
+
+/// What a turn costs in a session that is new, and in one that has had many events.
+async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
+    let mut connection = Connection::open(server.address).await?;
+    let news: Vec<Session> = (0..turns).map(|number| Session::new("new", format!("n{number}"))).collect();
+    for session in &news {
+        connection.make(session).await?;
+    }
+    let before = server.cpu()?;
+    for session in &news {
+        connection.turn(session).await?;
+    }
+    let new = server.cpu()? - before;
+    let long = long();
+    // What it reads once is not what each turn costs.
+    connection.turn(&long).await?;
+    let before = server.cpu()?;
+    for _ in 0..turns {
+        connection.turn(&long).await?;
+    }
+    let long = server.cpu()? - before;
+    let each = |cpu: f64| cpu / f64::from(u32::try_from(turns).unwrap_or(u32::MAX));
+    Ok((each(new), each(long)))
+}
+
+impl Crowd {
+    fn and(mut self, other: Self) -> Self {
+        self.turns += other.turns;
+        self.seconds += other.seconds;
+        self.cpu += other.cpu;
+        self.latencies.extend(other.latencies);
+        self
+    }
+
+    fn number(&self) -> f64 {
+        u32::try_from(self.turns).map_or(f64::NAN, f64::from)
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.number() / self.seconds
+    }
+
+    pub(super) fn cpu_each(&self) -> f64 {
+        self.cpu / self.number()
+    }
+
+    pub(super) fn samples(&self) -> Samples {
+        Samples::new(self.latencies.clone())
+    }
+}

@@ -1,0 +1,106 @@
+//! The two servers, each with an agent whose model answers at once and with a session of many events.
+
+use super::{
+    process::Process,
+    wire::{APP, Session},
+};
+use crate::{Result, raw, turn};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const USER: &str = "u";
+const LONG: &str = "long";
+
+/// The session that has had many events, of 200 bytes each.
+pub(super) fn long() -> Session {
+    Session::new(USER, LONG)
+}
+
+const SCRIPT: &str = "
+rules:
+  - when: {first_word: hang}
+    reply: [{text: beginning}, hang]
+  - reply: [{text: 'Sunny, with a light wind from the west, and no rain before the evening.'}]
+";
+/// More connections than usual, for the readers.
+const CONFIG: &str = "discover = false\n[server]\nmax_connections = 12000\n";
+const AGENT: &str = "name: bench_root\nmodel: scripted/script.yaml\ninstruction: Be fast.\n";
+
+/// What one side's server is started from.
+pub(super) enum Side {
+    Ours(PathBuf),
+    /// With the Python that has google-adk.
+    Theirs(PathBuf),
+}
+
+impl Side {
+    /// Makes what its server needs below `home`: the agent, and a database with a session of so many events.
+    pub(super) fn prepare(&self, home: &Path, events: i64) -> Result<()> {
+        match self {
+            Self::Ours(_) => ours(home, events),
+            Self::Theirs(python) => theirs(python, home, events),
+        }
+    }
+
+    pub(super) async fn start(&self, home: &Path) -> Result<Process> {
+        match self {
+            Self::Ours(binary) => Process::start(|port| serve(binary, home, port)).await,
+            Self::Theirs(python) => Process::start(|port| api_server(python, home, port)).await,
+        }
+    }
+}
+
+fn ours(home: &Path, events: i64) -> Result<()> {
+    let agent = home.join("agents").join(APP);
+    fs::create_dir_all(&agent)?;
+    fs::write(home.join("lango.toml"), CONFIG)?;
+    fs::write(agent.join("root_agent.yaml"), AGENT)?;
+    fs::write(agent.join("script.yaml"), SCRIPT)?;
+    let database = home.join("lango.db");
+    drop(raw::create(&database, &[session::SessionKey::new(APP, USER, LONG)])?);
+    raw::grow(&database, &mut turn::history(&turn::SHORT)?, events)
+}
+
+fn serve(binary: &Path, home: &Path, port: u16) -> Command {
+    let mut serve = Command::new(binary);
+    serve.args(["serve", "--no-auth", "--port", &port.to_string()]);
+    serve.current_dir(home).env("LANGO_HOME", home);
+    quietly(serve, home)
+}
+
+fn theirs(python: &Path, home: &Path, events: i64) -> Result<()> {
+    let mut fill = Command::new(python);
+    fill.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/google-adk/fill.py"));
+    fill.args([&database(home), APP, USER, LONG, &events.to_string()]);
+    let filled = fill.env("HOME", home).stdin(Stdio::null()).output()?;
+    if !filled.status.success() {
+        return Err(format!("google-adk's session: {}", String::from_utf8_lossy(&filled.stderr)).into());
+    }
+    Ok(())
+}
+
+fn api_server(python: &Path, home: &Path, port: u16) -> Command {
+    let mut serve = Command::new(python);
+    serve.args(["-m", "google.adk.cli", "api_server", "--port", &port.to_string()]);
+    serve.args(["--session_service_uri", &database(home)]);
+    serve.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/google-adk/agents"));
+    serve.env("PYTHONDONTWRITEBYTECODE", "1").env("HOME", home).current_dir(home);
+    quietly(serve, home)
+}
+
+fn database(home: &Path) -> String {
+    format!("sqlite+aiosqlite:///{}", home.join("adk.db").display())
+}
+
+/// What it says goes to a file: nobody has to read it, and it does not wait.
+fn quietly(mut command: Command, home: &Path) -> Command {
+    let log = File::create(home.join("server.log"));
+    let out = |log: &std::io::Result<File>| {
+        log.as_ref().ok().and_then(|file| file.try_clone().ok()).map_or_else(Stdio::null, Stdio::from)
+    };
+    command.stdin(Stdio::null()).stdout(out(&log)).stderr(out(&log));
+    command
+}

@@ -1,0 +1,195 @@
+//! The runs that are in memory: those that go on, and the last of those that are over. Whatever is asked of one session or of one
+//! user costs what they have, and not what all have.
+
+use super::live::{End, Live};
+use adk::session::SessionKey;
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Runs that are over stay in memory for readers that come back: so many of them, and so many bytes.
+const FINISHED: usize = 256;
+const FINISHED_BYTES: usize = 4 * 1024 * 1024;
+
+/// What has happened since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub done: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    /// Of runs that are over, partial ones too.
+    pub events: u64,
+}
+
+impl Tally {
+    fn count(&mut self, end: Option<&End>, events: u64) {
+        self.events += events;
+        match end {
+            Some(End::Done) => self.done += 1,
+            Some(End::Cancelled) => self.cancelled += 1,
+            Some(End::NotFound | End::Failed { .. }) | None => self.failed += 1,
+        }
+    }
+}
+
+/// A run among all sessions.
+#[derive(Clone)]
+pub(super) struct RunKey {
+    pub(super) session: SessionKey,
+    pub(super) id: String,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Shelf(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    sessions: HashMap<SessionKey, HashMap<String, Arc<Live>>>,
+    running: usize,
+    /// Those that are over, oldest first, and about how many bytes they keep.
+    finished: VecDeque<(RunKey, usize)>,
+    bytes: usize,
+    /// How many seats each user has taken.
+    seats: HashMap<String, usize>,
+    tally: Tally,
+}
+
+impl Shelf {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, key: &RunKey, live: &Arc<Live>) {
+        let mut kept = self.kept();
+        kept.running += 1;
+        kept.sessions.entry(key.session.clone()).or_default().insert(key.id.clone(), Arc::clone(live));
+    }
+
+    pub(super) fn find(&self, session: &SessionKey, id: &str) -> Option<Arc<Live>> {
+        self.kept().sessions.get(session)?.get(id).cloned()
+    }
+
+    /// Those of a session that are not over.
+    pub(super) fn running_in(&self, session: &SessionKey) -> Vec<Arc<Live>> {
+        let kept = self.kept();
+        let all = kept.sessions.get(session).into_iter().flat_map(HashMap::values);
+        all.filter(|live| live.end().is_none()).map(Arc::clone).collect()
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.kept().running
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.kept().tally
+    }
+
+    /// A run that is over stays for a while, and makes the oldest leave.
+    pub(super) fn put_away(&self, key: RunKey, live: &Live) {
+        let (size, events, end) = (live.size(), live.len(), live.end());
+        let mut kept = self.kept();
+        kept.running -= 1;
+        kept.tally.count(end.as_ref(), events);
+        kept.bytes += size;
+        kept.finished.push_back((key, size));
+        while kept.finished.len() > FINISHED || kept.bytes > FINISHED_BYTES {
+            let Some((oldest, size)) = kept.finished.pop_front() else { break };
+            kept.bytes -= size;
+            kept.remove(&oldest);
+        }
+    }
+
+    pub(super) fn seat(&self, user: &str, most: usize) -> Option<Seat> {
+        let mut kept = self.kept();
+        let taken = kept.seats.get(user).copied().unwrap_or(0);
+        if taken >= most {
+            return None;
+        }
+        kept.seats.insert(user.to_owned(), taken + 1);
+        Some(Seat { shelf: self.clone(), user: user.to_owned() })
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, key: &RunKey) {
+        let Some(runs) = self.sessions.get_mut(&key.session) else { return };
+        runs.remove(&key.id);
+        if runs.is_empty() {
+            self.sessions.remove(&key.session);
+        }
+    }
+
+    fn leave(&mut self, user: &str) {
+        let Some(taken) = self.seats.get_mut(user) else { return };
+        *taken -= 1;
+        if *taken == 0 {
+            self.seats.remove(user);
+        }
+    }
+}
+
+/// The right of a user to one more run, taken before the run begins and given back when it is over.
+pub struct Seat {
+    shelf: Shelf,
+    user: String,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shelf.kept().leave(&self.user);
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runs::live::Place;
+    use tokio_util::sync::CancellationToken;
+
+    fn key(session: &str, id: usize) -> RunKey {
+        RunKey { session: SessionKey::new("app", "ann", session), id: id.to_string() }
+    }
+
+    fn live() -> Arc<Live> {
+        Arc::new(Live::new(CancellationToken::new(), Place::default()))
+    }
+
+    #[test]
+    fn a_user_has_so_many_seats_and_each_is_given_back() {
+        let shelf = Shelf::default();
+        let (first, second) = (shelf.seat("ann", 2), shelf.seat("ann", 2));
+        assert!(first.is_some() && second.is_some() && shelf.seat("ann", 2).is_none());
+        assert!(shelf.seat("bob", 2).is_some(), "each has its own");
+        drop(first);
+        assert!(shelf.seat("ann", 2).is_some());
+        drop(second);
+        assert!(shelf.kept().seats.is_empty(), "nothing is kept of those who have none");
+    }
+
+    #[test]
+    fn the_last_runs_that_are_over_stay_and_nothing_else_does() {
+        let shelf = Shelf::default();
+        let going_on = live();
+        shelf.add(&key("goes on", 0), &going_on);
+        for number in 0..FINISHED + 10 {
+            let (key, live) = (key(&number.to_string(), number), live());
+            shelf.add(&key, &live);
+            live.finish(&Ok(()));
+            shelf.put_away(key, &live);
+        }
+        assert_eq!(shelf.running(), 1);
+        assert_eq!(shelf.running_in(&key("goes on", 0).session).len(), 1);
+        assert!(shelf.running_in(&key("20", 20).session).is_empty());
+        assert!(shelf.find(&key("20", 20).session, "20").is_some());
+        assert!(shelf.find(&key("9", 9).session, "9").is_none());
+        assert_eq!(shelf.kept().sessions.len(), FINISHED + 1);
+    }
+}
