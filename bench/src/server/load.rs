@@ -10,7 +10,10 @@ use crate::{
     measure::{Samples, milliseconds},
 };
 use futures::future::try_join_all;
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 const CLIENTS: usize = 64;
 const TURNS: usize = 20;
@@ -40,7 +43,7 @@ pub(super) struct Run {
 
 /// Many clients at once, each with a session and a connection of its own.
 pub(super) struct Crowd {
-    pub(super) turns: usize,
+    pub(super) failed: usize,
     pub(super) seconds: f64,
     /// In milliseconds, of all turns together.
     pub(super) cpu: f64,
@@ -80,14 +83,10 @@ async fn sequential(server: &Process) -> Result<Vec<f64>> {
     connection.make(&session).await?;
     // The first turn reads the agent.
     connection.turn(&session).await?;
-    timed(&mut connection, &session, SEQUENTIAL).await
-}
-
-async fn timed(connection: &mut Connection, session: &Session, turns: usize) -> Result<Vec<f64>> {
-    let mut latencies = Vec::with_capacity(turns);
-    for _ in 0..turns {
+    let mut latencies = Vec::with_capacity(SEQUENTIAL);
+    for _ in 0..SEQUENTIAL {
         let begun = Instant::now();
-        connection.turn(session).await?;
+        connection.turn(&session).await?;
         latencies.push(milliseconds(begun.elapsed()));
     }
     Ok(latencies)
@@ -100,13 +99,29 @@ async fn crowd(server: &Process) -> Result<Crowd> {
         Connection::open(server.address).await?.make(session).await?;
     }
     let (begun, before) = (Instant::now(), server.cpu()?);
-    let clients = sessions.iter().map(|session| async {
-        let mut connection = Connection::open(server.address).await?;
-        timed(&mut connection, session, TURNS).await
-    });
+    let clients = sessions.iter().map(|session| client(server.address, session));
     let latencies: Vec<f64> = try_join_all(clients).await?.concat();
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), server.cpu()? - before);
-    Ok(Crowd { turns: latencies.len(), seconds, cpu, latencies })
+    Ok(Crowd { failed: CLIENTS * TURNS - latencies.len(), seconds, cpu, latencies })
+}
+
+/// The turns of one client. One that fails is not counted, and told once.
+async fn client(address: SocketAddr, session: &Session) -> Result<Vec<f64>> {
+    let mut connection = Connection::open(address).await?;
+    let (mut latencies, mut told) = (Vec::with_capacity(TURNS), false);
+    for _ in 0..TURNS {
+        let begun = Instant::now();
+        match connection.turn(session).await {
+            Ok(()) => latencies.push(milliseconds(begun.elapsed())),
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    eprintln!("bench: a turn failed: {:.160}", error.to_string());
+                }
+                connection = Connection::open(address).await?;
+            }
+        }
+    }
+    Ok(latencies)
 }
 
 /// What a turn costs in a session that is new, and in one that has had many events.
@@ -135,15 +150,19 @@ async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
 
 impl Crowd {
     fn and(mut self, other: Self) -> Self {
-        self.turns += other.turns;
+        self.failed += other.failed;
         self.seconds += other.seconds;
         self.cpu += other.cpu;
         self.latencies.extend(other.latencies);
         self
     }
 
+    pub(super) fn failures(&self) -> f64 {
+        u32::try_from(self.failed).map_or(f64::NAN, f64::from)
+    }
+
     fn number(&self) -> f64 {
-        u32::try_from(self.turns).map_or(f64::NAN, f64::from)
+        u32::try_from(self.latencies.len()).map_or(f64::NAN, f64::from)
     }
 
     pub(super) fn rate(&self) -> f64 {

@@ -81,6 +81,7 @@ fn ours_alone(ours: &Run) -> Vec<Figure> {
         Figure::new("server/idle", ours.idle, "MB").aim(Aim::AtMost(12.0)),
         Figure::new("server/peak", ours.peak, "MB"),
         Figure::new("server/turns", ours.crowd.rate(), "turns/s"),
+        Figure::new("server/failed", ours.crowd.failures(), "turns").aim(Aim::AtMost(0.0)),
         Figure::new("server/p50", latencies.median(), "ms"),
         Figure::new("server/p99", latencies.percentile(99), "ms"),
         // A sixth of what adk-server 2.3 took.
@@ -100,6 +101,7 @@ fn compared(ours: &Run, theirs: &Run) -> Vec<Figure> {
         Figure::new(named("idle"), theirs.idle, "MB"),
         Figure::new(named("peak"), theirs.peak, "MB"),
         Figure::new(named("turns"), theirs.crowd.rate(), "turns/s"),
+        Figure::new(named("failed"), theirs.crowd.failures(), "turns"),
         Figure::new(named("p50"), latencies.median(), "ms"),
         Figure::new(named("p99"), latencies.percentile(99), "ms"),
         Figure::new(named("cpu"), theirs.crowd.cpu_each(), "ms"),
