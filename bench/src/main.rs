@@ -61,7 +61,12 @@ const BENCHES: &[Bench] = &[
     Bench { name: "decode", about: "reading a model's answer, beside eventsource-stream", run: decode::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
     Bench { name: "google-adk", about: "google-adk's turn beside ours", run: reference::run },
-    Bench { name: "server", about: "our server and google-adk's, with many clients", run: server::run },
+    Bench { name: "server/load", about: "our server and google-adk's, 64 clients", run: server::load },
+    Bench {
+        name: "server/scale",
+        about: "our server: 10,000 readers, 1,000 runs at once, a million events",
+        run: server::scale,
+    },
 ];
 
 /// Where benches may leave files while they run: on the disk that holds the build, not in memory.

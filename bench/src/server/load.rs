@@ -100,28 +100,31 @@ async fn crowd(server: &Process) -> Result<Crowd> {
     }
     let (begun, before) = (Instant::now(), server.cpu()?);
     let clients = sessions.iter().map(|session| client(server.address, session));
-    let latencies: Vec<f64> = try_join_all(clients).await?.concat();
+    let (latencies, failures): (Vec<Vec<f64>>, Vec<Option<String>>) =
+        try_join_all(clients).await?.into_iter().unzip();
+    if let Some(failure) = failures.into_iter().flatten().next() {
+        eprintln!("bench: a turn failed: {failure:.160}");
+    }
+    let latencies = latencies.concat();
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), server.cpu()? - before);
     Ok(Crowd { failed: CLIENTS * TURNS - latencies.len(), seconds, cpu, latencies })
 }
 
-/// The turns of one client. One that fails is not counted, and told once.
-async fn client(address: SocketAddr, session: &Session) -> Result<Vec<f64>> {
+/// The turns of one client, without those that failed, and why the last of these did.
+async fn client(address: SocketAddr, session: &Session) -> Result<(Vec<f64>, Option<String>)> {
     let mut connection = Connection::open(address).await?;
-    let (mut latencies, mut told) = (Vec::with_capacity(TURNS), false);
+    let (mut latencies, mut failure) = (Vec::with_capacity(TURNS), None);
     for _ in 0..TURNS {
         let begun = Instant::now();
         match connection.turn(session).await {
             Ok(()) => latencies.push(milliseconds(begun.elapsed())),
             Err(error) => {
-                if !std::mem::replace(&mut told, true) {
-                    eprintln!("bench: a turn failed: {:.160}", error.to_string());
-                }
+                failure = Some(error.to_string());
                 connection = Connection::open(address).await?;
             }
         }
     }
-    Ok(latencies)
+    Ok((latencies, failure))
 }
 
 /// What a turn costs in a session that is new, and in one that has had many events.
@@ -169,8 +172,9 @@ impl Crowd {
         self.number() / self.seconds
     }
 
+    /// Of those that failed too: they cost as much.
     pub(super) fn cpu_each(&self) -> f64 {
-        self.cpu / self.number()
+        self.cpu / (self.number() + self.failures())
     }
 
     pub(super) fn samples(&self) -> Samples {

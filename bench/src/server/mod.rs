@@ -3,12 +3,12 @@
 //! | read | for |
 //! |---|---|
 //! | [`load`] | what is measured of both |
-//! | [`ours`] | what is measured of ours alone |
+//! | [`crowds`] | what is measured of ours alone |
 //! | [`sides`] | how each is started |
 //! | [`process`], [`wire`] | a server as a process; a client that costs little |
 
+mod crowds;
 mod load;
-mod ours;
 mod process;
 mod sides;
 mod wire;
@@ -30,48 +30,60 @@ const MILLION: i64 = 1_000_000;
 const OURS: Effort = Effort { long_turns: 300 };
 const THEIRS: Effort = Effort { long_turns: 8 };
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let binary =
-        lab.binary.clone().ok_or("the server is measured by `cargo xtask bench`, which builds it")?;
-    let ours = Side::Ours(binary);
-    // The client leaves the other cores to the server.
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut figures = both(lab, &runtime, &ours)?;
-    figures.extend(alone(lab, &runtime, &ours)?);
-    Ok(figures)
-}
-
-fn both(lab: &Lab, runtime: &Runtime, ours: &Side) -> Result<Vec<Figure>> {
+/// Both servers under the same load.
+pub(crate) fn load(lab: &Lab) -> Result<Vec<Figure>> {
+    let (ours, runtime) = (ours(lab)?, client()?);
     let theirs = reference::installed(lab).map(Side::Theirs);
     if theirs.is_none() {
         reference::tell_how_to_install();
     }
-    let (mut our_runs, mut their_runs) = (Vec::new(), Vec::new());
     let once = |side: &Side, effort: Effort| -> Result<Run> {
         let home = lab.directory()?;
         side.prepare(home.path(), EVENTS)?;
         runtime.block_on(async { load::run(&side.start(home.path()).await?, effort).await })
     };
+    let (mut our_runs, mut their_runs) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         if round % 2 == 0 {
-            our_runs.push(once(ours, OURS)?);
+            our_runs.push(once(&ours, OURS)?);
         }
         if let Some(theirs) = &theirs {
             their_runs.push(once(theirs, THEIRS)?);
         }
         if round % 2 == 1 {
-            our_runs.push(once(ours, OURS)?);
+            our_runs.push(once(&ours, OURS)?);
         }
     }
-    let (ours, theirs) = (Run::all(our_runs), Run::all(their_runs));
-    let mut figures = Vec::new();
-    if let Some(ours) = &ours {
-        figures.extend(ours_alone(ours));
-    }
-    if let (Some(ours), Some(theirs)) = (&ours, &theirs) {
-        figures.extend(compared(ours, theirs));
+    let ours = Run::all(our_runs).ok_or("nothing was measured")?;
+    let mut figures = ours_alone(&ours);
+    if let Some(theirs) = Run::all(their_runs) {
+        figures.extend(compared(&ours, &theirs));
     }
     Ok(figures)
+}
+
+/// Ours with more than anybody else would be asked for.
+pub(crate) fn scale(lab: &Lab) -> Result<Vec<Figure>> {
+    let (ours, runtime) = (ours(lab)?, client()?);
+    let mut figures = Vec::new();
+    let home = lab.directory()?;
+    ours.prepare(home.path(), 0)?;
+    figures.extend(runtime.block_on(async { crowds::runs(&ours.start(home.path()).await?).await })?);
+    figures.extend(runtime.block_on(async { crowds::readers(&ours.start(home.path()).await?).await })?);
+    let home = lab.directory()?;
+    ours.prepare(home.path(), MILLION)?;
+    figures.extend(runtime.block_on(async { crowds::million(&ours.start(home.path()).await?).await })?);
+    Ok(figures)
+}
+
+fn ours(lab: &Lab) -> Result<Side> {
+    let binary = lab.binary.clone();
+    Ok(Side::Ours(binary.ok_or("the server is measured by `cargo xtask bench`, which builds it")?))
+}
+
+/// One thread: it leaves the other cores to the server.
+fn client() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 fn ours_alone(ours: &Run) -> Vec<Figure> {
@@ -113,25 +125,4 @@ fn compared(ours: &Run, theirs: &Run) -> Vec<Figure> {
         Figure::new("server/cpu/ratio", theirs.crowd.cpu_each() / ours.crowd.cpu_each(), "times")
             .aim(Aim::AtLeast(100.0)),
     ]
-}
-
-fn alone(lab: &Lab, runtime: &Runtime, ours: &Side) -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
-    let home = lab.directory()?;
-    ours.prepare(home.path(), 0)?;
-    runtime.block_on(async {
-        let server = ours.start(home.path()).await?;
-        figures.extend(ours::runs(&server).await?);
-        drop(server);
-        let server = ours.start(home.path()).await?;
-        figures.extend(ours::readers(&server).await?);
-        Result::Ok(())
-    })?;
-    let home = lab.directory()?;
-    ours.prepare(home.path(), MILLION)?;
-    runtime.block_on(async {
-        figures.extend(ours::million(&ours.start(home.path()).await?).await?);
-        Result::Ok(())
-    })?;
-    Ok(figures)
 }

@@ -5,10 +5,10 @@ use crate::common::Place;
 use rusqlite::Connection;
 use serde_json::json;
 
-const EVENTS: u64 = 20_000;
+const EVENTS: u64 = 12_000;
 /// Of the body that is sent, and of what the server may need for it.
-const LARGE: usize = 80 << 20;
-const SMALL: u64 = 40 << 20;
+const LARGE: usize = 48 << 20;
+const SMALL: u64 = 32 << 20;
 
 /// Repeats the only event of the only session.
 fn grow(place: &Place) {
