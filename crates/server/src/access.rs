@@ -83,13 +83,14 @@ impl Access {
     }
 }
 
-/// Whether anybody may ask: how the server is, the way in, and the files of ADK's page, which hold nothing of anybody's.
+/// Whether anybody may ask: how the server is, the way in, the description of the API, and the files of
+/// ADK's page, which hold nothing of anybody's.
 fn is_open(parts: &Parts) -> bool {
     let Some(route) = parts.extensions.get::<MatchedPath>() else { return false };
     let route = route.as_str();
     match route {
         "/login" => parts.method == Method::GET,
-        "/" | "/health" | "/readyz" | "/dev-ui" => true,
+        "/" | "/health" | "/readyz" | "/dev-ui" | "/openapi.json" | "/docs" => true,
         _ => route.starts_with("/dev-ui/"),
     }
 }

@@ -12,6 +12,7 @@
 //! | [`principal`], `params` | who asks, and for what |
 //! | `input`, [`error`] | what clients send, and what is wrong with it, in FastAPI's words |
 //! | `session_json`, `sse` | sessions and events as they leave |
+//! | `openapi` | the API as it describes itself |
 //! | `observe` | readiness, counts, a line for each request |
 //! | [`state`], [`mod@serve`] | what the handlers work with; connections, and how they end |
 //!
@@ -27,6 +28,7 @@ mod handlers;
 mod input;
 pub mod limits;
 mod observe;
+mod openapi;
 mod params;
 pub mod principal;
 pub mod proxy;

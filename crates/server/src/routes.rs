@@ -5,7 +5,7 @@ use crate::{
     auth::login,
     error::Failure,
     handlers::{apps, artifacts, dev, page, run, runs, sessions},
-    observe,
+    observe, openapi,
     state::Server,
 };
 use axum::{
@@ -33,6 +33,8 @@ fn routes() -> Router<Server> {
         .route("/metrics", get(observe::metrics))
         .route("/version", get(apps::version))
         .route("/whoami", get(apps::whoami))
+        .route("/openapi.json", get(openapi::description))
+        .route("/docs", get(openapi::docs))
         .route("/login", get(login::enter).post(login::link))
         // Apps.
         .route("/list-apps", get(apps::list))

@@ -3,6 +3,7 @@
 use super::shape::{Field, Object, Shape};
 
 pub(crate) static RUN: Object = Object {
+    name: "RunRequest",
     fields: &[
         Field::optional("appName", Shape::Text),
         Field::required("userId", Shape::Text),
@@ -20,6 +21,7 @@ pub(crate) static RUN: Object = Object {
 
 /// The same where the path says which session.
 pub(crate) static RUN_HERE: Object = Object {
+    name: "RunHereRequest",
     fields: &[
         Field::optional("newMessage", Shape::Object(&CONTENT)),
         Field::defaulted("streaming", Shape::Flag),
@@ -30,6 +32,7 @@ pub(crate) static RUN_HERE: Object = Object {
 };
 
 pub(crate) static CREATE_SESSION: Object = Object {
+    name: "CreateSessionRequest",
     fields: &[
         Field::optional("sessionId", Shape::Text),
         Field::optional("state", Shape::Dict),
@@ -39,13 +42,20 @@ pub(crate) static CREATE_SESSION: Object = Object {
     closed: false,
 };
 
-pub(crate) static PATCH_SESSION: Object =
-    Object { fields: &[Field::required("stateDelta", Shape::Dict)], closed: false };
+pub(crate) static PATCH_SESSION: Object = Object {
+    name: "PatchSessionRequest",
+    fields: &[Field::required("stateDelta", Shape::Dict)],
+    closed: false,
+};
 
-pub(crate) static PATCH_MEMORY: Object =
-    Object { fields: &[Field::required("sessionId", Shape::Text)], closed: false };
+pub(crate) static PATCH_MEMORY: Object = Object {
+    name: "PatchMemoryRequest",
+    fields: &[Field::required("sessionId", Shape::Text)],
+    closed: false,
+};
 
 pub(crate) static SAVE_ARTIFACT: Object = Object {
+    name: "SaveArtifactRequest",
     fields: &[
         Field::required("filename", Shape::Text),
         Field::required("artifact", Shape::Object(&PART)),
@@ -54,7 +64,8 @@ pub(crate) static SAVE_ARTIFACT: Object = Object {
     closed: false,
 };
 
-static EVENT: Object = Object {
+pub(crate) static EVENT: Object = Object {
+    name: "Event",
     fields: &[
         Field::optional("modelVersion", Shape::Text),
         Field::optional("content", Shape::Object(&CONTENT)),
@@ -78,9 +89,10 @@ static EVENT: Object = Object {
     closed: false,
 };
 
-static OPEN: Object = Object { fields: &[], closed: false };
+static OPEN: Object = Object { name: "Anything", fields: &[], closed: false };
 
 static CONTENT: Object = Object {
+    name: "Content",
     fields: &[
         Field::optional("parts", Shape::List(&Shape::Object(&PART))),
         Field::optional("role", Shape::Text),
@@ -89,6 +101,7 @@ static CONTENT: Object = Object {
 };
 
 static PART: Object = Object {
+    name: "Part",
     fields: &[
         Field::optional("mediaResolution", Shape::Any),
         Field::optional("codeExecutionResult", Shape::Object(&OPEN)),
@@ -112,6 +125,7 @@ static PART: Object = Object {
 };
 
 static BLOB: Object = Object {
+    name: "Blob",
     fields: &[
         Field::optional("data", Shape::Bytes),
         Field::optional("displayName", Shape::Text),
@@ -121,6 +135,7 @@ static BLOB: Object = Object {
 };
 
 static FILE_DATA: Object = Object {
+    name: "FileData",
     fields: &[
         Field::optional("displayName", Shape::Text),
         Field::optional("fileUri", Shape::Text),
@@ -130,6 +145,7 @@ static FILE_DATA: Object = Object {
 };
 
 static FUNCTION_CALL: Object = Object {
+    name: "FunctionCall",
     fields: &[
         Field::optional("id", Shape::Text),
         Field::optional("args", Shape::Dict),
@@ -141,6 +157,7 @@ static FUNCTION_CALL: Object = Object {
 };
 
 static FUNCTION_RESPONSE: Object = Object {
+    name: "FunctionResponse",
     fields: &[
         Field::optional("willContinue", Shape::Flag),
         Field::optional("scheduling", Shape::Text),

@@ -19,6 +19,8 @@ pub(crate) enum Shape {
 
 #[derive(Debug)]
 pub(crate) struct Object {
+    /// As the description of the API calls it.
+    pub(crate) name: &'static str,
     pub(crate) fields: &'static [Field],
     /// Whether a field of another name is wrong.
     pub(crate) closed: bool,

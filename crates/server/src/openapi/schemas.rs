@@ -1,0 +1,227 @@
+//! What is sent and what is answered. Bodies are described from the tables that check them, so that the two cannot differ.
+
+use super::operation::{list_of, named};
+use crate::input::{
+    bodies,
+    shape::{Field, Need, Object, Shape},
+};
+use serde_json::{Map, Value, json};
+
+/// Which way something goes: in, with both spellings and `null` for nothing, or out, as it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+pub(super) fn all() -> Map<String, Value> {
+    let mut all = Map::new();
+    let sent = [
+        &bodies::RUN,
+        &bodies::RUN_HERE,
+        &bodies::CREATE_SESSION,
+        &bodies::PATCH_SESSION,
+        &bodies::PATCH_MEMORY,
+        &bodies::SAVE_ARTIFACT,
+    ];
+    for object in sent {
+        add(&mut all, object, Way::In);
+    }
+    add(&mut all, &bodies::EVENT, Way::Out);
+    all["Event"]["properties"]["actions"] = named("EventActions");
+    all.extend(answers().map(|(name, schema)| (name.to_owned(), schema)));
+    all.sort_keys();
+    all
+}
+
+/// Requests have names of their own; what goes both ways is named for its way.
+fn name(object: &Object, way: Way) -> String {
+    let is_content = way == Way::In && !object.name.ends_with("Request");
+    if is_content { format!("{}Input", object.name) } else { object.name.to_owned() }
+}
+
+/// An object and all that it may hold.
+fn add(all: &mut Map<String, Value>, object: &'static Object, way: Way) {
+    let name = name(object, way);
+    if all.contains_key(&name) {
+        return;
+    }
+    let mut schema = json!({"type": "object", "properties": {}});
+    all.insert(name.clone(), schema.clone());
+    for field in object.fields {
+        let value = described(all, field, way);
+        schema["properties"][field.name] = value.clone();
+        let other = snake_case(field.name);
+        if way == Way::In && other != field.name {
+            schema["properties"][other] = value;
+        }
+    }
+    let needed: Vec<&Field> = object.fields.iter().filter(|field| is_needed(field, way)).collect();
+    if !needed.is_empty() {
+        match way {
+            Way::In => schema["allOf"] = needed.iter().map(|field| in_one_spelling(field)).collect(),
+            Way::Out => schema["required"] = needed.iter().map(|field| field.name).collect(),
+        }
+    }
+    if way == Way::In && object.closed {
+        schema["additionalProperties"] = false.into();
+    }
+    all.insert(name, schema);
+}
+
+/// What has a value of its own is always printed, and need not be sent.
+fn is_needed(field: &Field, way: Way) -> bool {
+    match field.need {
+        Need::Required => true,
+        Need::Defaulted => way == Way::Out,
+        Need::Optional => false,
+    }
+}
+
+fn in_one_spelling(field: &Field) -> Value {
+    let other = snake_case(field.name);
+    if other == field.name {
+        return json!({"required": [field.name]});
+    }
+    json!({"anyOf": [{"required": [field.name]}, {"required": [other]}]})
+}
+
+fn described(all: &mut Map<String, Value>, field: &'static Field, way: Way) -> Value {
+    let schema = schema_of(all, &field.shape, way);
+    if way == Way::In && field.need == Need::Optional && schema != json!({}) {
+        return json!({"anyOf": [schema, {"type": "null"}]});
+    }
+    schema
+}
+
+fn schema_of(all: &mut Map<String, Value>, shape: &'static Shape, way: Way) -> Value {
+    match shape {
+        Shape::Any => json!({}),
+        Shape::Text => json!({"type": "string"}),
+        Shape::Flag => json!({"type": "boolean"}),
+        Shape::Number => json!({"type": "number"}),
+        Shape::Dict => json!({"type": "object"}),
+        Shape::Bytes => json!({"type": "string", "contentEncoding": "base64", "pattern": BASE64}),
+        Shape::List(item) => list_of(&schema_of(all, item, way)),
+        Shape::Object(object) => {
+            add(all, object, way);
+            named(&name(object, way))
+        }
+    }
+}
+
+/// In either of its alphabets.
+const BASE64: &str = "^([A-Za-z0-9+/_-]{4})*([A-Za-z0-9+/_-]{2,3})?=*$";
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// An object of which all named fields are always there.
+fn object(properties: &Value) -> Value {
+    let required: Vec<&String> = properties.as_object().map(|all| all.keys().collect()).unwrap_or_default();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn with(mut schema: Value, optional: Value) -> Value {
+    if let (Some(all), Value::Object(more)) = (schema["properties"].as_object_mut(), optional) {
+        all.extend(more);
+    }
+    schema
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn answers() -> [(&'static str, Value); 13] {
+    let number = || json!({"type": "number"});
+    let count = || json!({"type": "integer", "minimum": 0});
+    let dict = || json!({"type": "object"});
+    let place = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
+    let wrong = with(
+        object(&json!({"type": text(), "loc": list_of(&place), "msg": text(), "input": {}})),
+        json!({"ctx": dict()}),
+    );
+    let actions = json!({
+        "stateDelta": dict(),
+        "artifactDelta": dict(),
+        "requestedAuthConfigs": dict(),
+        "requestedToolConfirmations": dict(),
+    });
+    let about_an_agent = json!({
+        "name": text(),
+        "description": text(),
+        "instruction": text(),
+        "tools": list_of(&dict()),
+        "sub_agents": list_of(&text()),
+    });
+    let run =
+        json!({"id": text(), "status": named("RunStatus"), "createdAt": number(), "updatedAt": number()});
+    [
+        ("Status", object(&json!({"status": text()}))),
+        ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
+        ("Link", object(&json!({"path": text()}))),
+        ("Error", object(&json!({"detail": text()}))),
+        ("ValidationError", object(&json!({"detail": list_of(&wrong)}))),
+        (
+            "AppInfo",
+            object(&json!({
+                "name": text(),
+                "rootAgentName": text(),
+                "description": text(),
+                "language": text(),
+                "isComputerUse": {"type": "boolean"},
+                "agents": {"type": ["object", "null"], "additionalProperties": named("AgentInfo")},
+            })),
+        ),
+        ("AgentInfo", object(&about_an_agent)),
+        (
+            "Session",
+            object(&json!({
+                "id": text(),
+                "appName": text(),
+                "userId": text(),
+                "state": dict(),
+                "events": list_of(&named("Event")),
+                "lastUpdateTime": number(),
+            })),
+        ),
+        (
+            "EventActions",
+            with(
+                object(&actions),
+                json!({
+                    "skipSummarization": {"type": "boolean"},
+                    "transferToAgent": text(),
+                    "escalate": {"type": "boolean"},
+                }),
+            ),
+        ),
+        (
+            "ArtifactVersion",
+            with(
+                object(&json!({
+                    "version": count(),
+                    "canonicalUri": text(),
+                    "customMetadata": dict(),
+                    "createTime": number(),
+                })),
+                json!({"mimeType": text()}),
+            ),
+        ),
+        (
+            "RunStatus",
+            json!({"enum": ["queued", "running", "waiting", "done", "failed", "cancelled", "interrupted"]}),
+        ),
+        ("Run", with(object(&run), json!({"position": count(), "error": text()}))),
+        ("BuildGraph", object(&json!({"name": text(), "root_agent": dict()}))),
+    ]
+}
