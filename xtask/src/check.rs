@@ -1,6 +1,6 @@
 //! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last.
 
-use crate::{Result, Workspace, conformance, peers, tidy, verdict, visitors};
+use crate::{Result, Workspace, conformance, peers, schema, tidy, verdict, visitors};
 use std::{
     process::{ExitCode, Stdio},
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ struct Step {
     run: fn(&Workspace) -> Result<bool>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "fmt", about: "cargo fmt --all --check", run: fmt },
     Step { name: "tidy", about: "cargo xtask tidy", run: tidy::run },
     Step { name: "clippy", about: "cargo clippy on all targets, warnings denied", run: clippy },
@@ -38,6 +38,7 @@ const STEPS: [Step; 9] = [
         about: "Python's HTTP clients and google-adk's types, with the real binary",
         run: visitors::clients,
     },
+    Step { name: "schema", about: "schemathesis against our own OpenAPI, as two users", run: schema::check },
 ];
 
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
@@ -157,7 +158,7 @@ mod tests {
     fn all_steps_run_unless_some_are_named() {
         assert_eq!(
             names(&[]).unwrap(),
-            ["fmt", "tidy", "clippy", "docs", "doctests", "tests", "conformance", "page", "clients"]
+            ["fmt", "tidy", "clippy", "docs", "doctests", "tests", "conformance", "page", "clients", "schema"]
         );
         assert_eq!(names(&["--only", "tests", "--only", "fmt"]).unwrap(), ["fmt", "tests"]);
     }
@@ -167,7 +168,7 @@ mod tests {
         let error = names(&["--only", "lint"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, conformance, page, clients"
+            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, conformance, page, clients, schema"
         );
         assert!(names(&["--only"]).is_err());
         assert!(names(&["fmt"]).is_err());

@@ -18,7 +18,7 @@ mod replay;
 mod report;
 mod rules;
 pub(crate) mod server;
-mod transcript;
+pub(crate) mod transcript;
 
 #[cfg(test)]
 mod tests;

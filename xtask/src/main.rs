@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod conformance;
 mod peers;
+mod schema;
 mod tidy;
 mod visitors;
 mod workspace;
@@ -20,7 +21,7 @@ use workspace::Workspace;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
-cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, conformance, page, clients
+cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, conformance, page, clients, schema
 cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
 cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]

@@ -29,7 +29,7 @@ impl Base {
         Ok(Self { authority: format!("{authority}{port}"), prefix: prefix.trim_end_matches('/').to_owned() })
     }
 
-    pub(super) fn send(&self, request: &Request) -> Result<Answer> {
+    pub(crate) fn send(&self, request: &Request) -> Result<Answer> {
         let stream = TcpStream::connect(&self.authority)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         (&stream).write_all(self.wire(request).as_bytes())?;

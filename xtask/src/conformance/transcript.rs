@@ -7,37 +7,37 @@ use std::{fs, path::Path};
 const DIVIDER: &str = "\n=== RESPONSE\n";
 
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     /// The name of its file, which begins with its number.
-    pub(super) name: String,
-    pub(super) request: Request,
+    pub(crate) name: String,
+    pub(crate) request: Request,
     /// `None` if it is withheld.
-    pub(super) answer: Option<Answer>,
+    pub(crate) answer: Option<Answer>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Vec<Header>,
-    pub(super) body: Option<String>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<Header>,
+    pub(crate) body: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<Header>,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<Header>,
+    pub(crate) body: String,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Header {
-    pub(super) name: String,
-    pub(super) value: String,
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 /// All transcripts of a folder, in the order of their numbers.
-pub(super) fn read_all(dir: &Path) -> Result<Vec<Exchange>> {
+pub(crate) fn read_all(dir: &Path) -> Result<Vec<Exchange>> {
     let unreadable = |error| format!("the transcripts in {}: {error}", dir.display());
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable)? {
@@ -58,7 +58,7 @@ fn read(path: &Path) -> Result<Exchange> {
 }
 
 impl Exchange {
-    pub(super) fn parse(name: &str, text: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str, text: &str) -> Option<Self> {
         let (request, answer) = text.split_once(DIVIDER)?;
         let answer = match answer.trim() {
             "withheld" => None,
@@ -68,7 +68,7 @@ impl Exchange {
     }
 
     /// What the tables of rules call it.
-    pub(super) fn number(&self) -> &str {
+    pub(crate) fn number(&self) -> &str {
         self.name.split('-').next().unwrap_or_default()
     }
 }
@@ -95,7 +95,7 @@ impl Answer {
     }
 
     /// All that is compared, as one value: the status, the kind of body, where a redirection leads, and the body.
-    pub(super) fn picture(&self) -> Value {
+    pub(crate) fn picture(&self) -> Value {
         let mut picture = Map::new();
         picture.insert("status".to_owned(), self.status.into());
         let kind = self.header("content-type").map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -113,21 +113,21 @@ impl Answer {
         }
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map(|header| header.value.as_str())
     }
 }
 
 impl Header {
-    pub(super) fn parse(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let (name, value) = line.split_once(':')?;
         Some(Self { name: name.trim().to_owned(), value: value.trim().to_owned() })
     }
 }
 
 /// Of `HTTP/1.1 200 OK`.
-pub(super) fn status(line: &str) -> Option<u16> {
+pub(crate) fn status(line: &str) -> Option<u16> {
     line.split(' ').nth(1)?.trim().parse().ok()
 }
 

@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 pub(super) enum Kind {
     Json(Value),
     Text(&'static str),
+    /// Server-sent events; the schema is that of one event.
+    Events,
     Empty,
 }
 
@@ -157,6 +159,7 @@ impl Operation {
             match kind {
                 Kind::Json(schema) => answer["content"]["application/json"]["schema"] = schema.clone(),
                 Kind::Text(kind) => answer["content"][kind]["schema"] = json!({"type": "string"}),
+                Kind::Events => answer["content"]["text/event-stream"]["schema"] = named("StreamedEvent"),
                 Kind::Empty => {}
             }
             for (name, about) in self.told.iter().filter(|_| *status < 300) {

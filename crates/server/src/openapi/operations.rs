@@ -42,6 +42,7 @@ fn server() -> Vec<Operation> {
             .fails(503, "The store does not answer."),
         get("/metrics", "What is counted, for Prometheus").answers(200, "Counts.", Kind::Text("text/plain")),
         get("/version", "Which ADK's API this is").gives(named("Version")),
+        get("/whoami", "Whose token it is").gives(named("Whoami")),
         get("/openapi.json", "This description").open().gives(json!({"type": "object"})),
         get("/docs", "This description for people").open().answers(200, "A page.", Kind::Text("text/html")),
         get("/login", "Makes a link into a cookie, and leads to the page")
@@ -149,7 +150,7 @@ const RUN_ID: (&str, &str) = ("X-Run-Id", "Which run the request became.");
 const CONFLICT: &str = "The run was cancelled.";
 
 fn messages() -> Vec<Operation> {
-    let streams = "Events as they happen, each as `id:` and `data:` lines; the data is an Event, or at the end a failure.";
+    let streams = "Events as they happen, and nothing after the last.";
     let message = |operation: Operation| {
         operation
             .hears(IDEMPOTENCY.0, IDEMPOTENCY.1)
@@ -167,7 +168,7 @@ fn messages() -> Vec<Operation> {
         message(post("/run_sse", "Sends a message and tells events as they happen")).answers(
             200,
             streams,
-            Kind::Text("text/event-stream"),
+            Kind::Events,
         ),
         get("/run_live", "ADK's socket for audio, which is not part of this server").fails(501, "Always."),
     ]
@@ -195,7 +196,7 @@ fn runs() -> Vec<Operation> {
         .hears("Last-Event-ID", "The id of the last event that was seen: only what follows is told.")
         .asks("after", json!({"type": "string"}), "The same, for those who cannot send headers.")
         .tells(RUN_ID.0, RUN_ID.1)
-        .answers(200, "Events as they happen.", Kind::Text("text/event-stream"))
+        .answers(200, "Events as they happen.", Kind::Events)
         .answers(204, "The run is over, and all of it was seen.", Kind::Empty)
         .fails(400, "The id is none of an event."),
         post(
@@ -236,10 +237,10 @@ fn page() -> Vec<Operation> {
             "What an event did, drawn",
         )
         .gives(drawing()),
-        get("/dev/apps/{app}/debug/trace/{event}", "The span in which an event was made: none is kept")
-            .fails(404, "Always."),
-        get("/dev/apps/{app}/debug/trace/session/{session}", "The spans of a session: none is kept")
-            .gives(nothing()),
+        get("/dev/apps/{app}/debug/trace/{event}", "The span in which an event was made, while it is kept")
+            .gives(json!({"type": "object"})),
+        get("/dev/apps/{app}/debug/trace/session/{session}", "The spans of a session that are still kept")
+            .gives(list_of(&named("Span"))),
         get("/dev/apps/{app}/eval_sets", "Evaluation is not part of this server").gives(nothing()),
         get("/dev/apps/{app}/eval-sets", "Evaluation is not part of this server").gives(no_ids("evalSetIds")),
         get("/dev/apps/{app}/eval_results", "Evaluation is not part of this server").gives(nothing()),

@@ -141,87 +141,110 @@ fn text() -> Value {
     json!({"type": "string"})
 }
 
-fn answers() -> [(&'static str, Value); 13] {
-    let number = || json!({"type": "number"});
-    let count = || json!({"type": "integer", "minimum": 0});
-    let dict = || json!({"type": "object"});
+fn number() -> Value {
+    json!({"type": "number"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn dict() -> Value {
+    json!({"type": "object"})
+}
+
+fn answers() -> impl Iterator<Item = (&'static str, Value)> {
+    of_the_server().into_iter().chain(of_sessions()).chain(of_runs()).chain(of_the_page())
+}
+
+fn of_the_server() -> [(&'static str, Value); 7] {
     let place = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
-    let wrong = with(
-        object(&json!({"type": text(), "loc": list_of(&place), "msg": text(), "input": {}})),
-        json!({"ctx": dict()}),
-    );
-    let actions = json!({
-        "stateDelta": dict(),
-        "artifactDelta": dict(),
-        "requestedAuthConfigs": dict(),
-        "requestedToolConfirmations": dict(),
+    let wrong = json!({"type": text(), "loc": list_of(&place), "msg": text(), "input": {}});
+    let wrong = with(object(&wrong), json!({"ctx": dict()}));
+    let app = json!({
+        "name": text(),
+        "rootAgentName": text(),
+        "description": text(),
+        "language": text(),
+        "isComputerUse": {"type": "boolean"},
+        "agents": {"type": ["object", "null"], "additionalProperties": named("AgentInfo")},
     });
-    let about_an_agent = json!({
+    let agent = json!({
         "name": text(),
         "description": text(),
         "instruction": text(),
         "tools": list_of(&dict()),
         "sub_agents": list_of(&text()),
     });
-    let run =
-        json!({"id": text(), "status": named("RunStatus"), "createdAt": number(), "updatedAt": number()});
     [
         ("Status", object(&json!({"status": text()}))),
         ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
         ("Link", object(&json!({"path": text()}))),
         ("Error", object(&json!({"detail": text()}))),
         ("ValidationError", object(&json!({"detail": list_of(&wrong)}))),
-        (
-            "AppInfo",
-            object(&json!({
-                "name": text(),
-                "rootAgentName": text(),
-                "description": text(),
-                "language": text(),
-                "isComputerUse": {"type": "boolean"},
-                "agents": {"type": ["object", "null"], "additionalProperties": named("AgentInfo")},
-            })),
-        ),
-        ("AgentInfo", object(&about_an_agent)),
-        (
-            "Session",
-            object(&json!({
-                "id": text(),
-                "appName": text(),
-                "userId": text(),
-                "state": dict(),
-                "events": list_of(&named("Event")),
-                "lastUpdateTime": number(),
-            })),
-        ),
-        (
-            "EventActions",
-            with(
-                object(&actions),
-                json!({
-                    "skipSummarization": {"type": "boolean"},
-                    "transferToAgent": text(),
-                    "escalate": {"type": "boolean"},
-                }),
-            ),
-        ),
-        (
-            "ArtifactVersion",
-            with(
-                object(&json!({
-                    "version": count(),
-                    "canonicalUri": text(),
-                    "customMetadata": dict(),
-                    "createTime": number(),
-                })),
-                json!({"mimeType": text()}),
-            ),
-        ),
-        (
-            "RunStatus",
-            json!({"enum": ["queued", "running", "waiting", "done", "failed", "cancelled", "interrupted"]}),
-        ),
-        ("Run", with(object(&run), json!({"position": count(), "error": text()}))),
-        ("BuildGraph", object(&json!({"name": text(), "root_agent": dict()}))),
+        ("AppInfo", object(&app)),
+        ("AgentInfo", object(&agent)),
     ]
+}
+
+fn of_sessions() -> [(&'static str, Value); 3] {
+    let session = json!({
+        "id": text(),
+        "appName": text(),
+        "userId": text(),
+        "state": dict(),
+        "events": list_of(&named("Event")),
+        "lastUpdateTime": number(),
+    });
+    let actions = json!({
+        "stateDelta": dict(),
+        "artifactDelta": dict(),
+        "requestedAuthConfigs": dict(),
+        "requestedToolConfirmations": dict(),
+    });
+    let flag = || json!({"type": "boolean"});
+    let more = json!({"skipSummarization": flag(), "transferToAgent": text(), "escalate": flag()});
+    let version = json!({
+        "version": count(),
+        "canonicalUri": text(),
+        "customMetadata": dict(),
+        "createTime": number(),
+    });
+    [
+        ("Session", object(&session)),
+        ("EventActions", with(object(&actions), more)),
+        ("ArtifactVersion", with(object(&version), json!({"mimeType": text()}))),
+    ]
+}
+
+fn of_runs() -> [(&'static str, Value); 4] {
+    let run =
+        json!({"id": text(), "status": named("RunStatus"), "createdAt": number(), "updatedAt": number()});
+    let statuses = ["queued", "running", "waiting", "done", "failed", "cancelled", "interrupted"];
+    let data = json!({
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {"anyOf": [named("Event"), named("StreamFailure")]},
+    });
+    let id = json!({"type": "string", "description": "For `Last-Event-ID`; the failure has none."});
+    [
+        ("RunStatus", json!({"enum": statuses})),
+        ("Run", with(object(&run), json!({"position": count(), "error": text()}))),
+        ("StreamedEvent", with(object(&json!({"data": data})), json!({"id": id}))),
+        ("StreamFailure", object(&json!({"error": text(), "error_details": dict()}))),
+    ]
+}
+
+fn of_the_page() -> [(&'static str, Value); 2] {
+    let span = json!({
+        "name": text(),
+        "start_time": count(),
+        "end_time": count(),
+        "trace_id": count(),
+        "span_id": count(),
+        "parent_span_id": {"type": ["integer", "null"]},
+        "attributes": dict(),
+        "logs": list_of(&dict()),
+    });
+    [("Span", object(&span)), ("BuildGraph", object(&json!({"name": text(), "root_agent": dict()})))]
 }

@@ -1,0 +1,149 @@
+//! Our server against its own description: schemathesis makes up requests to every operation, and every answer has to be one that
+//! `/openapi.json` tells of, and none a failure of the server. It asks as two users; the second never sees a byte of the first.
+
+use crate::{
+    Result, Workspace,
+    conformance::{
+        server::{self, Server},
+        transcript::{Header, Request},
+    },
+    peers,
+};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+     response_headers_conformance,response_schema_conformance";
+/// The same requests every time.
+const SEED: &str = "20261116";
+/// What only Ann has.
+const CANARY: &str = "canary-of-ann-7d1f";
+const NO_LIMITS: &str = "\n[server]\nrequests_per_minute = 1000000\n";
+
+/// Both rounds are about her things.
+const ANN: &str =
+    "[parameters]\n\"path.app\" = \"canned\"\n\"path.user\" = \"ann\"\n\"path.session\" = \"s1\"\n";
+const ANSWERS: &str = "answers.ndjson";
+
+/// One user's round: whose token asks, and how much.
+struct Round<'a> {
+    token: &'a str,
+    phases: &'a str,
+    examples: &'a str,
+}
+
+pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
+    let Some(tool) = installed(workspace)? else { return Ok(true) };
+    let home = server::home(workspace, "schema")?;
+    let config = home.join("lango.toml");
+    let canned = workspace.root.join("fixtures/canned");
+    fs::write(&config, fs::read_to_string(canned.join("lango.toml"))? + NO_LIMITS)?;
+    std::os::unix::fs::symlink(canned.join("agents"), home.join("agents"))?;
+    fs::write(home.join("schemathesis.toml"), ANN)?;
+    let server = Server::start_in(workspace, home, &config, &[])?;
+    let [ann, ben] = ["ann", "ben"].map(|user| token(workspace, &server, user));
+    let (ann, ben) = (ann?, ben?);
+    begin_a_session(&server, &ann)?;
+    let own = Round { token: &ann, phases: "coverage,fuzzing", examples: "8" };
+    let foreign = Round { token: &ben, phases: "fuzzing", examples: "6" };
+    if !own.is_good(&tool, &server)? || !foreign.is_good(&tool, &server)? {
+        return Ok(false);
+    }
+    let seen = fs::read_to_string(server.home.join(ANSWERS))?;
+    if seen.contains(CANARY) {
+        println!("one user was shown what belongs to the other: {CANARY}");
+    }
+    Ok(!seen.contains(CANARY))
+}
+
+fn token(workspace: &Workspace, server: &Server, user: &str) -> Result<String> {
+    let said =
+        server::lango(workspace, &server.home).args(["token", "add", user, "--user", user]).output()?;
+    let token = String::from_utf8(said.stdout)?.trim().to_owned();
+    if token.is_empty() { Err("no token was made".into()) } else { Ok(token) }
+}
+
+/// A session of Ann's with her canary in it.
+fn begin_a_session(server: &Server, token: &str) -> Result<()> {
+    let headers =
+        [("Content-Type", "application/json".to_owned()), ("Authorization", format!("Bearer {token}"))];
+    let headers = headers.into_iter().map(|(name, value)| Header { name: name.to_owned(), value });
+    let request = Request {
+        method: "POST".to_owned(),
+        path: "/apps/canned/users/ann/sessions/s1".to_owned(),
+        headers: headers.collect(),
+        body: Some(format!("{{\"secret\":\"{CANARY}\"}}")),
+    };
+    match server.base.send(&request)?.status {
+        200 => Ok(()),
+        other => Err(format!("no session could be made: {other}").into()),
+    }
+}
+
+impl Round<'_> {
+    fn is_good(&self, tool: &Path, server: &Server) -> Result<bool> {
+        let mut command = Command::new(tool);
+        command
+            .args(["--config-file", "schemathesis.toml", "run"])
+            .arg(format!("{}/openapi.json", server.url));
+        command.args(["--header", &format!("Authorization: Bearer {}", self.token)]);
+        command.args([
+            "--phases",
+            self.phases,
+            "--max-examples",
+            self.examples,
+            "--seed",
+            SEED,
+            "--checks",
+            CHECKS,
+        ]);
+        // Audio is refused with 501, which is the one failure that the server means.
+        command.args(["--exclude-path", "/run_live", "--warnings", "off", "--no-color", "--no-shrink"]);
+        command.args(["--generation-database", "none", "--request-timeout", "20"]);
+        command.args(["--report", "ndjson", "--report-ndjson-path", ANSWERS]);
+        let said = command.current_dir(&server.home).stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&said.stdout);
+        if said.status.success() {
+            println!(
+                "schema: {}",
+                text.lines().rfind(|line| !line.is_empty()).unwrap_or_default().trim_matches(['=', ' '])
+            );
+        } else {
+            println!("{text}{}", String::from_utf8_lossy(&said.stderr));
+        }
+        Ok(said.status.success())
+    }
+}
+
+fn installed(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let place = workspace.target.join("peers").join(SCHEMATHESIS.replace("==", "-"));
+    let tool = place.join("venv/bin/schemathesis");
+    if place.join("ready").exists() {
+        return Ok(Some(tool));
+    }
+    println!("installing {SCHEMATHESIS} (about 15 s)");
+    match install(&place) {
+        Ok(()) => Ok(Some(tool)),
+        Err(error) if env::var_os("CI").is_some() => Err(error),
+        Err(error) => {
+            println!("the description is not compared with the answers: {error}");
+            Ok(None)
+        }
+    }
+}
+
+fn install(place: &Path) -> Result<()> {
+    // Half an installation is none.
+    let _ = fs::remove_dir_all(place);
+    fs::create_dir_all(place)?;
+    peers::run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
+    let mut pip = Command::new(place.join("venv/bin/python"));
+    pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "install", SCHEMATHESIS]);
+    peers::run(&mut pip)?;
+    fs::write(place.join("ready"), [])?;
+    Ok(())
+}
