@@ -158,7 +158,18 @@ mod tests {
     fn all_steps_run_unless_some_are_named() {
         assert_eq!(
             names(&[]).unwrap(),
-            ["fmt", "tidy", "clippy", "docs", "doctests", "tests", "conformance", "page", "clients", "schema"]
+            [
+                "fmt",
+                "tidy",
+                "clippy",
+                "docs",
+                "doctests",
+                "tests",
+                "conformance",
+                "page",
+                "clients",
+                "schema"
+            ]
         );
         assert_eq!(names(&["--only", "tests", "--only", "fmt"]).unwrap(), ["fmt", "tests"]);
     }

@@ -6,6 +6,7 @@
 //! | [`state`], [`session`], [`facts`] | what a session is, and what of its past the next step depends on |
 //! | [`model`], [`tool`], [`agent`] | the ports to models and tools, and the tree of agents |
 //! | [`flow`] | deciding: the next step, the contents of a request, the answers to calls |
+//! | [`trace`] | what happened, for whoever looks on from outside |
 //! | [`runner`] | doing: one turn, from a message to its last event |
 //!
 //! **Invariant.** No I/O: this crate knows no network, no file and no database. An event is stored before it is shown,
@@ -23,4 +24,5 @@ pub mod runner;
 pub mod session;
 pub mod state;
 pub mod tool;
+pub mod trace;
 mod turn;

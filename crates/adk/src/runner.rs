@@ -8,6 +8,7 @@ use crate::{
     flow::step::Step,
     model::LlmRequest,
     session::{ArtifactService, SessionKey, SessionService},
+    trace::Trace,
     turn::Turn,
 };
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub struct RunConfig {
     pub tool_timeout: Duration,
     /// Put on every event of the run.
     pub custom_metadata: Option<Map<String, Value>>,
+    /// What the run belongs to, for whoever records it.
+    pub trace: Trace,
 }
 
 impl Default for RunConfig {
@@ -49,6 +52,7 @@ impl Default for RunConfig {
             max_llm_calls: 500,
             tool_timeout: Duration::from_mins(2),
             custom_metadata: None,
+            trace: Trace::default(),
         }
     }
 }

@@ -4,11 +4,11 @@ use crate::{
     agent::{Armed, Node},
     content::{Content, Data, FunctionCall, Part},
     error::{LlmError, RunError, ServiceError},
-    event::{Event, EventActions, mint_call_id, now},
+    event::{Event, EventActions, mint_call_id, mint_id, now},
     facts::{Call, Facts},
     flow::{
         call::{self, Task},
-        request, settle,
+        request, settle, spans,
         step::{Step, next_step},
     },
     instruction,
@@ -186,6 +186,16 @@ impl<'a, S: SessionService> Turn<'a, S> {
         request: LlmRequest,
         frame: &Event,
     ) -> Result<LlmResponse, RunError> {
+        let mut span = spans::chat(&self.config.trace, node, &request, frame, self.session.key());
+        let answer = self.listen(node, request, frame).await;
+        match &answer {
+            Ok(response) => spans::answered(&mut span, response),
+            Err(error) => span.fail(&spans::error_type(error)),
+        }
+        answer
+    }
+
+    async fn listen(&self, node: &Node, request: LlmRequest, frame: &Event) -> Result<LlmResponse, RunError> {
         let streaming = self.config.streaming == StreamingMode::Sse;
         let mut answer = node.agent.model.generate(request, streaming);
         loop {
@@ -220,7 +230,8 @@ impl<'a, S: SessionService> Turn<'a, S> {
     pub(crate) async fn run_tools(&mut self, calls: &[Call]) -> Result<(), RunError> {
         let runner = self.runner;
         let state = Arc::new(self.session.state().clone());
-        let tasks = calls.iter().map(|call| self.task(call, &state)).collect();
+        let event_id = mint_id();
+        let tasks = calls.iter().map(|call| self.task(call, &state, &event_id)).collect();
         let answers = call::run(&runner.agents, self.session.events(), tasks).await;
         let node = runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
         if !answers.questions.is_empty() {
@@ -232,6 +243,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
             self.record(event).await?;
         }
         let mut event = self.event_by(node);
+        event.id = event_id;
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", answers.responses));
         event.actions = answers.actions;
@@ -242,7 +254,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         answers.fault.map_or(Ok(()), Err)
     }
 
-    fn task<'c>(&self, call: &'c Call, state: &Arc<Map<String, Value>>) -> Task<'c>
+    fn task<'c>(&self, call: &'c Call, state: &Arc<Map<String, Value>>, event_id: &'c str) -> Task<'c>
     where
         Self: 'c,
     {
@@ -258,7 +270,14 @@ impl<'a, S: SessionService> Turn<'a, S> {
             actions: Arc::new(Mutex::new(EventActions::default())),
         };
         let node = self.runner.agents.find_or_root(Some(&call.author));
-        Task { call, node, context, timeout: self.config.tool_timeout }
+        Task {
+            call,
+            node,
+            context,
+            timeout: self.config.tool_timeout,
+            trace: self.config.trace.clone(),
+            event_id,
+        }
     }
 
     /// The final event of a model call: calls have ids, unique in the event, before anything is stored.

@@ -14,8 +14,10 @@ use adk::{
     content::Content,
     error::{RunError, ServiceError, TreeError},
     event::Event,
+    flow::spans,
     runner::{EventSink, Input, RunRequest, Runner},
     session::SessionKey,
+    trace::{Active, Kind, Trace},
 };
 use serde_json::{Map, json};
 use session::{RunStatus, Store, Ticket};
@@ -34,13 +36,21 @@ pub struct Agent {
     sessions: SessionServiceAdapter,
     artifacts: Arc<ArtifactAdapter>,
     queue: Queue,
+    trace: Trace,
 }
 
 impl Agent {
     pub fn new(store: Arc<dyn Store>, root: LlmAgent, budget: Budget) -> Result<Self, TreeError> {
         let sessions = SessionServiceAdapter::new(Arc::clone(&store), root.name.clone(), budget);
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
-        Ok(Self { tree: Arc::new(AgentTree::new(root)?), sessions, artifacts, queue: Queue::new(store) })
+        let (tree, queue) = (Arc::new(AgentTree::new(root)?), Queue::new(store));
+        Ok(Self { tree, sessions, artifacts, queue, trace: Trace::default() })
+    }
+
+    /// With a trace for the runs that belong to none.
+    #[must_use]
+    pub fn recorded(self, trace: Trace) -> Self {
+        Self { trace, ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {
@@ -168,6 +178,9 @@ impl Agent {
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let (key, cancel) = (request.key.clone(), request.cancel.clone());
+        let mut span = self.span(&name, &request);
+        let mut request = request;
+        request.config.trace = span.trace();
         let result = match self.run_turn(turn, name, request, out).await {
             // Nobody asked for it: the turn was taken away.
             Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
@@ -178,8 +191,33 @@ impl Agent {
             Err(RunError::Cancelled) => RunStatus::Cancelled,
             Err(_) => RunStatus::Failed,
         };
+        match &result {
+            Ok(()) => drop(span),
+            // The session was not free, so nothing has begun.
+            Err(RunError::Service(ServiceError::Stale(_))) if turn.is_unclaimed() => span.forget(),
+            Err(error) => {
+                span.fail(&spans::error_type(error));
+                drop(span);
+            }
+        }
         turn.end_run(status, result.as_ref().err().map(ToString::to_string)).await;
         result
+    }
+
+    fn span(&self, name: &RunName, request: &RunRequest) -> Active {
+        let own = &request.config.trace;
+        let trace = if own.is_on() { own } else { &self.trace }.of_session(&request.key);
+        let agent = &self.tree.root().agent;
+        let mut span = trace.begin(Kind::Internal, || format!("invoke_agent {}", agent.name));
+        if trace.is_on() {
+            span.set("gen_ai.operation.name", "invoke_agent");
+            span.set("gen_ai.agent.name", agent.name.as_str());
+            span.set("gen_ai.agent.description", agent.description.as_str());
+            span.set("gen_ai.conversation.id", request.key.session_id.as_str());
+            span.set("lango.app", request.key.app_name.as_str());
+            span.set("lango.run.id", name.id.as_str());
+        }
+        span
     }
 
     async fn run_turn(

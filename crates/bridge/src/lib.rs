@@ -11,6 +11,7 @@
 //! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
 //! | [`model`], [`messages`], [`options`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
 //! | [`collect`] | the text of a run |
+//! | [`telemetry`] | what runs do, for those who look on from outside |
 //!
 //! **Invariant.** Every request that leaves is legal for its provider and within the budget, whatever the log holds; building it
 //! needs no model call. An event is visible in the session object exactly when it is durable.
@@ -36,6 +37,7 @@ pub mod runs;
 pub mod service;
 pub mod session;
 pub mod state;
+pub mod telemetry;
 pub mod tokens;
 pub mod tool;
 mod waiting;
@@ -50,4 +52,5 @@ pub use runs::Runs;
 pub use service::SessionServiceAdapter;
 pub use session::SessionAdapter;
 pub use state::StateAdapter;
+pub use telemetry::Telemetry;
 pub use tool::ToolAdapter;

@@ -5,6 +5,7 @@ use crate::{
     screen,
     wiring::{self, Plan},
 };
+use adk::trace::Trace;
 use server::{App, AppError};
 use session::Store;
 use std::{
@@ -24,6 +25,7 @@ pub(crate) struct Apps {
     /// Of agents that name none, once it is known.
     model: OnceCell<ModelName>,
     store: Arc<dyn Store>,
+    trace: Trace,
     read: Mutex<HashMap<String, Read>>,
 }
 
@@ -39,8 +41,8 @@ struct Read {
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Apps {
-    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>) -> Self {
-        Self { settings, model: OnceCell::new(), store, read: Mutex::default() }
+    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, trace: Trace) -> Self {
+        Self { settings, model: OnceCell::new(), store, trace, read: Mutex::default() }
     }
 
     /// Looks for the model of agents that name none, if nobody has yet. That may take a moment, which no start waits for.
@@ -71,7 +73,8 @@ impl Apps {
 
     fn make(&self, plan: Plan) -> anyhow::Result<Read> {
         let files = plan.files.iter().map(|path| (path.clone(), stamp(path))).collect();
-        let wiring::App { name, agent, model, .. } = plan.open(Arc::clone(&self.store))?;
+        let wiring::App { name, agent, model, .. } =
+            plan.open(Arc::clone(&self.store), self.trace.clone())?;
         Ok(Read { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
     }
 }

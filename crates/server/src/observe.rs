@@ -2,7 +2,11 @@
 //! Nothing that anybody said is in any of them.
 
 use crate::{error::Failure, handlers::run::RUN_ID, state::Server};
-use adk::{event::now, session::SessionKey};
+use adk::{
+    event::now,
+    session::SessionKey,
+    trace::{Active, Kind, Trace},
+};
 use axum::{
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, Response as HttpResponse, StatusCode, header},
@@ -20,6 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Takes a line for each request.
@@ -43,9 +48,7 @@ const KNOWN: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DE
 
 impl Metrics {
     fn count(&self, method: &Method, route: &str, status: StatusCode, time: Duration) {
-        // A method can be any word, and whoever makes words up must not make us keep them.
-        let method = if method.is_safe() || KNOWN.contains(method) { method.as_str() } else { "other" };
-        let key = (route.to_owned(), method.to_owned(), status.as_u16());
+        let key = (route.to_owned(), known(method).to_owned(), status.as_u16());
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = requests.entry(key).or_default();
         sum.count += 1;
@@ -53,14 +56,43 @@ impl Metrics {
     }
 }
 
+/// A method can be any word, and whoever makes words up must not make us keep them.
+fn known(method: &Method) -> &str {
+    if method.is_safe() || KNOWN.contains(method) { method.as_str() } else { "other" }
+}
+
+/// The trace that a request belongs to, and a span for it if somebody collects them.
+fn span(server: &Server, request: &Request) -> (Active, Trace) {
+    let parent = request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
+    let trace = server.telemetry.continued(parent);
+    if !server.telemetry.is_exported() {
+        return (Trace::default().begin(Kind::Server, String::new), trace);
+    }
+    let method = known(request.method());
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let mut span =
+        trace.begin(Kind::Server, || format!("{method} {}", route.unwrap_or_default()).trim_end().to_owned());
+    span.set("http.request.method", method);
+    span.set_some("http.route", route);
+    let trace = span.trace();
+    (span, trace)
+}
+
 /// Stands before all routes.
-pub(crate) async fn request(State(server): State<Server>, request: Request, next: Next) -> Response {
+pub(crate) async fn request(State(server): State<Server>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let path = server.log.map(|_| request.uri().path().to_owned());
     let number = server.metrics.last_request.fetch_add(1, Ordering::Relaxed) + 1;
+    let (mut span, trace) = span(&server, &request);
+    request.extensions_mut().insert(trace);
     let mut response = next.run(request).await;
+    span.set("http.response.status_code", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.fail(response.status().as_str());
+    }
+    drop(span);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     server.metrics.count(&method, route, response.status(), began.elapsed());
     response.headers_mut().insert(REQUEST_ID, HeaderValue::from(number));
@@ -121,10 +153,13 @@ pub(crate) async fn metrics(State(server): State<Server>) -> Response {
         let _ = writeln!(text, "lango_runs_finished_total{{status=\"{status}\"}} {count}");
     }
     let readers = server.metrics.readers.load(Ordering::Relaxed);
+    let spans = server.telemetry.counts();
     let single = [
         ("lango_runs_running", "gauge", "Runs that are not over.", server.runs.running().to_string()),
         ("lango_events_total", "counter", "Events of runs, partial ones too.", tally.events.to_string()),
         ("lango_sse_readers", "gauge", "Streams that are being read.", readers.to_string()),
+        ("lango_spans_sent_total", "counter", "Spans that the collector took.", spans.sent.to_string()),
+        ("lango_spans_dropped_total", "counter", "Spans that were lost.", spans.dropped.to_string()),
     ];
     for (name, kind, help, value) in single {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");

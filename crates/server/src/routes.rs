@@ -4,7 +4,7 @@ use crate::{
     access::{self, Access},
     auth::login,
     error::Failure,
-    handlers::{apps, artifacts, dev, page, run, runs, sessions},
+    handlers::{apps, artifacts, dev, page, run, runs, sessions, traces},
     observe, openapi,
     state::Server,
 };
@@ -76,8 +76,8 @@ fn routes() -> Router<Server> {
         .route("/dev/apps/{app}/build_graph_image", get(dev::build_graph_image))
         .route("/dev/apps/{app}/graph", get(dev::graph))
         .route("/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", get(dev::event_graph))
-        .route("/dev/apps/{app}/debug/trace/{event}", get(dev::no_trace))
-        .route("/dev/apps/{app}/debug/trace/session/{session}", get(dev::no_spans))
+        .route("/dev/apps/{app}/debug/trace/{event}", get(traces::of_event))
+        .route("/dev/apps/{app}/debug/trace/session/{session}", get(traces::of_session))
         .route("/dev/apps/{app}/eval_sets", get(dev::none))
         .route("/dev/apps/{app}/eval-sets", get(dev::no_eval_sets))
         .route("/dev/apps/{app}/eval_results", get(dev::none))

@@ -8,7 +8,7 @@ use crate::{
     principal::Principal,
 };
 use axum::http::StatusCode;
-use bridge::{Archive, Runs, runs::Seat};
+use bridge::{Archive, Runs, Telemetry, runs::Seat};
 use futures::{StreamExt, stream};
 use std::{
     path::PathBuf,
@@ -27,6 +27,7 @@ pub struct Server {
     pub(crate) page: Arc<Page>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Option<LogLine>,
+    pub(crate) telemetry: Telemetry,
     /// How many runs a user may have at a time; zero for any number.
     pub(crate) runs_per_user: usize,
 }
@@ -34,7 +35,16 @@ pub struct Server {
 impl Server {
     pub fn new(apps: Arc<dyn Apps>, archive: Archive, runs: Runs) -> Self {
         let page = Arc::new(Page::new(|| None));
-        Self { apps, archive, runs, page, metrics: Arc::default(), log: None, runs_per_user: 0 }
+        Self {
+            apps,
+            archive,
+            runs,
+            page,
+            metrics: Arc::default(),
+            log: None,
+            telemetry: Telemetry::default(),
+            runs_per_user: 0,
+        }
     }
 
     /// With ADK's web page from the folder that is found when somebody asks for it.
@@ -45,6 +55,11 @@ impl Server {
     /// With a line for each request.
     pub fn with_log(self, log: LogLine) -> Self {
         Self { log: Some(log), ..self }
+    }
+
+    /// With what records the runs.
+    pub fn with_telemetry(self, telemetry: Telemetry) -> Self {
+        Self { telemetry, ..self }
     }
 
     /// A place for one more run of whoever asks, where places are counted.

@@ -1,7 +1,7 @@
 //! Running calls: in parallel, each on its own, and every one of them gets an answer.
 
 use super::{
-    settle,
+    settle, spans,
     transfer::{self, Handover},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
     facts::{Call, REQUEST_CONFIRMATION},
     tool::{ToolContext, ToolOutcome},
+    trace::Trace,
 };
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
@@ -39,6 +40,9 @@ pub(crate) struct Task<'a> {
     pub(crate) node: &'a Node,
     pub(crate) context: ToolContext,
     pub(crate) timeout: Duration,
+    pub(crate) trace: Trace,
+    /// The event that the answer will be in.
+    pub(crate) event_id: &'a str,
 }
 
 enum Answer {
@@ -51,7 +55,7 @@ enum Answer {
 /// Runs all calls at the same time. A tool that fails, panics or takes too long answers with its error; its siblings
 /// are not disturbed.
 pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task<'_>>) -> Answers {
-    let outcomes = join_all(tasks.iter().map(run_one)).await;
+    let outcomes = join_all(tasks.iter().map(run_recorded)).await;
     let mut answers = Answers::default();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         answers.actions.merge(task.context.take_actions());
@@ -65,6 +69,19 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task
         answers.actions.skip_summarization = Some(true);
     }
     answers
+}
+
+async fn run_recorded(task: &Task<'_>) -> Result<Answer, ToolError> {
+    let mut span = spans::tool(task);
+    let outcome = run_one(task).await;
+    match &outcome {
+        Ok(Answer::Said(value) | Answer::Waits(value)) => {
+            span.set_content("gen_ai.tool.call.result", || value.clone());
+        }
+        Ok(Answer::Asks(_)) => span.set("lango.tool.outcome", "asks"),
+        Err(error) => span.fail(spans::tool_error_type(error)),
+    }
+    outcome
 }
 
 async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {

@@ -5,5 +5,6 @@ pub mod contents;
 mod foreign;
 pub(crate) mod request;
 pub(crate) mod settle;
+pub mod spans;
 pub mod step;
 pub(crate) mod transfer;

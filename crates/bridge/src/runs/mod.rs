@@ -298,7 +298,7 @@ impl Runs {
                 self.spawn(agent, RunName { id: run.id, idempotency_key: None }, request, (from, None));
             while reader.next().await?.is_ok() {}
         }
-        agent.answer_waiting(key).await
+        Box::pin(agent.answer_waiting(key)).await
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
     let mode = if run.json { Mode::Json } else { Mode::Answer };
     let style = Style::new(settings.color && io::stderr().is_terminal());
     let view = View::new(mode, style, settings.models.clone());
-    interrupts.cancel(|cancel| conversation.send(content, &view, cancel)).await?;
+    let sent = interrupts.cancel(|cancel| conversation.send(content, &view, cancel)).await;
+    conversation.close().await;
+    sent?;
     let session = &conversation.key.session_id;
     for question in conversation.questions().await? {
         let _ = writeln!(

@@ -1,6 +1,6 @@
 //! `lango serve`: the agents for programs and browsers.
 
-use super::door;
+use super::{door, talk::LAST_WORDS};
 use crate::{apps::Apps, args::Serve, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
@@ -20,10 +20,12 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     door::check(&args)?;
     let mut signals = Signals::listen()?;
     let store = wiring::open_store(settings)?;
-    let apps = Arc::new(Apps::new(settings.clone(), Arc::clone(&store)));
+    let telemetry = wiring::telemetry(settings)?;
+    let apps = Arc::new(Apps::new(settings.clone(), Arc::clone(&store), telemetry.trace()));
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(store));
-    let mut server =
-        Server::new(Arc::<Apps>::clone(&apps), archive, runs).with_page(page(args.dev_ui.clone()));
+    let mut server = Server::new(Arc::<Apps>::clone(&apps), archive, runs)
+        .with_page(page(args.dev_ui.clone()))
+        .with_telemetry(telemetry.clone());
     if args.log {
         server = server.with_log(screen::note);
     }
@@ -54,11 +56,16 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
         server.runs().idle().await;
         served
     };
+    let finished = tokio::select! {
+        served = finish => Some(served?),
+        () = tokio::time::sleep(Duration::from_secs(args.grace)) => None,
+        () = signals.next() => park(),
+    };
     tokio::select! {
-        served = finish => Ok(served?),
-        () = tokio::time::sleep(Duration::from_secs(args.grace)) => park(),
+        () = telemetry.flush(LAST_WORDS) => {}
         () = signals.next() => park(),
     }
+    finished.map_or_else(|| park(), Ok)
 }
 
 /// As after a crash, which loses nothing: what still runs goes on at the next start.

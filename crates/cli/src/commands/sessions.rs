@@ -6,7 +6,7 @@ use crate::{
     screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
     wiring::{self, Wanted},
 };
-use adk::{content::Part, event::Event, session::SessionKey};
+use adk::{content::Part, event::Event, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
 use bridge::{model::Notice, row::Restorer};
 use provider::Api;
@@ -158,7 +158,7 @@ async fn request(settings: &Settings, show: &Show, wire: Wire) -> anyhow::Result
     let (store, key) = find(settings, show).await?;
     // Which model it is does not matter; this one needs no key.
     let wanted = Wanted { app: Some(&key.app), model: Some("demo"), reasoning: None };
-    let app = wiring::plan(settings, wanted).await?.open(store)?;
+    let app = wiring::plan(settings, wanted).await?.open(store, Trace::default())?;
     let key = SessionKey::new(key.app, key.user, key.session);
     let (name, api) = match wire {
         Wire::Openai => ("openai", Api::Chat),

@@ -12,18 +12,29 @@ use adk::{
     facts::{Question, REQUEST_CONFIRMATION},
     runner::{RunConfig, RunRequest, StreamingMode},
     session::{Session, SessionKey, SessionService},
+    trace::Trace,
 };
 use anyhow::anyhow;
+use bridge::Telemetry;
 use serde_json::{Map, json};
 use session::{ListQuery, SessionRow, Store, TailBudget};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
+
+/// How long the program waits for a collector when it ends.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Nobody looks at a trace here unless it is sent somewhere.
+pub(crate) fn trace(telemetry: &Telemetry) -> Trace {
+    if telemetry.is_exported() { telemetry.trace() } else { Trace::default() }
+}
 
 pub(crate) struct Conversation {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) app: App,
     pub(crate) key: SessionKey,
     config: RunConfig,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Conversation {
@@ -34,7 +45,8 @@ impl Conversation {
         } else {
             wiring::open_store(settings)?
         };
-        let app = plan.open(Arc::clone(&store))?;
+        let telemetry = wiring::telemetry(settings)?;
+        let app = plan.open(Arc::clone(&store), trace(&telemetry))?;
         let mut key = SessionKey::new(&app.name, &settings.user, talk.session.clone().unwrap_or_else(new_id));
         if talk.last {
             let last = recent(&*store, &key, 1).await?.into_iter().next();
@@ -42,7 +54,12 @@ impl Conversation {
         }
         let usual = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
         let max_llm_calls = settings.model_calls.unwrap_or(usual.max_llm_calls);
-        Ok(Self { store, app, key, config: RunConfig { max_llm_calls, ..usual } })
+        Ok(Self { store, app, key, config: RunConfig { max_llm_calls, ..usual }, telemetry })
+    }
+
+    /// What was recorded is sent before the program ends.
+    pub(crate) async fn close(&self) {
+        self.telemetry.flush(LAST_WORDS).await;
     }
 
     /// Sends a message and shows what happens until the turn ends. Cancelling stops the turn; the session goes on.

@@ -5,6 +5,7 @@ use super::{
     models::{ModelConfig, Retry},
     providers,
     server::Server,
+    telemetry::Telemetry,
 };
 use adk::model::GenerateContentConfig;
 use serde::Deserialize;
@@ -36,6 +37,7 @@ pub(super) struct File {
     pub(super) generate: GenerateContentConfig,
     pub(super) stubs: BTreeMap<String, Stub>,
     pub(super) server: Server,
+    pub(super) telemetry: Telemetry,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -8,6 +8,7 @@ mod known;
 mod models;
 mod providers;
 mod server;
+mod telemetry;
 mod template;
 
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
@@ -24,6 +25,7 @@ use adk::model::GenerateContentConfig;
 use bridge::{
     budget::{Budget, BudgetError},
     model::Retries,
+    telemetry::Collector,
 };
 use file::File;
 use std::{
@@ -67,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     /// What another's server is shown.
     pub(crate) server_token: Option<Secret>,
+    /// Where traces are sent.
+    pub(crate) telemetry: Option<Collector>,
     /// Where the lines that were typed are remembered.
     pub(crate) history_file: PathBuf,
 }
@@ -122,6 +126,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         color: env.wants_color(),
         server: file.server.meant(&said, &base)?,
         server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| Secret::known(token.trim())),
+        telemetry: file.telemetry.meant(&said, env)?,
         history_file: home.join("history"),
         home,
         workdir,

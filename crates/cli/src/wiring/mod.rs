@@ -11,9 +11,10 @@ use crate::{
 use adk::{
     agent::{AgentTree, LlmAgent},
     model::GenerateContentConfig,
+    trace::Trace,
 };
-use anyhow::Context;
-use bridge::{Agent, Budget, ToolAdapter};
+use anyhow::{Context, anyhow};
+use bridge::{Agent, Budget, Telemetry, ToolAdapter};
 use serde_json::{Map, Value};
 use session::{
     Store,
@@ -45,6 +46,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) app: Option<&'a str>,
     pub(crate) model: Option<&'a str>,
     pub(crate) reasoning: Option<Reasoning>,
+}
+
+/// What sends traces to the configured collector.
+pub(crate) fn telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
+    Telemetry::new(settings.telemetry.clone()).map_err(|error| anyhow!("telemetry.endpoint: {error}"))
 }
 
 /// Opens the store, making it if there is none.
@@ -130,9 +136,9 @@ impl Plan {
         &self.model
     }
 
-    pub(crate) fn open(self, store: Arc<dyn Store>) -> anyhow::Result<App> {
+    pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
         let Self { name, root, model, note, budget, .. } = self;
-        Ok(App { name, agent: Agent::new(store, root, budget)?, model, note })
+        Ok(App { name, agent: Agent::new(store, root, budget)?.recorded(trace), model, note })
     }
 }
 

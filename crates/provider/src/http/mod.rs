@@ -6,6 +6,7 @@
 //! | `client` | proxies, certificates, timeouts |
 //! | `call`, `body` | one call from its request to the last of its events |
 //! | `fetch` | an answer in one piece |
+//! | [`Post`] | JSON for which nobody waits |
 //! | `trouble` | what goes wrong on the way, as errors |
 //! | [`Secret`] | what is sent and never shown |
 //!
@@ -19,6 +20,7 @@ mod client;
 pub(crate) mod fake;
 mod fetch;
 mod lines;
+mod post;
 mod secret;
 mod splitter;
 mod sse;
@@ -28,5 +30,6 @@ pub(crate) use call::Call;
 pub(crate) use client::certificates;
 pub use client::client;
 pub(crate) use fetch::fetch;
+pub use post::Post;
 pub use secret::Secret;
 pub use splitter::{Broken, Framing, Splitter};

@@ -92,14 +92,6 @@ pub(crate) async fn event_graph(
     }
 }
 
-pub(crate) async fn no_spans() -> Response {
-    super::json("[]")
-}
-
-pub(crate) async fn no_trace() -> Failure {
-    Failure::not_found("Trace not found")
-}
-
 pub(crate) async fn none() -> Response {
     super::json("[]")
 }

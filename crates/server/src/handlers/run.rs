@@ -14,10 +14,11 @@ use adk::{
     event::Event,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
     session::SessionKey,
+    trace::Trace,
 };
 use axum::{
-    extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    extract::{FromRequestParts, State},
+    http::{HeaderName, HeaderValue, StatusCode, request::Parts},
     response::Response,
 };
 use bridge::runs::{End, Reader, Seat, Terms};
@@ -32,13 +33,13 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) async fn run(
     State(server): State<Server>,
     caller: Principal,
-    headers: HeaderMap,
+    origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
     let mut asked = Asked::new(&server, &caller, sent)?;
     asked.request.config.streaming = StreamingMode::None;
     let key = asked.request.key.clone();
-    let mut reader = start(&server, asked, &headers).await?;
+    let mut reader = start(&server, asked, origin).await?;
     let id = reader.id().to_owned();
     let mut body = b"[".to_vec();
     let mut last: Option<Arc<Event>> = None;
@@ -71,14 +72,14 @@ pub(crate) async fn run(
 pub(crate) async fn run_sse(
     State(server): State<Server>,
     caller: Principal,
-    headers: HeaderMap,
+    origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
     let asked = Asked::new(&server, &caller, sent)?;
     // A stream that has begun cannot say 404 any more.
     exists(&server, &asked.request.key).await?;
     let splits = asked.splits;
-    let reader = start(&server, asked, &headers).await?;
+    let reader = start(&server, asked, origin).await?;
     let id = reader.id().to_owned();
     Ok(named(sse::answer(reader, splits, &server), &id))
 }
@@ -153,11 +154,27 @@ impl Asked {
     }
 }
 
-pub(crate) async fn start(server: &Server, asked: Asked, headers: &HeaderMap) -> Result<Reader, Failure> {
-    let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
-    let idempotency_key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+/// What a request says beside its body.
+pub(crate) struct Origin {
+    trace: Trace,
+    idempotency_key: Option<String>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Origin {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let key = parts.headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
+        let key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+        let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
+        Ok(Self { trace, idempotency_key: key })
+    }
+}
+
+pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
     let session = asked.request.key.session_id.clone();
-    let terms = Terms { idempotency_key, seat: asked.seat };
+    asked.request.config.trace = origin.trace;
+    let terms = Terms { idempotency_key: origin.idempotency_key, seat: asked.seat };
     let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
     started.map_err(|error| match error {
         ServiceError::NotFound(_) => no_session(&session),

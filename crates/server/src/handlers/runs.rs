@@ -2,7 +2,7 @@
 
 use super::{
     Json,
-    run::{self, Asked},
+    run::{self, Asked, Origin},
 };
 use crate::{
     error::Failure,
@@ -33,12 +33,12 @@ pub(crate) async fn begin(
     State(server): State<Server>,
     caller: Principal,
     OfSession(key): OfSession,
-    headers: HeaderMap,
+    origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
     let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?)?;
     run::exists(&server, &key).await?;
-    let reader = run::start(&server, asked, &headers).await?;
+    let reader = run::start(&server, asked, origin).await?;
     // Whoever is told that it was accepted may rely on it.
     let view = server.runs.stored(&key, reader.id()).await?.ok_or_else(not_found)?;
     let answer = (StatusCode::ACCEPTED, Json(shown(&view))).into_response();

@@ -157,7 +157,7 @@ fn answers() -> impl Iterator<Item = (&'static str, Value)> {
     of_the_server().into_iter().chain(of_sessions()).chain(of_runs()).chain(of_the_page())
 }
 
-fn of_the_server() -> [(&'static str, Value); 7] {
+fn of_the_server() -> [(&'static str, Value); 8] {
     let place = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
     let wrong = json!({"type": text(), "loc": list_of(&place), "msg": text(), "input": {}});
     let wrong = with(object(&wrong), json!({"ctx": dict()}));
@@ -179,6 +179,7 @@ fn of_the_server() -> [(&'static str, Value); 7] {
     [
         ("Status", object(&json!({"status": text()}))),
         ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
+        ("Whoami", object(&json!({"user": {"type": ["string", "null"]}, "admin": {"type": "boolean"}}))),
         ("Link", object(&json!({"path": text()}))),
         ("Error", object(&json!({"detail": text()}))),
         ("ValidationError", object(&json!({"detail": list_of(&wrong)}))),

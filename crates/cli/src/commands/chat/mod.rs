@@ -50,7 +50,9 @@ pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> 
     if interactive {
         room.greet()?;
     }
-    room.talk().await?;
+    let talked = room.talk().await;
+    room.partner.close().await;
+    talked?;
     room.leave()
 }
 

@@ -4,7 +4,7 @@ use crate::{
     args::Chat,
     commands::{
         sessions,
-        talk::{Conversation, new_id, recent},
+        talk::{Conversation, new_id, recent, trace},
     },
     config::Settings,
     remote::Remote,
@@ -140,12 +140,19 @@ impl Partner {
         }
     }
 
+    /// What was recorded here is sent before the program ends.
+    pub(super) async fn close(&self) {
+        if let Self::Here(here) = self {
+            here.close().await;
+        }
+    }
+
     /// Lets another model answer from here on.
     pub(super) async fn switch(&mut self, settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<()> {
         match self {
             Self::Here(here) => {
                 let plan = wiring::plan(settings, wanted).await?;
-                here.app = plan.open(Arc::clone(&here.store))?;
+                here.app = plan.open(Arc::clone(&here.store), trace(&here.telemetry))?;
                 Ok(())
             }
             Self::There(there) => {

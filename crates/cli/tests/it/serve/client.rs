@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -25,8 +25,12 @@ impl Served {
     }
 
     pub(crate) fn with(place: &Place, args: &[&str]) -> Self {
-        let mut command = place.command(["serve", "--port", "0", "--no-auth"]);
-        let mut process = command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(place.command(["serve", "--port", "0", "--no-auth"]).args(args))
+    }
+
+    /// A command that serves.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let address = loop {
             let line = lines.next().unwrap().unwrap();

@@ -7,3 +7,4 @@ mod long;
 mod readers;
 mod runs;
 mod sessions;
+mod traces;

@@ -1,0 +1,61 @@
+//! Spans in OTLP's JSON.
+
+use adk::trace::{Kind, Span};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// One request to a collector.
+pub(super) fn request(service: &str, spans: &[Arc<Span>]) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    let resource = Map::from_iter([
+        ("service.name".to_owned(), service.into()),
+        ("service.version".to_owned(), version.into()),
+        ("telemetry.sdk.name".to_owned(), "lango".into()),
+        ("telemetry.sdk.language".to_owned(), "rust".into()),
+    ]);
+    let spans: Vec<Value> = spans.iter().map(|span| written(span)).collect();
+    json!({"resourceSpans": [{
+        "resource": {"attributes": attributes(&resource)},
+        "scopeSpans": [{"scope": {"name": "lango", "version": version}, "spans": spans}],
+    }]})
+}
+
+fn written(span: &Span) -> Value {
+    let mut written = json!({
+        "traceId": format!("{:032x}", span.trace_id),
+        "spanId": format!("{:016x}", span.span_id),
+        "flags": u8::from(span.sampled),
+        "name": span.name,
+        "kind": match span.kind {
+            Kind::Internal => 1,
+            Kind::Server => 2,
+            Kind::Client => 3,
+        },
+        "startTimeUnixNano": span.start.to_string(),
+        "endTimeUnixNano": span.end.to_string(),
+        "attributes": attributes(&span.attributes),
+    });
+    if let Some(parent) = span.parent {
+        written["parentSpanId"] = format!("{parent:016x}").into();
+    }
+    if let Some(error) = &span.error {
+        written["status"] = json!({"code": 2, "message": error});
+    }
+    written
+}
+
+fn attributes(attributes: &Map<String, Value>) -> Vec<Value> {
+    attributes.iter().map(|(key, value)| json!({"key": key, "value": typed(value)})).collect()
+}
+
+/// Whole numbers are written as text, because not every reader of JSON has 64 bits.
+fn typed(value: &Value) -> Value {
+    match value {
+        Value::Bool(flag) => json!({"boolValue": flag}),
+        Value::Number(number) if number.is_f64() => json!({"doubleValue": number}),
+        Value::Number(number) => json!({"intValue": number.to_string()}),
+        Value::String(text) => json!({"stringValue": text}),
+        Value::Array(items) => json!({"arrayValue": {"values": items.iter().map(typed).collect::<Vec<_>>()}}),
+        Value::Null | Value::Object(_) => json!({"stringValue": value.to_string()}),
+    }
+}
