@@ -279,3 +279,29 @@ fn the_page_is_shown_the_spans_of_a_session_and_of_an_event() {
     assert_eq!(server.ask("GET", "/dev/apps/canned/debug/trace/nope", &Value::Null).status, 404);
     assert_eq!(server.get("/dev/apps/other/debug/trace/session/s1"), serde_json::json!([]));
 }
+
+#[test]
+fn a_tool_that_the_model_made_up_has_no_name_and_every_message_is_one_run() {
+    let collector = Collector::start();
+    let place = collector.place("");
+    let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+    server.session("canned", "s1");
+    // All at once, so that some of them find the session busy.
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| server.say("canned", "s1", "unknowntool please").well());
+        }
+    });
+    server.terminate();
+    assert!(server.wait().success());
+    let spans = collector.spans();
+    let count = |name: &str| spans.iter().filter(|span| span["name"] == name).count();
+    assert_eq!(
+        (count("invoke_agent canned_root"), count("execute_tool unknown"), count("POST /run")),
+        (6, 6, 6)
+    );
+    let kinds: Vec<&Value> =
+        spans.iter().map(|span| &span["status"]["message"]).filter(|kind| !kind.is_null()).collect();
+    assert_eq!(kinds, ["unknown_tool"; 6]);
+    assert!(!collector.text().contains("no_such_tool"));
+}

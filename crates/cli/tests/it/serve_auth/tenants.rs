@@ -72,6 +72,21 @@ fn message(user: &str, text: &str, delta: &Value) -> Value {
 }
 
 #[test]
+fn the_spans_of_another_user_are_not_there() {
+    let town = Town::new();
+    let get = |token: &str, path: &str| town.server.get(path, &[("authorization", token)]);
+    let spans = "/dev/apps/canned/debug/trace/session/s";
+    let seen = get(&town.ann, spans).json();
+    let event = seen[0]["attributes"]["gcp.vertex.agent.event_id"].as_str().unwrap();
+    let of_event = format!("/dev/apps/canned/debug/trace/{event}");
+    assert_eq!(get(&town.ann, &of_event).status, 200);
+    // Bob has a session of the same name, in which nothing has happened.
+    assert_eq!(get(&town.bob, spans).json(), json!([]));
+    assert_eq!(get(&town.bob, &of_event).detail(), "Trace not found");
+    assert_eq!(get(&town.machine, spans).json(), seen);
+}
+
+#[test]
 fn what_is_anns_is_not_there_for_bob_and_is_for_her_and_the_administrator() {
     let town = Town::new();
     for path in town.of_ann() {
