@@ -48,8 +48,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
     let [ann, ben] = ["ann", "ben"].map(|user| token(workspace, &server, user));
     let (ann, ben) = (ann?, ben?);
     begin_a_session(&server, &ann)?;
-    let own = Round { token: &ann, phases: "coverage,fuzzing", examples: "8" };
-    let foreign = Round { token: &ben, phases: "fuzzing", examples: "6" };
+    let own = Round { token: &ann, phases: "coverage,fuzzing", examples: "4" };
+    let foreign = Round { token: &ben, phases: "fuzzing", examples: "4" };
     if !own.is_good(&tool, &server)? || !foreign.is_good(&tool, &server)? {
         return Ok(false);
     }
@@ -101,8 +101,17 @@ impl Round<'_> {
             "--checks",
             CHECKS,
         ]);
-        // Audio is refused with 501, which is the one failure that the server means.
-        command.args(["--exclude-path", "/run_live", "--warnings", "off", "--no-color", "--no-shrink"]);
+        // Audio is refused with 501, which is the one failure that the server means; the page's files are not ours.
+        command.args([
+            "--exclude-path",
+            "/run_live",
+            "--exclude-path-regex",
+            "^/dev-ui",
+            "--warnings",
+            "off",
+            "--no-color",
+            "--no-shrink",
+        ]);
         command.args(["--generation-database", "none", "--request-timeout", "20"]);
         command.args(["--report", "ndjson", "--report-ndjson-path", ANSWERS]);
         let said = command.current_dir(&server.home).stdin(Stdio::null()).output()?;

@@ -83,10 +83,6 @@ impl Trace {
         self.0.is_some()
     }
 
-    pub fn takes_content(&self) -> bool {
-        self.0.as_ref().is_some_and(|place| place.recorder.takes_content())
-    }
-
     /// Begins a span; the name is not even made if nobody records.
     pub fn begin(&self, kind: Kind, name: impl FnOnce() -> String) -> Active {
         Active(self.0.as_ref().map(|place| {
