@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::{
     fmt::Write as _,
     io::{BufRead, BufReader, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
 };
@@ -27,14 +27,7 @@ impl Collector {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let into = Arc::clone(&into);
-                thread::spawn(move || {
-                    let mut reader = BufReader::new(stream);
-                    while let Some((head, body)) = request(&mut reader) {
-                        into.lock().unwrap().push((head, body));
-                        let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
-                        reader.get_mut().write_all(answer.as_bytes()).unwrap();
-                    }
-                });
+                thread::spawn(move || take_all(stream, &into));
             }
         });
         Self { address, taken }
@@ -75,6 +68,15 @@ impl Collector {
     }
 }
 
+fn take_all(stream: TcpStream, into: &Mutex<Vec<(String, Value)>>) {
+    let mut reader = BufReader::new(stream);
+    while let Some(taken) = request(&mut reader) {
+        into.lock().unwrap().push(taken);
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+        reader.get_mut().write_all(answer.as_bytes()).unwrap();
+    }
+}
+
 fn request(reader: &mut impl BufRead) -> Option<(String, Value)> {
     let mut head = String::new();
     while reader.read_line(&mut head).ok()? > 2 {}
@@ -92,7 +94,7 @@ fn add(tree: &mut String, spans: &[Value], span: &Value, depth: usize) {
         let key = attribute["key"].as_str().unwrap();
         let value = attribute["value"].as_object().unwrap().values().next().unwrap();
         let value = value["values"][0].get("stringValue").unwrap_or(value);
-        let is_minted = key.ends_with(".id") && key != "gen_ai.conversation.id";
+        let is_minted = MINTED.contains(&key);
         let value = if is_minted { "…".to_owned() } else { value.to_string().replace('"', "") };
         let _ = writeln!(tree, "{indent}  · {key} = {value}");
     }
@@ -101,6 +103,7 @@ fn add(tree: &mut String, spans: &[Value], span: &Value, depth: usize) {
     }
 }
 
+const MINTED: [&str; 4] = ["lango.run.id", "lango.invocation.id", "lango.event.id", "gen_ai.tool.call.id"];
 const PARENT: (&str, &str) = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 
 /// Serves one message, and stops gracefully.
@@ -167,6 +170,12 @@ fn a_run_is_a_tree_of_spans_below_the_request_that_asked_for_it() {
           · gen_ai.usage.input_tokens = 10
           · gen_ai.usage.output_tokens = 5
     ");
+}
+
+#[test]
+fn a_run_belongs_to_the_trace_of_its_request_and_is_sent_with_the_configured_headers() {
+    let collector = Collector::start();
+    serve_one(&collector.place(""), "tool secret-words");
     let run: Vec<Value> = collector
         .spans()
         .into_iter()
