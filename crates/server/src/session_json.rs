@@ -21,7 +21,8 @@ type Written<T> = Result<T, serde_json::Error>;
 
 /// All of it: at once if it is short, and else piece by piece.
 pub(crate) async fn answer(head: Head, pages: Pages) -> Result<Response, Failure> {
-    send(Text::Session(Session { head, pages, size: FIRST, begun: false, over: false })).await
+    let session = Session { head, pages, size: FIRST, begun: false, over: false };
+    send(Text::Session(Box::new(session))).await
 }
 
 /// Sessions without their events.
@@ -61,7 +62,7 @@ async fn send(mut text: Text) -> Result<Response, Failure> {
 
 /// What is being written.
 enum Text {
-    Session(Session),
+    Session(Box<Session>),
     List(List),
 }
 
