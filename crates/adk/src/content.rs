@@ -77,10 +77,11 @@ pub struct Part {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
     Text(String),
-    FunctionCall(FunctionCall),
-    FunctionResponse(FunctionResponse),
-    InlineData(Blob),
-    FileData(FileData),
+    /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
+    FunctionCall(Box<FunctionCall>),
+    FunctionResponse(Box<FunctionResponse>),
+    InlineData(Box<Blob>),
+    FileData(Box<FileData>),
     /// Nothing that we know; see [`Part::extra`].
     #[default]
     Unknown,
@@ -141,13 +142,19 @@ impl From<Data> for Part {
 
 impl From<FunctionCall> for Part {
     fn from(call: FunctionCall) -> Self {
-        Data::FunctionCall(call).into()
+        Data::FunctionCall(Box::new(call)).into()
     }
 }
 
 impl From<FunctionResponse> for Part {
     fn from(response: FunctionResponse) -> Self {
-        Data::FunctionResponse(response).into()
+        Data::FunctionResponse(Box::new(response)).into()
+    }
+}
+
+impl From<Blob> for Part {
+    fn from(blob: Blob) -> Self {
+        Data::InlineData(Box::new(blob)).into()
     }
 }
 

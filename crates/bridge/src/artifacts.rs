@@ -2,7 +2,7 @@
 
 use crate::service::{service_error, store_key};
 use adk::{
-    content::{Blob, Data, Part},
+    content::{Data, Part},
     error::ServiceError,
     session::{ArtifactService, SessionKey},
 };
@@ -55,7 +55,7 @@ impl ArtifactService for ArtifactAdapter {
 
 pub(crate) fn mime_type_of(part: &Part) -> Option<String> {
     match &part.data {
-        Data::InlineData(Blob { mime_type, .. }) => mime_type.clone(),
+        Data::InlineData(blob) => blob.mime_type.clone(),
         Data::FileData(file) => file.mime_type.clone(),
         Data::Text(_) => Some("text/plain".to_owned()),
         Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::Unknown => None,

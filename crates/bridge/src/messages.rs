@@ -17,7 +17,7 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert(contents: Vec<Content>, target: &Origin) -> Vec<Message> {
+pub fn convert(contents: &[Content], target: &Origin) -> Vec<Message> {
     let mut messages = Vec::with_capacity(contents.len());
     for content in contents {
         convert_one(content, target, &mut messages);
@@ -26,7 +26,7 @@ pub fn convert(contents: Vec<Content>, target: &Origin) -> Vec<Message> {
 }
 
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: Content, target: &Origin, messages: &mut Vec<Message>) {
+fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -36,7 +36,7 @@ fn convert_one(content: Content, target: &Origin, messages: &mut Vec<Message>) {
     };
     let mut ids = Ids::default();
     let before = messages.len();
-    for part in content.parts.into_iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
         match messages[before..].last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
@@ -56,36 +56,39 @@ fn push(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-fn convert_part(part: AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
-    let is_thought = part.is_thought();
-    let signature = part.thought_signature.filter(|_| ours);
-    match part.data {
-        Data::Text(text) if is_thought => ours.then_some(Part::Thought { text, signature }),
-        Data::Text(text) => Some(Part::Text { text, signature }),
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
+    let signature = part.thought_signature.clone().filter(|_| ours);
+    let kind = |mime_type: &Option<String>| {
+        mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
+    };
+    match &part.data {
+        Data::Text(_) if part.is_thought() && !ours => None,
+        Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
+        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
         Data::FunctionCall(call) => Some(Part::Call(ToolCall {
-            id: ids.of_call(&call),
-            name: call.name,
-            args: call.args.unwrap_or_default(),
+            id: ids.of_call(call),
+            name: call.name.clone(),
+            args: call.args.clone().unwrap_or_default(),
             signature,
             malformed: None,
         })),
         Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
-            id: ids.of_response(&response),
-            name: response.name,
-            response: Value::Object(response.response.unwrap_or_default()),
+            id: ids.of_response(response),
+            name: response.name.clone(),
+            response: Value::Object(response.response.clone().unwrap_or_default()),
         })),
         Data::InlineData(blob) => Some(Part::Media(Media {
-            mime_type: blob.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
-            source: MediaSource::Base64(blob.data),
-            name: blob.display_name,
+            mime_type: kind(&blob.mime_type),
+            source: MediaSource::Base64(blob.data.clone()),
+            name: blob.display_name.clone(),
         })),
         Data::FileData(file) => Some(Part::Media(Media {
-            mime_type: file.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
-            source: MediaSource::Uri(file.file_uri),
-            name: file.display_name,
+            mime_type: kind(&file.mime_type),
+            source: MediaSource::Uri(file.file_uri.clone()),
+            name: file.display_name.clone(),
         })),
         Data::Unknown if part.extra.is_empty() => None,
-        Data::Unknown => Some(Part::text(Value::Object(part.extra).to_string())),
+        Data::Unknown => Some(Part::text(Value::Object(part.extra.clone()).to_string())),
     }
 }
 
@@ -110,7 +113,7 @@ mod tests {
     }
 
     fn converted(contents: &[Content]) -> Vec<Message> {
-        convert(contents.to_vec(), &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
     }
 
     #[test]

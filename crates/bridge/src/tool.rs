@@ -1,7 +1,7 @@
 //! ToolAdapter: an internal tool as ADK's.
 
 use adk::{
-    content::{Blob, Data, Part},
+    content::{Blob, Part},
     error::ToolError,
     event::ToolConfirmation,
     model::FunctionDeclaration,
@@ -101,7 +101,7 @@ fn part(file: File) -> Part {
         Body::Text(text) => BASE64_STANDARD.encode(text),
         Body::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
     };
-    Data::InlineData(Blob { data, mime_type: Some(file.mime_type), ..Blob::default() }).into()
+    Blob { data, mime_type: Some(file.mime_type), ..Blob::default() }.into()
 }
 
 impl fmt::Debug for ToolAdapter {

@@ -71,7 +71,8 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
 fn shown(event: &Event, between_people: &BetweenPeople<'_>) -> Option<Content> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
     let speaks = |part: &&Part| !part.is_empty() && !between_people.has(part);
-    let parts: Vec<Part> = content.parts.iter().filter(speaks).cloned().collect();
+    let mut parts = Vec::with_capacity(content.parts.len());
+    parts.extend(content.parts.iter().filter(speaks).cloned());
     // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
     let idle =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();

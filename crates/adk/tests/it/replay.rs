@@ -78,8 +78,7 @@ async fn canned_tool(
             json!({"status": "set"})
         }
         "make_artifact" => {
-            let saved = context
-                .save_artifact(args["name"].as_str().unwrap(), Data::InlineData(Blob::default()).into());
+            let saved = context.save_artifact(args["name"].as_str().unwrap(), Blob::default().into());
             json!({"version": saved.await.unwrap()})
         }
         "danger" if context.confirmation.is_none() => {

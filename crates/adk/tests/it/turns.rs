@@ -4,7 +4,7 @@ use crate::common::{
     App, Fake, Reply, app, app_with_state, call, contents_shape, key, parts, pieces, text, tool,
 };
 use adk::{
-    content::{Blob, Content, Data, Part},
+    content::{Blob, Content, Part},
     error::{LlmError, RunError},
     event::Event,
     model::LlmResponse,
@@ -126,11 +126,8 @@ async fn an_instruction_reads_files_of_text() {
     let mut root = model.agent("root");
     root.instruction = "A {artifact.a.txt} B {artifact.b.txt} C {artifact.no?}.".to_owned();
     let app = app(root).await;
-    let inline = Data::InlineData(Blob {
-        data: "Ynl0ZXM=".to_owned(),
-        mime_type: Some("text/plain".to_owned()),
-        ..Blob::default()
-    });
+    let inline =
+        Blob { data: "Ynl0ZXM=".to_owned(), mime_type: Some("text/plain".to_owned()), ..Blob::default() };
     app.artifacts.save(&key(), "a.txt", Part::text("text")).await.unwrap();
     app.artifacts.save(&key(), "b.txt", inline.into()).await.unwrap();
     app.say("hi").await.result.unwrap();

@@ -98,7 +98,7 @@ pub(super) fn call_part(call: &ToolCall) -> Part {
     let function =
         FunctionCall { id: Some(call.id.clone()), args, name: call.name.clone(), extra: Map::new() };
     Part {
-        data: Data::FunctionCall(function),
+        data: Data::FunctionCall(Box::new(function)),
         thought: call.thought.then_some(true),
         thought_signature: call.thought_signature.clone(),
         extra: Map::new(),
@@ -110,7 +110,7 @@ pub(super) fn response_part(answer: &ToolCall) -> Part {
     let id = Some(answer.id.clone()).filter(|id| !id.is_empty());
     let function = FunctionResponse { id, name: answer.name.clone(), response, extra: Map::new() };
     Part {
-        data: Data::FunctionResponse(function),
+        data: Data::FunctionResponse(Box::new(function)),
         thought: answer.thought.then_some(true),
         thought_signature: answer.thought_signature.clone(),
         extra: Map::new(),

@@ -62,13 +62,12 @@ pub(crate) fn content() -> impl Strategy<Value = Content> {
 /// The runner leaves no call without an id of its own.
 fn number_calls(parts: &mut [Part]) {
     for (number, part) in parts.iter_mut().enumerate() {
-        match &mut part.data {
-            Data::FunctionCall(FunctionCall { id, .. })
-            | Data::FunctionResponse(FunctionResponse { id, .. }) => {
-                *id = Some(format!("{number}{}", id.take().unwrap_or_default()));
-            }
-            Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => {}
-        }
+        let id = match &mut part.data {
+            Data::FunctionCall(call) => &mut call.id,
+            Data::FunctionResponse(response) => &mut response.id,
+            Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => continue,
+        };
+        *id = Some(format!("{number}{}", id.take().unwrap_or_default()));
     }
 }
 
@@ -80,19 +79,20 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn data() -> impl Strategy<Value = Data> {
-    let call = (of(text()), of(map()), text(), extra())
-        .prop_map(|(id, args, name, extra)| Data::FunctionCall(FunctionCall { id, args, name, extra }));
+    let call = (of(text()), of(map()), text(), extra()).prop_map(|(id, args, name, extra)| {
+        Data::FunctionCall(Box::new(FunctionCall { id, args, name, extra }))
+    });
     let response = (of(text()), text(), of(map()), extra()).prop_map(|(id, name, response, extra)| {
-        Data::FunctionResponse(FunctionResponse { id, name, response, extra })
+        Data::FunctionResponse(Box::new(FunctionResponse { id, name, response, extra }))
     });
     let inline = (of(text()), "[A-Za-z0-9+/]{0,16}", of(text()), extra()).prop_map(
         |(display_name, data, mime_type, extra)| {
-            Data::InlineData(Blob { display_name, data, mime_type, extra })
+            Data::InlineData(Box::new(Blob { display_name, data, mime_type, extra }))
         },
     );
     let file =
         (of(text()), text(), of(text()), extra()).prop_map(|(display_name, file_uri, mime_type, extra)| {
-            Data::FileData(FileData { display_name, file_uri, mime_type, extra })
+            Data::FileData(Box::new(FileData { display_name, file_uri, mime_type, extra }))
         });
     prop_oneof![
         4 => text().prop_map(Data::Text),

@@ -300,16 +300,16 @@ fn part() -> impl Strategy<Value = Part> {
     )
         .prop_map(|(mime, length)| {
             let (mime_type, data) = (Some(mime.to_owned()), "AAAA".repeat(length));
-            Data::InlineData(Blob { mime_type, data, ..Blob::default() })
+            Data::InlineData(Box::new(Blob { mime_type, data, ..Blob::default() }))
         });
     let file = prop::sample::select(vec!["https://example.com/a.png", "gs://bucket/b", ""]).prop_map(|uri| {
         let mime_type = Some("image/png".to_owned());
-        Data::FileData(FileData { file_uri: uri.to_owned(), mime_type, ..FileData::default() })
+        Data::FileData(Box::new(FileData { file_uri: uri.to_owned(), mime_type, ..FileData::default() }))
     });
     let response = (call(), object()).prop_map(|(call, answer)| response_to(&call, answer).data);
     let data = prop_oneof![
         4 => words().prop_map(Data::Text),
-        2 => call().prop_map(Data::FunctionCall),
+        2 => call().prop_map(|call| Data::FunctionCall(Box::new(call))),
         2 => response,
         1 => blob,
         1 => file,

@@ -1,6 +1,6 @@
 //! Files that go along with a message.
 
-use adk::content::{Blob, Data, Part};
+use adk::content::{Blob, Part};
 use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{fs, path::Path};
@@ -33,7 +33,7 @@ pub(crate) fn part(path: &Path) -> anyhow::Result<Part> {
                 mime_type: Some(kind.to_owned()),
                 ..Blob::default()
             };
-            Ok(Part::from(Data::InlineData(blob)))
+            Ok(Part::from(blob))
         }
     }
 }

@@ -58,8 +58,7 @@ fn a_question_is_put_again_to_whoever_comes_back() {
     terminal.sees("› ");
     terminal.says("confirm");
     terminal.sees("[y");
-    terminal.types("\u{4}");
-    terminal.ends();
+    terminal.leaves();
 
     let mut terminal = Terminal::open(&place, &args);
     terminal.sees("going on with: k");

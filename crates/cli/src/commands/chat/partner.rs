@@ -22,7 +22,7 @@ const LOOKED_THROUGH: usize = 1_000;
 
 pub(super) enum Partner {
     Here(Box<Conversation>),
-    There(Remote),
+    There(Box<Remote>),
 }
 
 impl Partner {
@@ -38,7 +38,7 @@ impl Partner {
             let nothing = || anyhow!("there is no session to continue; leave --continue out to begin one");
             remote.enter(last.ok_or_else(nothing)?.id);
         }
-        Ok(Self::There(remote))
+        Ok(Self::There(Box::new(remote)))
     }
 
     /// Who answers, as the first line says it.
