@@ -36,6 +36,19 @@ pub enum Error {
     #[error("`{path}` could not be read: {source}")]
     Io { path: String, source: io::Error },
 
+    #[error("`{path}` could not be written: {source}")]
+    Write { path: String, source: io::Error },
+
+    /// Somebody else was faster.
+    #[error("`{path}` has changed since it was read; read it again and decide anew")]
+    Changed { path: String },
+
+    #[error("`{handle}` is no handle of something kept here; use one that a tool gave, as it was given")]
+    Handle { handle: String },
+
+    #[error("what has to be kept beside the conversation could not be: {source}")]
+    Kept { source: io::Error },
+
     #[error("the directory {} cannot be used as the root of file tools: {source}", path.display())]
     Root { path: PathBuf, source: io::Error },
 

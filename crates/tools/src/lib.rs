@@ -7,7 +7,8 @@
 //! | [`registry`] | the tools of one agent, each name once |
 //! | [`error`] | why a call failed, in words that the model reads |
 //! | [`now`], [`calculate`] | the clock and the calculator |
-//! | [`files`] | `read_file`, `list_files`, `search_files`, all inside one directory |
+//! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
+//! | [`kept`] | whole outputs beside the conversation, and `read_output` |
 //! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
 //!
 //! **Invariant.** A tool knows no session, no event and no provider: it reaches the turn through [`Host`] alone. It never
@@ -20,15 +21,20 @@ pub mod calculate;
 pub mod error;
 pub mod files;
 pub mod host;
+pub mod kept;
+mod media;
 pub mod now;
+mod paging;
 pub mod registry;
 pub mod stub;
 #[cfg(test)]
 mod testing;
 pub mod tool;
+mod work;
 
 pub use error::Error;
 pub use host::{Body, File, Host};
+pub use kept::Kept;
 pub use registry::Registry;
 pub use tool::{Call, Effect, Outcome, Safety, Spec, Tool};
 
@@ -38,7 +44,7 @@ pub fn built_in(root: &Path) -> Result<Registry, Error> {
     let tools: [Arc<dyn Tool>; 5] = [
         Arc::new(now::Now::new()),
         Arc::new(calculate::Calculate::new()),
-        Arc::new(files::ReadFile::new(root.clone())),
+        Arc::new(files::ReadFile::new(root.clone(), files::Seen::default())),
         Arc::new(files::ListFiles::new(root.clone())),
         Arc::new(files::SearchFiles::new(root)),
     ];

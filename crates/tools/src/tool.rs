@@ -14,6 +14,11 @@ pub trait Tool: Send + Sync {
 
     /// Runs one call. Dropping the future abandons it: what must be undone then is the tool's to undo.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>>;
+
+    /// What a person is shown before deciding on the call: the diff, the command. It changes nothing.
+    fn preview(&self, _args: &Map<String, Value>) -> Option<String> {
+        None
+    }
 }
 
 /// What a tool says of itself, to the model and to those who decide whether it may run.
@@ -44,6 +49,11 @@ impl Spec {
             long_running: false,
             confirm: false,
         }
+    }
+
+    /// A tool that a person may want to be asked about.
+    pub fn acting(name: &str, description: &str, parameters: Value, safety: Safety, effect: Effect) -> Self {
+        Self { safety, effect, ..Self::reading(name, description, parameters) }
     }
 }
 

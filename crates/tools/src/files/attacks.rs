@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{ListFiles, ReadFile, Root, SearchFiles};
+use super::{ListFiles, ReadFile, Root, SearchFiles, Seen};
 use crate::testing::ask;
 
 /// `outside/secret.txt` beside `root/`, and every kind of link between them.
@@ -68,7 +68,7 @@ const REFUSED: [(&str, &str); 24] = [
 async fn no_path_leads_out_and_nothing_but_a_file_is_read() {
     let (_dir, root) = trap();
     let _socket = UnixListener::bind(root.path().join("socket")).unwrap();
-    let tool = ReadFile::new(root);
+    let tool = ReadFile::new(root, Seen::default());
     for (path, reason) in REFUSED {
         let error = ask(&tool, json!({"path": path})).await.expect_err(path);
         assert!(error.contains(reason), "{path}: {error}");
@@ -119,14 +119,14 @@ async fn a_name_that_is_no_text_is_listed_and_breaks_nothing() {
     let (list, search) = (ListFiles::new(root.clone()), SearchFiles::new(root.clone()));
     assert!(ask(&list, json!({})).await.unwrap()["entries"].to_string().contains("caf\u{fffd}.txt"));
     assert_eq!(ask(&search, json!({"pattern": "needle"})).await.unwrap()["total"], 1);
-    let error = ask(&ReadFile::new(root), json!({"path": "caf\u{fffd}.txt"})).await.unwrap_err();
+    let error = ask(&ReadFile::new(root, Seen::default()), json!({"path": "caf\u{fffd}.txt"})).await.unwrap_err();
     assert!(error.starts_with("there is no"), "{error}");
 }
 
 #[tokio::test]
 async fn a_device_inside_the_root_is_not_opened() {
     let root = Root::new(Path::new("/dev")).unwrap();
-    let error = ask(&ReadFile::new(root), json!({"path": "zero"})).await.unwrap_err();
+    let error = ask(&ReadFile::new(root, Seen::default()), json!({"path": "zero"})).await.unwrap_err();
     assert_eq!(error, "`zero` is a device, not a file");
 }
 
@@ -136,7 +136,7 @@ async fn a_huge_file_costs_no_more_than_its_ends() {
     let file = fs::File::create(root.path().join("huge.txt")).unwrap();
     fs::write(root.path().join("huge.txt"), "start\n".repeat(2000)).unwrap();
     file.set_len(1 << 40).unwrap();
-    let answer = ask(&ReadFile::new(root), json!({"path": "huge.txt"})).await.unwrap();
+    let answer = ask(&ReadFile::new(root, Seen::default()), json!({"path": "huge.txt"})).await.unwrap();
     assert_eq!(answer["bytes"], 1_u64 << 40);
     assert!(answer["text"].as_str().unwrap().len() < 64 * 1024);
 }

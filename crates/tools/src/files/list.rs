@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::{
     root::Root,
     walk::walk,
+};
+use crate::{
+    Call, Error, Outcome, Spec, Tool, args,
     work::{self, Stop},
 };
-use crate::{Call, Error, Outcome, Spec, Tool, args};
 
 const NAME: &str = "list_files";
 const MAX_SHOWN: usize = 400;

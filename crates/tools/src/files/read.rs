@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
+    io::{self, Read, Seek},
 };
 
 use futures::future::BoxFuture;
@@ -10,24 +10,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    media,
     root::{Place, Root, cannot_read},
+    seen::{Digest, Seen},
+};
+use crate::{
+    Call, Error, Outcome, Spec, Tool, args, media,
+    paging::{self, Cut, Ends, Lines},
     work::{self, Stop},
 };
-use crate::{Call, Error, Outcome, Spec, Tool, args};
 
 const NAME: &str = "read_file";
-/// A file up to this size is shown whole.
-const WHOLE: usize = 48 * 1024;
-/// Of a larger one, this much of its beginning and of its end.
-const HEAD: usize = 32 * 1024;
-const TAIL: usize = 8 * 1024;
 
 /// Reads text files.
 #[derive(Debug)]
 pub struct ReadFile {
     spec: Spec,
     root: Root,
+    seen: Seen,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +40,8 @@ struct Args {
 }
 
 impl ReadFile {
-    pub fn new(root: Root) -> Self {
+    /// What was read is noted in `seen`, so that an edit knows whether the file is still the same.
+    pub fn new(root: Root, seen: Seen) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -54,7 +54,7 @@ impl ReadFile {
         });
         let description =
             "Reads a text file. Of a large one, its beginning and end are shown; read on with offset.";
-        Self { spec: Spec::reading(NAME, description, parameters), root }
+        Self { spec: Spec::reading(NAME, description, parameters), root, seen }
     }
 }
 
@@ -66,141 +66,63 @@ impl Tool for ReadFile {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args = args::parse(NAME, call.args)?;
-            let root = self.root.clone();
-            work::run(&*call.host, move |stop| read(&root, &args, stop)).await.map(Outcome::Done)
+            let (root, seen) = (self.root.clone(), self.seen.clone());
+            work::run(&*call.host, move |stop| read(&root, &seen, &args, stop)).await.map(Outcome::Done)
         })
     }
 }
 
-fn read(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
+fn read(root: &Root, seen: &Seen, args: &Args, stop: &Stop) -> Result<Value, Error> {
     let place = root.resolve(&args.path)?;
     let mut file = root.open(&place)?;
     let fail = |source| cannot_read(&place.shown(), source);
-    let size = file.metadata().map_err(fail)?.len();
+    let metadata = file.metadata().map_err(fail)?;
+    let size = metadata.len();
     let mut sample = Vec::with_capacity(media::SAMPLE);
     (&mut file).take(media::SAMPLE as u64).read_to_end(&mut sample).map_err(fail)?;
     if let Some(kind) = media::binary(&sample) {
         return Ok(json!({"path": place.shown(), "bytes": size, "binary": kind}));
     }
     file.rewind().map_err(fail)?;
-    if args.offset.is_none() && args.limit.is_none() {
-        read_ends(file, &place, size).map_err(fail)
+    let (answer, digest) = if args.offset.is_none() && args.limit.is_none() {
+        read_ends(file, &place, size).map_err(fail)?
     } else {
         let wanted =
             Lines { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
-        read_lines(file, &place, &wanted, stop)
-    }
-}
-
-/// The whole file, or its head and tail with the size of the gap between them.
-fn read_ends(mut file: File, place: &Place, size: u64) -> io::Result<Value> {
-    let mut text = Vec::new();
-    // The size is only a hint: files grow, and those of the kernel claim to be empty.
-    (&mut file).take(WHOLE as u64 + 1).read_to_end(&mut text)?;
-    if text.len() <= WHOLE {
-        return Ok(json!({"path": place.shown(), "bytes": text.len(), "text": shown(&text)}));
-    }
-    text.truncate(line_end(&text, HEAD));
-    let next = text.split(|&byte| byte == b'\n').count();
-    let mut tail = Vec::new();
-    let start = file.seek(SeekFrom::Start(size.saturating_sub(TAIL as u64).max(text.len() as u64)))?;
-    file.take(TAIL as u64).read_to_end(&mut tail)?;
-    let skipped = line_start(&tail);
-    let left_out = start + skipped as u64 - text.len() as u64;
-    let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
-    let text = format!("{}{note}{}", shown(&text), shown(&tail[skipped..]));
-    Ok(
-        json!({"path": place.shown(), "bytes": size, "text": text, "left_out_bytes": left_out, "next_offset": next}),
-    )
-}
-
-struct Lines {
-    first: usize,
-    count: usize,
-}
-
-/// Some lines, in one pass that holds no more than it shows.
-fn read_lines(file: File, place: &Place, wanted: &Lines, stop: &Stop) -> Result<Value, Error> {
-    let mut reader = BufReader::with_capacity(64 * 1024, file);
-    let mut page = Page { line: 1, began: 0, text: Vec::new() };
-    let more = loop {
-        stop.check()?;
-        let buffer = reader.fill_buf().map_err(|source| cannot_read(&place.shown(), source))?;
-        if buffer.is_empty() {
-            break false;
-        }
-        let newline = buffer.iter().position(|&byte| byte == b'\n');
-        let piece = &buffer[..newline.map_or(buffer.len(), |at| at + 1)];
-        if page.line >= wanted.first.saturating_add(wanted.count) || !page.take(piece, wanted.first) {
-            break true;
-        }
-        let used = piece.len();
-        reader.consume(used);
+        (read_lines(file, &place, &wanted, stop)?, None)
     };
-    if page.text.is_empty() && page.line <= wanted.first && wanted.count > 0 {
-        let reason = format!(
-            "offset {} is past the end of `{}`, which has {} lines",
-            wanted.first,
-            place.shown(),
-            page.line - 1
-        );
-        return Err(Error::Arguments { tool: NAME.to_owned(), reason });
-    }
-    let mut answer = json!({"path": place.shown(), "first_line": wanted.first, "text": shown(&page.text)});
-    if more {
-        answer["next_offset"] = page.line.into();
-    }
+    seen.note(&place.relative, &metadata, digest);
     Ok(answer)
 }
 
-/// The lines gathered so far.
-struct Page {
-    /// The line that comes next, or that is being read.
-    line: usize,
-    /// Where that line begins in `text`.
-    began: usize,
-    text: Vec<u8>,
+/// The whole file, or its head and tail with the size of the gap between them.
+fn read_ends(file: File, place: &Place, size: u64) -> io::Result<(Value, Option<Digest>)> {
+    let ends = match paging::ends(file, size)? {
+        Ends::Whole(text) => {
+            let answer = json!({"path": place.shown(), "bytes": text.len(), "text": shown(&text)});
+            return Ok((answer, Some(Digest::of(&text))));
+        }
+        Ends::Cut(ends) => ends,
+    };
+    let Cut { head, tail, left_out, next } = ends;
+    let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
+    let text = format!("{}{note}{}", shown(&head), shown(&tail));
+    let answer = json!({"path": place.shown(), "bytes": size, "text": text, "left_out_bytes": left_out, "next_offset": next});
+    Ok((answer, None))
 }
 
-impl Page {
-    /// Takes a line, or a piece of one, if it is wanted; `false` when the page is full. Only whole lines are kept, so that
-    /// the next page begins with the first one missing; a line longer than a page is cut, or nobody would get past it.
-    fn take(&mut self, piece: &[u8], first: usize) -> bool {
-        let room = if self.line < first { 0 } else { WHOLE - self.text.len() };
-        let cut = self.line >= first && piece.len() > room;
-        if cut && self.began > 0 {
-            self.text.truncate(self.began);
-            return false;
-        }
-        self.text.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.ends_with(b"\n") {
-            self.line += 1;
-            self.began = self.text.len();
-        }
-        true
+fn read_lines(file: File, place: &Place, wanted: &Lines, stop: &Stop) -> Result<Value, Error> {
+    let page = paging::lines(file, wanted, stop).map_err(|error| error.of(&place.shown(), NAME))?;
+    let mut answer = json!({"path": place.shown(), "first_line": wanted.first, "text": shown(&page.text)});
+    if let Some(next) = page.next {
+        answer["next_offset"] = next.into();
     }
+    Ok(answer)
 }
 
 /// Foreign bytes are shown as `�`: a Latin-1 file is better read with gaps than not at all.
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Where the last whole line before `limit` ends, or the last whole character of one endless line.
-fn line_end(bytes: &[u8], limit: usize) -> usize {
-    let after_line = bytes[..limit].iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
-    after_line.unwrap_or_else(|| (0..=limit).rev().find(|&at| !is_continuation(bytes[at])).unwrap_or(limit))
-}
-
-/// Where the first whole line begins, or the first whole character.
-fn line_start(bytes: &[u8]) -> usize {
-    let after_line =
-        bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1).filter(|&at| at < bytes.len());
-    after_line.unwrap_or_else(|| bytes.iter().take_while(|&&byte| is_continuation(byte)).count())
-}
-
-fn is_continuation(byte: u8) -> bool {
-    byte & 0xc0 == 0x80
 }
 
 #[cfg(test)]
@@ -210,13 +132,16 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::testing::ask;
+    use crate::{
+        paging::{HEAD, TAIL, WHOLE},
+        testing::ask,
+    };
 
     fn tool(name: &str, content: impl AsRef<[u8]>) -> (TempDir, ReadFile) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(name), content).unwrap();
         let root = Root::new(dir.path()).unwrap();
-        (dir, ReadFile::new(root))
+        (dir, ReadFile::new(root, Seen::default()))
     }
 
     fn numbered(lines: usize) -> String {

@@ -126,7 +126,7 @@ fn insist_on_file(place: &Place, metadata: &Metadata) -> Result<(), Error> {
 }
 
 /// A link where there was none a moment ago.
-fn tell_swap(errno: Errno) -> io::Error {
+pub(super) fn tell_swap(errno: Errno) -> io::Error {
     if matches!(errno, Errno::LOOP | Errno::NOTDIR) {
         io::Error::other("it was replaced while it was being opened")
     } else {

@@ -8,12 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    media,
     root::{Place, Root},
     walk::walk,
+};
+use crate::{
+    Call, Error, Outcome, Spec, Tool, args, media,
     work::{self, Stop},
 };
-use crate::{Call, Error, Outcome, Spec, Tool, args};
 
 const NAME: &str = "search_files";
 const MAX_SHOWN: usize = 100;

@@ -6,9 +6,8 @@ use ignore::{DirEntry, WalkBuilder};
 
 use super::{
     root::{Place, Root},
-    work::Stop,
 };
-use crate::Error;
+use crate::{Error, work::Stop};
 
 /// Visits what lies below `place`, at most `depth` levels down, in the order of names, until `visit` says stop.
 ///

@@ -1,7 +1,7 @@
 //! What bytes are, when they are no text.
 
 /// How many bytes decide.
-pub(super) const SAMPLE: usize = 8 * 1024;
+pub(crate) const SAMPLE: usize = 8 * 1024;
 
 const MAGIC: [(&[u8], &str); 15] = [
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -22,7 +22,7 @@ const MAGIC: [(&[u8], &str); 15] = [
 ];
 
 /// Names binary data by its first bytes; `None` is text, well-formed or nearly so.
-pub(super) fn binary(sample: &[u8]) -> Option<&'static str> {
+pub(crate) fn binary(sample: &[u8]) -> Option<&'static str> {
     if sample.starts_with(b"\xff\xfe") || sample.starts_with(b"\xfe\xff") {
         return Some("UTF-16 text, which cannot be read here");
     }

@@ -9,10 +9,10 @@ use crate::{Error, Host};
 
 /// Tells blocking work that nobody waits for it any more.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 }
@@ -27,7 +27,7 @@ impl Drop for StopOnDrop {
 }
 
 /// Runs `job` on a blocking thread until it is done or the turn is stopped.
-pub(super) async fn run<T, F>(host: &dyn Host, job: F) -> Result<T, Error>
+pub(crate) async fn run<T, F>(host: &dyn Host, job: F) -> Result<T, Error>
 where
     T: Send + 'static,
     F: FnOnce(&Stop) -> Result<T, Error> + Send + 'static,

@@ -1,0 +1,133 @@
+//! One change of one file: kept so that it can be undone, made in one step, shown as a diff.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Write},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::{
+    root::Root,
+    seen::{Digest, Seen},
+    target::Target,
+};
+use crate::{
+    Error,
+    kept::{Kept, Kind},
+};
+
+/// How much of a diff is shown to a model.
+const MAX_DIFF: usize = 16 * 1024;
+
+/// What the tools that change files share.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    pub root: Root,
+    pub seen: Seen,
+    pub kept: Kept,
+}
+
+/// The first line of what is kept of a change; the old content and the new one follow it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    root: String,
+    path: String,
+    /// How many bytes there were; `None` if there was no file.
+    before: Option<usize>,
+    after: usize,
+}
+
+/// A change that was made.
+pub(super) struct Record {
+    pub(super) path: String,
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) after: Vec<u8>,
+}
+
+impl Desk {
+    /// Refuses what somebody else has changed since it was read here.
+    pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), Error> {
+        let Some(before) = &target.before else { return Ok(()) };
+        if self.seen.has_changed(&target.relative(), &before.metadata, &before.content) {
+            return Err(Error::Changed { path: target.shown() });
+        }
+        Ok(())
+    }
+
+    /// Writes the new content; the answer says what changed, and how to undo it.
+    pub(super) fn put(&self, target: &Target, after: &[u8]) -> Result<Value, Error> {
+        let before = target.before.as_ref().map(|before| before.content.as_slice());
+        let undo = self.keep(target, before, after)?;
+        let metadata = target.write(after)?;
+        self.seen.note(&target.relative(), &metadata, Some(Digest::of(after)));
+        let diff = diff(&target.shown(), before, after);
+        Ok(json!({"path": target.shown(), "bytes": after.len(), "diff": shortened(diff), "undo": undo}))
+    }
+
+    fn keep(&self, target: &Target, before: Option<&[u8]>, after: &[u8]) -> Result<String, Error> {
+        let header = Header {
+            root: self.root.path().display().to_string(),
+            path: target.shown(),
+            before: before.map(<[u8]>::len),
+            after: after.len(),
+        };
+        let mut bytes =
+            serde_json::to_vec(&header).map_err(|error| Error::Kept { source: error.into() })?;
+        bytes.push(b'\n');
+        bytes.extend_from_slice(before.unwrap_or_default());
+        bytes.extend_from_slice(after);
+        let (handle, mut file) = self.kept.create(Kind::Edit)?;
+        file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(|source| Error::Kept { source })?;
+        Ok(handle)
+    }
+
+    pub(super) fn record(&self, handle: &str) -> Result<Record, Error> {
+        let file = self.kept.open(Kind::Edit, handle)?;
+        let (header, before, after) = parts(file).map_err(|source| Error::Kept { source })?;
+        if header.root != self.root.path().display().to_string() {
+            let reason = format!("`{handle}` is an edit in another working directory");
+            return Err(Error::Failed(reason));
+        }
+        Ok(Record { path: header.path, before, after })
+    }
+}
+
+fn parts(file: File) -> std::io::Result<(Header, Option<Vec<u8>>, Vec<u8>)> {
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    let header: Header = serde_json::from_slice(&line)?;
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest)?;
+    let length = header.before.unwrap_or(0);
+    if rest.len() != length + header.after {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    let after = rest.split_off(length);
+    let before = header.before.map(|_| rest);
+    Ok((header, before, after))
+}
+
+/// The change as a unified diff.
+pub(super) fn diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+    let old = String::from_utf8_lossy(before.unwrap_or_default());
+    let new = String::from_utf8_lossy(after);
+    let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
+    // A diff that takes longer is coarser, not wrong.
+    let diff = TextDiff::configure().timeout(Duration::from_millis(200)).diff_lines(&*old, &*new);
+    diff.unified_diff().header(&from, &format!("b/{path}")).to_string()
+}
+
+fn shortened(mut diff: String) -> String {
+    if diff.len() > MAX_DIFF {
+        let cut = diff.floor_char_boundary(MAX_DIFF);
+        let left_out = diff.len() - cut;
+        diff.truncate(cut);
+        diff.push_str(&format!("\n[… {left_out} bytes of the diff left out …]\n"));
+    }
+    diff
+}

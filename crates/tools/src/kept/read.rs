@@ -1,0 +1,227 @@
+//! `read_output`: an output that was too long to show, page by page.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+};
+
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Kept, Kind, plain};
+use crate::{
+    Call, Error, Outcome, Spec, Tool, args, media,
+    paging::{self, Cut, Ends, Lines},
+    work::{self, Stop},
+};
+
+const NAME: &str = "read_output";
+const MAX_MATCHES: usize = 100;
+/// How much of a matching line is shown.
+const MAX_LINE: usize = 400;
+/// How far from the end `tail` looks for its lines.
+const MAX_TAIL: u64 = 40 * 1024;
+
+/// Reads what was kept of an output.
+#[derive(Debug)]
+pub struct ReadOutput {
+    spec: Spec,
+    kept: Kept,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    handle: String,
+    #[serde(default, deserialize_with = "args::whole")]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "args::whole")]
+    limit: Option<usize>,
+    #[serde(default, deserialize_with = "args::whole")]
+    tail: Option<usize>,
+    search: Option<String>,
+}
+
+impl ReadOutput {
+    pub fn new(kept: Kept) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "handle": {"type": "string", "description": "As the tool gave it that made the output."},
+                "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1. Default: 1."},
+                "limit": {"type": "integer", "minimum": 0, "description": "How many lines to read. Default: as many as fit."},
+                "tail": {"type": "integer", "minimum": 1, "description": "Instead: this many lines from the end."},
+                "search": {"type": "string", "minLength": 1, "description": "Instead: the lines that contain this text, in any case, with their numbers."},
+            },
+            "required": ["handle"],
+            "additionalProperties": false,
+        });
+        let description = "Reads on in an output that was too long to show: by lines, from the end, or by a text in it.";
+        Self { spec: Spec::reading(NAME, description, parameters), kept }
+    }
+}
+
+impl Tool for ReadOutput {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let args: Args = args::parse(NAME, call.args)?;
+            let file = self.kept.open(Kind::Output, &args.handle)?;
+            work::run(&*call.host, move |stop| read(file, &args, stop)).await.map(Outcome::Done)
+        })
+    }
+}
+
+fn read(mut file: File, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let fail = |source| Error::Io { path: args.handle.clone(), source };
+    let size = file.metadata().map_err(fail)?.len();
+    let mut sample = Vec::new();
+    (&mut file).take(media::SAMPLE as u64).read_to_end(&mut sample).map_err(fail)?;
+    if let Some(kind) = media::binary(&sample) {
+        return Ok(json!({"handle": args.handle, "bytes": size, "binary": kind}));
+    }
+    file.rewind().map_err(fail)?;
+    match (&args.search, args.tail) {
+        (Some(text), _) => search(file, args, text, stop),
+        (None, Some(lines)) => tail(file, args, size, lines).map_err(fail),
+        (None, None) if args.offset.is_none() && args.limit.is_none() => {
+            ends(file, args, size).map_err(fail)
+        }
+        (None, None) => page(file, args, stop),
+    }
+}
+
+fn ends(file: File, args: &Args, size: u64) -> std::io::Result<Value> {
+    Ok(match paging::ends(file, size)? {
+        Ends::Whole(text) => json!({"handle": args.handle, "bytes": size, "output": plain(&text)}),
+        Ends::Cut(Cut { head, tail, left_out, next }) => {
+            let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
+            let text = format!("{}{note}{}", plain(&head), plain(&tail));
+            json!({"handle": args.handle, "bytes": size, "output": text, "left_out_bytes": left_out, "next_offset": next})
+        }
+    })
+}
+
+fn page(file: File, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let first = args.offset.unwrap_or(1).max(1);
+    let wanted = Lines { first, count: args.limit.unwrap_or(usize::MAX) };
+    let page = paging::lines(file, &wanted, stop).map_err(|error| error.of(&args.handle, NAME))?;
+    let mut answer = json!({"handle": args.handle, "first_line": first, "output": plain(&page.text)});
+    if let Some(next) = page.next {
+        answer["next_offset"] = next.into();
+    }
+    Ok(answer)
+}
+
+fn tail(mut file: File, args: &Args, size: u64, lines: usize) -> std::io::Result<Value> {
+    let start = size.saturating_sub(MAX_TAIL);
+    file.seek(SeekFrom::Start(start))?;
+    let mut end = Vec::new();
+    file.take(MAX_TAIL).read_to_end(&mut end)?;
+    let skipped = if start > 0 { paging::line_start(&end) } else { 0 };
+    let end = &end[skipped..];
+    let text = end.strip_suffix(b"\n").unwrap_or(end);
+    let breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let from = if lines == 0 { end.len() } else { breaks.into_iter().nth(lines - 1).unwrap_or(0) };
+    Ok(json!({"handle": args.handle, "bytes": size, "output": plain(&end[from..])}))
+}
+
+/// One pass that holds one line at a time, and no more than a piece of a line without end.
+fn search(file: File, args: &Args, text: &str, stop: &Stop) -> Result<Value, Error> {
+    let pattern = regex::bytes::RegexBuilder::new(&regex::escape(text))
+        .case_insensitive(true)
+        .build()
+        .map_err(|error| Error::Arguments { tool: NAME.to_owned(), reason: error.to_string() })?;
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    let (mut matches, mut total, mut number) = (Vec::new(), 0_usize, 1_usize);
+    let mut line = Vec::new();
+    loop {
+        stop.check()?;
+        line.clear();
+        let read = (&mut reader).take(64 * 1024).read_until(b'\n', &mut line);
+        if read.map_err(|source| Error::Io { path: args.handle.clone(), source })? == 0 {
+            break;
+        }
+        let ended = line.ends_with(b"\n");
+        if let Some(hit) = pattern.find(&line) {
+            total += 1;
+            if matches.len() < MAX_MATCHES {
+                let from = hit.start().saturating_sub(MAX_LINE / 4);
+                let shown = &line[from..line.len().min(from + MAX_LINE)];
+                matches.push(json!({"line": number, "text": plain(shown).trim_end_matches('\n')}));
+            }
+        }
+        number += usize::from(ended);
+    }
+    let mut answer = json!({"handle": args.handle, "matches": matches, "total": total});
+    if total > MAX_MATCHES {
+        answer["note"] = format!("the first {MAX_MATCHES} of {total}; search for more of the line").into();
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::testing::ask;
+
+    fn tool(content: &[u8]) -> (tempfile::TempDir, ReadOutput, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept::new(dir.path()).unwrap();
+        let (handle, mut file) = kept.create(Kind::Output).unwrap();
+        file.write_all(content).unwrap();
+        (dir, ReadOutput::new(kept), handle)
+    }
+
+    fn numbered(lines: usize) -> String {
+        (1..=lines).fold(String::new(), |text, line| text + "line " + &line.to_string() + "\n")
+    }
+
+    #[tokio::test]
+    async fn pages_show_every_line_once() {
+        let content = numbered(20_000);
+        let (_dir, tool, handle) = tool(content.as_bytes());
+        let (mut all, mut next) = (String::new(), Some(1));
+        while let Some(offset) = next {
+            let page = ask(&tool, json!({"handle": handle, "offset": offset})).await.unwrap();
+            all.push_str(page["output"].as_str().unwrap());
+            next = page["next_offset"].as_u64();
+        }
+        assert_eq!(all, content);
+        let ends = ask(&tool, json!({"handle": handle})).await.unwrap();
+        assert!(ends["output"].as_str().unwrap().ends_with("line 20000\n"));
+    }
+
+    #[tokio::test]
+    async fn the_end_is_read_by_its_lines() {
+        let (_dir, tool, handle) = tool(numbered(20_000).as_bytes());
+        for (lines, shown) in [(1, "line 20000\n"), (2, "line 19999\nline 20000\n")] {
+            assert_eq!(ask(&tool, json!({"handle": handle, "tail": lines})).await.unwrap()["output"], shown);
+        }
+        let (_dir, tool, handle) = self::tool(b"one\ntwo");
+        assert_eq!(ask(&tool, json!({"handle": handle, "tail": 9})).await.unwrap()["output"], "one\ntwo");
+    }
+
+    #[tokio::test]
+    async fn a_text_is_found_with_its_line() {
+        let (_dir, tool, handle) = tool(format!("{}\x1b[1mNeedle\x1b[0m\n", numbered(500)).as_bytes());
+        let found = ask(&tool, json!({"handle": handle, "search": "needle"})).await.unwrap();
+        assert_eq!((&found["matches"], &found["total"]), (&json!([{"line": 501, "text": "Needle"}]), &json!(1)));
+        let many = ask(&tool, json!({"handle": handle, "search": "line"})).await.unwrap();
+        assert_eq!((many["matches"].as_array().unwrap().len(), &many["total"]), (100, &json!(500)));
+    }
+
+    #[tokio::test]
+    async fn a_wrong_handle_and_binary_data_are_told() {
+        let (_dir, tool, handle) = tool(b"\x89PNG\r\n\x1a\n\0");
+        assert_eq!(ask(&tool, json!({"handle": handle})).await.unwrap()["binary"], "a PNG image");
+        let error = ask(&tool, json!({"handle": "../x"})).await.unwrap_err();
+        assert!(error.contains("`../x` is no handle"), "{error}");
+    }
+}
