@@ -8,6 +8,7 @@
 //! | [`error`] | why a call failed, in words that the model reads |
 //! | [`now`], [`calculate`] | the clock and the calculator |
 //! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
+//! | [`exec`] | `exec`, `exec_start`, `exec_status`, `exec_stop`, and the cage that commands run in |
 //! | [`kept`] | whole outputs beside the conversation, and `read_output` |
 //! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
 //!
@@ -19,6 +20,7 @@ use std::{path::Path, sync::Arc};
 mod args;
 pub mod calculate;
 pub mod error;
+pub mod exec;
 pub mod files;
 pub mod host;
 pub mod kept;

@@ -14,6 +14,7 @@ use crate::{Call, Error, File, Host, Outcome, Tool};
 pub(crate) struct Recorder {
     pub(crate) state: Mutex<BTreeMap<String, Value>>,
     pub(crate) artifacts: Mutex<Vec<(String, File)>>,
+    pub(crate) progress: Mutex<Vec<String>>,
     pub(crate) stopped: bool,
 }
 
@@ -34,6 +35,10 @@ impl Host for Recorder {
             Ok(version as u64)
         }
         .boxed()
+    }
+
+    fn progress(&self, text: &str) {
+        self.progress.lock().unwrap().push(text.to_owned());
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

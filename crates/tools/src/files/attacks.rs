@@ -119,7 +119,8 @@ async fn a_name_that_is_no_text_is_listed_and_breaks_nothing() {
     let (list, search) = (ListFiles::new(root.clone()), SearchFiles::new(root.clone()));
     assert!(ask(&list, json!({})).await.unwrap()["entries"].to_string().contains("caf\u{fffd}.txt"));
     assert_eq!(ask(&search, json!({"pattern": "needle"})).await.unwrap()["total"], 1);
-    let error = ask(&ReadFile::new(root, Seen::default()), json!({"path": "caf\u{fffd}.txt"})).await.unwrap_err();
+    let error =
+        ask(&ReadFile::new(root, Seen::default()), json!({"path": "caf\u{fffd}.txt"})).await.unwrap_err();
     assert!(error.starts_with("there is no"), "{error}");
 }
 

@@ -75,8 +75,7 @@ impl Desk {
             before: before.map(<[u8]>::len),
             after: after.len(),
         };
-        let mut bytes =
-            serde_json::to_vec(&header).map_err(|error| Error::Kept { source: error.into() })?;
+        let mut bytes = serde_json::to_vec(&header).map_err(|error| Error::Kept { source: error.into() })?;
         bytes.push(b'\n');
         bytes.extend_from_slice(before.unwrap_or_default());
         bytes.extend_from_slice(after);

@@ -5,10 +5,7 @@ use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    root::Root,
-    walk::walk,
-};
+use super::{root::Root, walk::walk};
 use crate::{
     Call, Error, Outcome, Spec, Tool, args,
     work::{self, Stop},

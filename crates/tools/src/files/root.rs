@@ -25,14 +25,14 @@ pub struct Root {
 
 /// Something that exists inside a root: its path from there, free of links.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) relative: PathBuf,
-    pub(super) metadata: Metadata,
+pub(crate) struct Place {
+    pub(crate) relative: PathBuf,
+    pub(crate) metadata: Metadata,
 }
 
 impl Place {
     /// As the model may write it.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         if self.relative.as_os_str().is_empty() {
             ".".to_owned()
         } else {
@@ -53,7 +53,7 @@ impl Root {
     }
 
     /// Finds what `path` names, if that is inside.
-    pub(super) fn resolve(&self, path: &str) -> Result<Place, Error> {
+    pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
         let outside = |why| Error::Outside { path: path.to_owned(), why };
         if path.contains('\0') {
             return Err(outside("has a NUL byte in it"));

@@ -34,8 +34,7 @@ impl UndoEdit {
             "required": ["undo"],
             "additionalProperties": false,
         });
-        let description =
-            "Takes one change of a file back, if the file is still as that change left it. The newest change goes first.";
+        let description = "Takes one change of a file back, if the file is still as that change left it. The newest change goes first.";
         let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
         Self { spec, desk }
     }

@@ -4,9 +4,7 @@ use std::path::Path;
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::{
-    root::{Place, Root},
-};
+use super::root::{Place, Root};
 use crate::{Error, work::Stop};
 
 /// Visits what lies below `place`, at most `depth` levels down, in the order of names, until `visit` says stop.

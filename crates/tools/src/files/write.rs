@@ -37,7 +37,8 @@ impl WriteFile {
             "required": ["path", "content"],
             "additionalProperties": false,
         });
-        let description = "Writes a whole file, new or in place of the old one. To change a part of a file, use edit_file.";
+        let description =
+            "Writes a whole file, new or in place of the old one. To change a part of a file, use edit_file.";
         let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
         Self { spec, desk }
     }

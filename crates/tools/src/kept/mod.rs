@@ -14,7 +14,7 @@ use std::{
 };
 
 pub(crate) use display::plain;
-pub(crate) use output::{Capture, Shown};
+pub(crate) use output::Capture;
 pub use read::ReadOutput;
 
 use crate::Error;
@@ -108,7 +108,8 @@ mod tests {
         let again = Kept::new(&place).unwrap();
         assert_eq!(io::read_to_string(again.open(Kind::Output, &handle).unwrap()).unwrap(), "text");
         assert!(again.open(Kind::Edit, &handle.replace("out-", "edit-")).is_err());
-        for handle in ["", "out-", "out-../../../../etc", "/etc/passwd", "out-0000000000000000", "out-00000000000000é"]
+        for handle in
+            ["", "out-", "out-../../../../etc", "/etc/passwd", "out-0000000000000000", "out-00000000000000é"]
         {
             let error = again.open(Kind::Output, handle).unwrap_err().to_string();
             assert!(error.contains("is no handle"), "{error}");

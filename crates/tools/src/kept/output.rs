@@ -98,7 +98,9 @@ impl Capture {
         if self.tail.is_empty() {
             return plain(&self.head);
         }
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        // A text that is hardly too long has its end in `head`, beyond what is shown of it.
+        let before = &self.head[self.head.len() - (TAIL - self.tail.len())..];
+        let tail: Vec<u8> = before.iter().chain(&self.tail).copied().collect();
         let (end, start) = (line_end(&self.head, HEAD), line_start(&tail));
         let left_out = self.total - end as u64 - (tail.len() - start) as u64;
         let next = self.head[..end].split(|&byte| byte == b'\n').count();

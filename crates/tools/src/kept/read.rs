@@ -57,7 +57,8 @@ impl ReadOutput {
             "required": ["handle"],
             "additionalProperties": false,
         });
-        let description = "Reads on in an output that was too long to show: by lines, from the end, or by a text in it.";
+        let description =
+            "Reads on in an output that was too long to show: by lines, from the end, or by a text in it.";
         Self { spec: Spec::reading(NAME, description, parameters), kept }
     }
 }
@@ -88,9 +89,7 @@ fn read(mut file: File, args: &Args, stop: &Stop) -> Result<Value, Error> {
     match (&args.search, args.tail) {
         (Some(text), _) => search(file, args, text, stop),
         (None, Some(lines)) => tail(file, args, size, lines).map_err(fail),
-        (None, None) if args.offset.is_none() && args.limit.is_none() => {
-            ends(file, args, size).map_err(fail)
-        }
+        (None, None) if args.offset.is_none() && args.limit.is_none() => ends(file, args, size).map_err(fail),
         (None, None) => page(file, args, stop),
     }
 }
@@ -212,7 +211,10 @@ mod tests {
     async fn a_text_is_found_with_its_line() {
         let (_dir, tool, handle) = tool(format!("{}\x1b[1mNeedle\x1b[0m\n", numbered(500)).as_bytes());
         let found = ask(&tool, json!({"handle": handle, "search": "needle"})).await.unwrap();
-        assert_eq!((&found["matches"], &found["total"]), (&json!([{"line": 501, "text": "Needle"}]), &json!(1)));
+        assert_eq!(
+            (&found["matches"], &found["total"]),
+            (&json!([{"line": 501, "text": "Needle"}]), &json!(1))
+        );
         let many = ask(&tool, json!({"handle": handle, "search": "line"})).await.unwrap();
         assert_eq!((many["matches"].as_array().unwrap().len(), &many["total"]), (100, &json!(500)));
     }

@@ -198,14 +198,8 @@ async fn nothing_outside_is_written_and_nothing_but_a_file_is_replaced() {
     symlink(&outside, tools.path("link_dir")).unwrap();
     symlink(outside.join("nowhere"), tools.path("dangling")).unwrap();
     fs::write(tools.path("file"), "x").unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        tools.path("pipe"),
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, tools.path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
     let rows = [
         ("../outside/new.txt", "goes up with `..`"),
         ("new/../../outside/new.txt", "goes up with `..`"),

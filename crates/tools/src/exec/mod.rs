@@ -1,0 +1,82 @@
+//! `exec` and its kin: shell commands with a clean environment, a time limit and a bounded answer.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`Shell`] | what all of them share: where they run, with what, and in which cage |
+//! | [`run`] | `exec`: a command that is waited for |
+//! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: commands that run on beside the conversation |
+//! | [`process`] | a process group from its start to its end |
+//! | [`confine`] | what the kernel keeps a command from |
+//!
+//! **Invariant.** Nothing of the program's own environment reaches a command, and no process of its group outlives the call
+//! or the job that started it.
+
+pub mod confine;
+pub mod jobs;
+mod process;
+mod run;
+
+use std::{path::PathBuf, time::Duration};
+
+pub use confine::{Cage, Confinement};
+pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
+pub use run::Exec;
+
+use crate::{Error, Kept, files::Root};
+
+/// What the tools that run commands share.
+#[derive(Debug, Clone)]
+pub struct Shell {
+    pub root: Root,
+    pub kept: Kept,
+    pub environment: Environment,
+    pub cage: Cage,
+    pub limits: Limits,
+}
+
+/// All that a command finds in its environment, beside `TERM=dumb`.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    pub path: String,
+    pub home: String,
+    pub lang: String,
+    /// `TMPDIR`: a directory of its own for temporary files.
+    pub tmp: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For a call that does not say how long it may take.
+    pub time: Duration,
+    /// The most that a call may ask for.
+    pub max_time: Duration,
+    /// Between the request to end and the end by force.
+    pub grace: Duration,
+    /// Jobs that run at once.
+    pub jobs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(120),
+            max_time: Duration::from_secs(1800),
+            grace: Duration::from_secs(2),
+            jobs: 8,
+        }
+    }
+}
+
+impl Shell {
+    /// The directory that a command starts in.
+    fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, Error> {
+        let place = self.root.resolve(workdir.unwrap_or("."))?;
+        if place.metadata.is_dir() {
+            return Ok(self.root.path().join(place.relative));
+        }
+        Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! `exec`: one command, waited for.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Shell,
+    process::{Ended, Running},
+};
+use crate::{
+    Call, Effect, Error, Host, Outcome, Safety, Spec, Tool, args,
+    kept::{Capture, plain},
+};
+
+pub(super) const NAME: &str = "exec";
+/// Those who watch are told no more often than this, and no more than this much.
+const PROGRESS: Duration = Duration::from_millis(200);
+const PROGRESS_BYTES: usize = 2 * 1024;
+
+/// Runs shell commands.
+#[derive(Debug)]
+pub struct Exec {
+    spec: Spec,
+    shell: Arc<Shell>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    command: String,
+    workdir: Option<String>,
+    #[serde(default, deserialize_with = "args::whole")]
+    timeout_s: Option<usize>,
+}
+
+impl Exec {
+    pub fn new(shell: Arc<Shell>) -> Self {
+        let limits = &shell.limits;
+        let (time, most) = (limits.time.as_secs(), limits.max_time.as_secs());
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
+                "workdir": {"type": "string", "description": "Relative to the working directory. Default: the working directory."},
+                "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is ended. Default: {time}.")},
+            },
+            "required": ["command"],
+            "additionalProperties": false,
+        });
+        let description = format!(
+            "Runs a shell command and gives its output, standard error included. What it leaves in the background is ended. {}",
+            shell.cage.confinement()
+        );
+        let spec = Spec::acting(NAME, &description, parameters, Safety::Execute, Effect::Once);
+        Self { spec, shell }
+    }
+
+    async fn run(&self, args: Args, host: &dyn Host) -> Result<Value, Error> {
+        let directory = self.shell.directory(args.workdir.as_deref())?;
+        let limit = limit(&self.shell, args.timeout_s);
+        let began = Instant::now();
+        let mut running = Running::start(&self.shell, &args.command, &directory)?;
+        let mut capture = Capture::new(self.shell.kept.clone());
+        let mut watch = Watch { host, last: None };
+        let mut sink = |piece: &[u8]| {
+            watch.tell(piece);
+            capture.take(piece);
+        };
+        let (ended, in_time) = tokio::select! {
+            biased;
+            () = host.cancelled() => return Err(Error::Cancelled),
+            ended = running.finish(&mut sink) => (ended, true),
+            () = tokio::time::sleep(limit) => (running.end(&mut sink).await, false),
+        };
+        let mut answer = answer(&ended, began.elapsed());
+        if !in_time {
+            let seconds = limit.as_secs_f64();
+            answer.insert("timed_out".to_owned(), format!("ended after {seconds} s").into());
+        }
+        capture.finish().tell(&mut answer);
+        Ok(answer.into())
+    }
+}
+
+fn limit(shell: &Shell, asked: Option<usize>) -> Duration {
+    let asked = asked.map(|seconds| Duration::from_secs(seconds.max(1) as u64));
+    asked.unwrap_or(shell.limits.time).min(shell.limits.max_time)
+}
+
+fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
+    let mut answer = Map::new();
+    ended.tell(&mut answer);
+    answer.insert("duration_ms".to_owned(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into());
+    answer
+}
+
+struct Watch<'a> {
+    host: &'a dyn Host,
+    last: Option<Instant>,
+}
+
+impl Watch<'_> {
+    fn tell(&mut self, piece: &[u8]) {
+        if self.last.is_none_or(|last| last.elapsed() >= PROGRESS) {
+            self.last = Some(Instant::now());
+            self.host.progress(&plain(&piece[piece.len().saturating_sub(PROGRESS_BYTES)..]));
+        }
+    }
+}
+
+impl Tool for Exec {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let args = args::parse(NAME, call.args)?;
+            self.run(args, &*call.host).await.map(Outcome::Done)
+        })
+    }
+
+    fn preview(&self, args: &Map<String, Value>) -> Option<String> {
+        preview(args)
+    }
+}
+
+/// The command, and where it runs if that is elsewhere.
+pub(super) fn preview(args: &Map<String, Value>) -> Option<String> {
+    let command = args.get("command")?.as_str()?;
+    let place = args.get("workdir").and_then(Value::as_str).map(|dir| format!("in {dir}: "));
+    Some(format!("{}{command}", place.unwrap_or_default()))
+}

@@ -1,0 +1,237 @@
+//! Real, short commands.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use rustix::process::{Pid, test_kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    Outcome, Tool,
+    kept::ReadOutput,
+    testing::{Recorder, ask, call},
+};
+
+fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, tmp) = (dir.path().join("root"), dir.path().join("tmp"));
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::create_dir(&tmp).unwrap();
+    let environment = Environment {
+        path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+        home: root.display().to_string(),
+        lang: "C.UTF-8".to_owned(),
+        tmp,
+    };
+    let shell = Shell {
+        root: Root::new(&root).unwrap(),
+        kept: Kept::new(&dir.path().join("kept")).unwrap(),
+        environment,
+        cage: Cage::open("a test"),
+        limits,
+    };
+    (dir, Arc::new(shell))
+}
+
+fn quick() -> Limits {
+    Limits { grace: Duration::from_millis(100), ..Limits::default() }
+}
+
+async fn exec(command: &str) -> Value {
+    let (_dir, shell) = shell(quick());
+    ask(&Exec::new(shell), json!({"command": command})).await.unwrap()
+}
+
+fn is_alive(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
+        && !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+}
+
+/// Ends are signals to other processes: they are seen a little later.
+async fn dies(pid: i32) -> bool {
+    for _ in 0..1000 {
+        if !is_alive(pid) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    false
+}
+
+async fn written_pid(path: &Path) -> i32 {
+    loop {
+        if let Some(pid) = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()) {
+            return pid;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn output_error_and_exit_code_are_told_in_order() {
+    let answer = exec("echo one; echo two >&2; echo three; exit 3").await;
+    assert_eq!(answer["output"], "one\ntwo\nthree\n");
+    assert_eq!(answer["exit_code"], 3);
+    assert!(answer["duration_ms"].as_u64().unwrap() < 10_000);
+    let killed = exec("kill -9 $$").await;
+    assert_eq!((killed.get("exit_code"), &killed["signal"]), (None, &json!(9)));
+}
+
+#[tokio::test]
+async fn the_environment_holds_nothing_but_what_is_said() {
+    let answer = exec("env | cut -d= -f1 | sort | tr '\\n' ' '; cat; echo $TERM").await;
+    let shells_own = ["OLDPWD", "PWD", "SHLVL", "_"];
+    let text = answer["output"].as_str().unwrap();
+    let (names, term) = text.rsplit_once(' ').unwrap();
+    let names: Vec<&str> = names.split(' ').filter(|name| !shells_own.contains(name)).collect();
+    assert_eq!((names, term), (vec!["HOME", "LANG", "PATH", "TERM", "TMPDIR"], "dumb\n"));
+}
+
+#[tokio::test]
+async fn a_command_runs_in_a_directory_inside_the_root() {
+    let (_dir, shell) = shell(quick());
+    let inside = shell.root.path().join("sub").display().to_string();
+    let tool = Exec::new(shell);
+    let answer = ask(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
+    assert_eq!(answer["output"], format!("{inside}\n"));
+    for workdir in ["..", "/", "nowhere"] {
+        assert!(ask(&tool, json!({"command": "pwd", "workdir": workdir})).await.is_err(), "{workdir}");
+    }
+    let preview = tool.preview(json!({"command": "rm x", "workdir": "sub"}).as_object().unwrap());
+    assert_eq!(preview.unwrap(), "in sub: rm x");
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+    let (dir, shell) = shell(Limits { time: Duration::from_millis(300), ..quick() });
+    let command = "trap '' TERM; echo begun; sleep 1000 & echo $! > pid; wait; sleep 1000";
+    let answer = ask(&Exec::new(shell), json!({"command": command})).await.unwrap();
+    assert_eq!(answer["timed_out"], "ended after 0.3 s");
+    assert_eq!(answer["output"], "begun\n");
+    assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
+}
+
+#[tokio::test]
+async fn what_is_left_in_the_background_is_ended() {
+    let (dir, shell) = shell(quick());
+    let answer =
+        ask(&Exec::new(shell), json!({"command": "sleep 1000 & echo $! > pid; echo done"})).await.unwrap();
+    assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("done\n"), &json!(0)));
+    assert!(answer["note"].as_str().unwrap().contains("exec_start"), "{answer}");
+    assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
+}
+
+#[tokio::test]
+async fn a_dropped_or_cancelled_call_ends_its_processes() {
+    let (dir, shell) = shell(quick());
+    let tool = Exec::new(shell);
+    let pid = dir.path().join("root/pid");
+    let host = Arc::new(Recorder::default());
+    {
+        let running = tool.call(call(&host, json!({"command": "sleep 1000 & echo $! > pid; wait"})));
+        tokio::select! {
+            _ = running => panic!("it waits"),
+            _ = written_pid(&pid) => {}
+        }
+    }
+    assert!(dies(written_pid(&pid).await).await);
+    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
+    let answer = tool.call(call(&host, json!({"command": "sleep 1000"}))).await;
+    assert!(matches!(answer, Err(Error::Cancelled)));
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_stay_on_disk() {
+    let (_dir, shell) = shell(quick());
+    let before = peak_kib();
+    let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo last";
+    let answer = ask(&Exec::new(Arc::clone(&shell)), json!({"command": command})).await.unwrap();
+    let grown = peak_kib() - before;
+    assert!(grown < 20 * 1024, "{grown} KiB");
+    assert_eq!(answer["bytes"], 100_000_000 + 12);
+    let text = answer["output"].as_str().unwrap();
+    assert!(text.starts_with("first\n") && text.ends_with("last\n") && text.len() < 64 * 1024);
+    let page = json!({"handle": answer["handle"], "tail": 1});
+    assert_eq!(ask(&ReadOutput::new(shell.kept.clone()), page).await.unwrap()["output"], "last\n");
+}
+
+/// The most memory that this process ever held.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn binary_output_is_named_and_escape_sequences_are_out_of_sight() {
+    let answer = exec("printf '\\033]0;owned\\007\\033[31mred\\033[0m'").await;
+    assert_eq!(answer["output"], "red");
+    assert!(answer["handle"].as_str().unwrap().starts_with("out-"));
+    let binary = exec("printf '\\177ELF\\000'").await;
+    assert_eq!((binary.get("output"), &binary["binary"]), (None, &json!("an ELF program or library")));
+}
+
+#[tokio::test]
+async fn those_who_watch_hear_of_output_while_it_comes() {
+    let (_dir, shell) = shell(quick());
+    let host = Arc::new(Recorder::default());
+    let answer = Exec::new(shell).call(call(&host, json!({"command": "printf '\\033[1mone\\n'"}))).await;
+    assert!(matches!(answer, Ok(Outcome::Done(_))));
+    assert_eq!(*host.progress.lock().unwrap(), ["one\n"]);
+}
+
+#[tokio::test]
+async fn a_job_is_started_looked_at_and_stopped() {
+    let (dir, shell) = shell(quick());
+    let jobs = Jobs::new(shell);
+    let (start, status, stop) =
+        (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
+    let command = "echo one; read x < go; echo two; sleep 1000 & echo $! > pid; wait";
+    assert!(ask(&stop, json!({"job": "job-1"})).await.unwrap_err().contains("there is no job `job-1`"));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        dir.path().join("root/go"),
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    let started = ask(&start, json!({"command": command})).await.unwrap();
+    assert_eq!((&started["job"], &started["state"]), (&json!("job-1"), &json!("running")));
+    let first = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    assert_eq!((&first["new_output"], &first["state"]), (&json!("one\n"), &json!("running")));
+    fs::write(dir.path().join("root/go"), "\n").unwrap();
+    let second = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    assert_eq!(second["new_output"], "two\n");
+    let pid = written_pid(&dir.path().join("root/pid")).await;
+    let stopped = ask(&stop, json!({"job": "job-1"})).await.unwrap();
+    assert_eq!((&stopped["state"], &stopped["new_output"]), (&json!("stopped"), &json!("")));
+    assert!(dies(pid).await);
+    assert_eq!(ask(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
+    let list = ask(&status, json!({})).await.unwrap();
+    assert_eq!(list["jobs"][0]["command"], command);
+}
+
+#[tokio::test]
+async fn a_job_that_is_done_says_how() {
+    let (_dir, shell) = shell(quick());
+    let jobs = Jobs::new(shell);
+    let (start, status) = (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(jobs));
+    ask(&start, json!({"command": "exit 7"})).await.unwrap();
+    let seen = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    assert_eq!((&seen["state"], &seen["exit_code"]), (&json!("exited"), &json!(7)));
+}
+
+#[tokio::test]
+async fn jobs_are_few_and_end_with_their_tools() {
+    let (dir, shell) = shell(Limits { jobs: 1, ..quick() });
+    let jobs = Jobs::new(shell);
+    let start = ExecStart::new(jobs);
+    ask(&start, json!({"command": "sleep 1000 & echo $! > pid; wait"})).await.unwrap();
+    let error = ask(&start, json!({"command": "true"})).await.unwrap_err();
+    assert_eq!(error, "1 jobs are running, and no more may; stop one with exec_stop");
+    let pid = written_pid(&dir.path().join("root/pid")).await;
+    drop(start);
+    assert!(dies(pid).await);
+}

@@ -1,0 +1,128 @@
+//! Commands in their cage, as the kernel of this machine allows. The test is its own helper, so it has no harness.
+
+use std::{
+    env, fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+};
+
+use tools::exec::confine::{CONFINE, Cage, Files, Network, Wanted, confined_main};
+
+type Check = fn(&Path);
+
+const CHECKS: [(&str, Check); 3] = [
+    ("writes_stay_inside", writes_stay_inside),
+    ("there_is_no_tcp_and_no_terminal", there_is_no_tcp_and_no_terminal),
+    ("the_cage_says_what_is_in_force", the_cage_says_what_is_in_force),
+];
+
+fn main() -> ExitCode {
+    let mut args = env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == CONFINE) {
+        return confined_main(args);
+    }
+    let args: Vec<String> = env::args().skip(1).collect();
+    let is = |name: &str| args.iter().any(|arg| arg == name);
+    let wanted = |name: &str| {
+        args.iter().all(|arg| arg.starts_with("--") || name.contains(arg.as_str()) || arg == "terse")
+    };
+    for (name, check) in CHECKS.into_iter().filter(|(name, _)| wanted(name)) {
+        match (is("--list"), is("--ignored")) {
+            (true, false) => println!("{name}: test"),
+            (_, true) => {}
+            (false, false) => {
+                let helper = env::current_exe().expect("this test is a file");
+                check(&helper);
+                println!("test {name} ... ok");
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs a script confined to `dir`; `None` where the kernel has no Landlock.
+fn confined(helper: &Path, dir: &Path, script: &str) -> Option<(bool, String)> {
+    let probe = Command::new(helper).args([CONFINE, "--probe"]).output().expect("the helper starts");
+    if !probe.status.success() {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&probe.stderr));
+        return None;
+    }
+    let output = Command::new(helper)
+        .args([CONFINE, "--rw"])
+        .arg(dir)
+        .args(["--no-tcp", "--", "sh", "-c", script])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the helper starts");
+    let text = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+fn writes_stay_inside(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let (inside, outside) = (dir.path().join("inside"), dir.path().join("outside"));
+    fs::create_dir(&inside).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("kept"), "kept").unwrap();
+    symlink(&outside, inside.join("link")).unwrap();
+    let Some((ok, text)) = confined(
+        helper,
+        &inside,
+        "echo x > a && mkdir b && mv a b/ && cat ../outside/kept && echo > /dev/null",
+    ) else {
+        return;
+    };
+    assert!(ok && text == "kept", "{text}");
+    for script in [
+        "echo x > ../outside/new",
+        "echo x > link/new",
+        "rm ../outside/kept",
+        "mv b/a ../outside/",
+        ": > ../outside/kept",
+        "ln b/a ../outside/a",
+        "mkdir ../outside/d",
+        "sh -c 'echo x > ../outside/new'",
+        "kill -0 $PPID",
+    ] {
+        let (ok, text) = confined(helper, &inside, script).unwrap();
+        assert!(!ok, "{script}: {text}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
+}
+
+fn there_is_no_tcp_and_no_terminal(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let by_bash = |script: &str| format!("command -v bash > /dev/null || exit 1; bash -c '{script}'");
+    let Some((ok, text)) = confined(helper, dir.path(), &by_bash(&connect)) else { return };
+    assert!(!ok, "{text}");
+    let (ok, text) = confined(helper, dir.path(), "exec 3</dev/tty").unwrap();
+    assert!(!ok, "{text}");
+}
+
+fn the_cage_says_what_is_in_force(helper: &Path) {
+    let wanted = |network| Wanted {
+        helper: helper.to_owned(),
+        writable: Vec::new(),
+        network,
+        path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+    };
+    let cage = Cage::build(wanted(false));
+    let said = cage.confinement().to_string();
+    match &cage.confinement().files {
+        Files::Landlock(version) => assert!(said.contains(&format!("(Landlock {version})")), "{said}"),
+        Files::Open { why } => assert!(said.contains(why.as_str()) && !why.is_empty(), "{said}"),
+    }
+    assert_ne!(cage.confinement().network, Network::Allowed);
+    assert_eq!(Cage::build(wanted(true)).confinement().network, Network::Allowed);
+    let nobody = Cage::build(Wanted { helper: "/no/such/helper".into(), ..wanted(false) });
+    assert!(
+        matches!(&nobody.confinement().files, Files::Open { why } if why.contains("could not be started"))
+    );
+}
