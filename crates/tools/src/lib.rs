@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`tool`] | the port: what a tool says of itself, and one call of it |
 //! | [`host`] | what a tool may ask of the turn it runs in |
+//! | [`policy`] | whether a call may run: rules, and a reading of shell commands |
 //! | [`registry`] | the tools of one agent, each name once |
 //! | [`error`] | why a call failed, in words that the model reads |
 //! | [`now`], [`calculate`] | the clock and the calculator |
@@ -27,6 +28,7 @@ pub mod kept;
 mod media;
 pub mod now;
 mod paging;
+pub mod policy;
 pub mod registry;
 pub mod stub;
 #[cfg(test)]
@@ -43,16 +45,42 @@ pub use tool::{Call, Effect, Outcome, Safety, Spec, Tool};
 /// The tools that need no configuration; those for files see nothing outside `root`.
 pub fn built_in(root: &Path) -> Result<Registry, Error> {
     let root = files::Root::new(root)?;
-    let tools: [Arc<dyn Tool>; 5] = [
-        Arc::new(now::Now::new()),
-        Arc::new(calculate::Calculate::new()),
-        Arc::new(files::ReadFile::new(root.clone(), files::Seen::default())),
-        Arc::new(files::ListFiles::new(root.clone())),
-        Arc::new(files::SearchFiles::new(root)),
-    ];
     let mut registry = Registry::new();
-    for tool in tools {
+    for tool in looking(&root, &files::Seen::default()) {
         registry.add("built in", tool)?;
     }
     Ok(registry)
+}
+
+/// All tools that are built in. Those that act are for agents that somebody watches, or that a [`policy`] holds.
+pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
+    let desk =
+        files::Desk { root: shell.root.clone(), seen: files::Seen::default(), kept: shell.kept.clone() };
+    let shell = Arc::new(shell);
+    let jobs = exec::Jobs::new(Arc::clone(&shell));
+    let acting: [Arc<dyn Tool>; 8] = [
+        Arc::new(files::WriteFile::new(desk.clone())),
+        Arc::new(files::EditFile::new(desk.clone())),
+        Arc::new(files::UndoEdit::new(desk.clone())),
+        Arc::new(exec::Exec::new(shell)),
+        Arc::new(exec::ExecStart::new(Arc::clone(&jobs))),
+        Arc::new(exec::ExecStatus::new(Arc::clone(&jobs))),
+        Arc::new(exec::ExecStop::new(jobs)),
+        Arc::new(kept::ReadOutput::new(desk.kept.clone())),
+    ];
+    let mut registry = Registry::new();
+    for tool in looking(&desk.root, &desk.seen).into_iter().chain(acting) {
+        registry.add("built in", tool)?;
+    }
+    Ok(registry)
+}
+
+fn looking(root: &files::Root, seen: &files::Seen) -> [Arc<dyn Tool>; 5] {
+    [
+        Arc::new(now::Now::new()),
+        Arc::new(calculate::Calculate::new()),
+        Arc::new(files::ReadFile::new(root.clone(), seen.clone())),
+        Arc::new(files::ListFiles::new(root.clone())),
+        Arc::new(files::SearchFiles::new(root.clone())),
+    ]
 }

@@ -1,4 +1,12 @@
 //! Commands in their cage, as the kernel of this machine allows. The test is its own helper, so it has no harness.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test without a harness looks like a program"
+)]
 
 use std::{
     env, fs,
@@ -6,13 +14,25 @@ use std::{
     os::unix::fs::symlink,
     path::Path,
     process::{Command, ExitCode, Stdio},
+    sync::Arc,
+    time::Duration,
 };
 
-use tools::exec::confine::{CONFINE, Cage, Files, Network, Wanted, confined_main};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tools::{
+    Call, Error, File, Host, Kept, Outcome, Tool,
+    exec::{
+        Cage, Environment, Exec, Limits, Shell,
+        confine::{CONFINE, Files, Network, Wanted, confined_main},
+    },
+    files::Root,
+};
 
 type Check = fn(&Path);
 
-const CHECKS: [(&str, Check); 3] = [
+const CHECKS: [(&str, Check); 4] = [
+    ("exec_runs_in_its_cage", exec_runs_in_its_cage),
     ("writes_stay_inside", writes_stay_inside),
     ("there_is_no_tcp_and_no_terminal", there_is_no_tcp_and_no_terminal),
     ("the_cage_says_what_is_in_force", the_cage_says_what_is_in_force),
@@ -59,6 +79,70 @@ fn confined(helper: &Path, dir: &Path, script: &str) -> Option<(bool, String)> {
         .expect("the helper starts");
     let text = [output.stdout, output.stderr].concat();
     Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// A turn that nobody stops and nobody watches.
+struct Nobody;
+
+impl Host for Nobody {
+    fn state(&self, _key: &str) -> Option<Value> {
+        None
+    }
+
+    fn set_state(&self, _key: &str, _value: Value) {}
+
+    fn save_artifact(&self, _name: String, _file: File) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async { Ok(0) })
+    }
+
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(futures::future::pending())
+    }
+}
+
+/// The whole way: the tool, the namespace, the helper, the shell.
+fn exec_runs_in_its_cage(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, tmp) = (dir.path().join("root"), dir.path().join("tmp"));
+    fs::create_dir(&root).unwrap();
+    fs::create_dir(&tmp).unwrap();
+    let path = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
+    let writable = vec![root.clone(), tmp.clone()];
+    let cage =
+        Cage::build(Wanted { helper: helper.to_owned(), writable, network: false, path: path.clone() });
+    let confinement = cage.confinement().clone();
+    let limits =
+        Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
+    let shell = Shell {
+        root: Root::new(&root).unwrap(),
+        kept: Kept::new(&dir.path().join("kept")).unwrap(),
+        environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
+        cage,
+        limits,
+    };
+    let tool = Exec::new(Arc::new(shell));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let run = |command: &str| {
+        let args = json!({"command": command, "timeout_s": 1});
+        let call =
+            Call { id: String::new(), args: args.as_object().unwrap().clone(), host: Arc::new(Nobody) };
+        match runtime.block_on(tool.call(call)).unwrap() {
+            Outcome::Done(answer) => answer,
+            Outcome::Pending(_) => panic!("exec answers at once"),
+        }
+    };
+    let fine = run("echo x > inside && echo y > \"$TMPDIR/t\" && cat inside && echo $HOME");
+    assert_eq!(fine["output"], format!("x\n{}\n", root.display()), "{fine}");
+    let slow = run("sleep 100 & sleep 100");
+    assert!(slow["timed_out"].is_string(), "{slow}");
+    if let Files::Landlock(_) = confinement.files {
+        let out = run("echo x > ../outside");
+        assert!(out["exit_code"] != 0 && !dir.path().join("outside").exists(), "{out}");
+    }
+    if let Network::Namespace(_) = confinement.network {
+        let net = run("cat /proc/net/dev | tail -n +3 | cut -d: -f1");
+        assert_eq!(net["output"].as_str().unwrap().trim(), "lo", "{net}");
+    }
 }
 
 fn writes_stay_inside(helper: &Path) {

@@ -59,8 +59,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            time: Duration::from_secs(120),
-            max_time: Duration::from_secs(1800),
+            time: Duration::from_mins(2),
+            max_time: Duration::from_mins(30),
             grace: Duration::from_secs(2),
             jobs: 8,
         }

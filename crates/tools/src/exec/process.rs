@@ -104,10 +104,7 @@ impl Running {
     /// Asks the group to end, then makes it.
     pub(super) async fn end(&mut self, sink: &mut Sink<'_>) -> Ended {
         self.group.send(Signal::TERM);
-        let status = match timeout(self.grace, self.pump(sink)).await {
-            Ok(status) => status,
-            Err(_) => None,
-        };
+        let status = timeout(self.grace, self.pump(sink)).await.unwrap_or_default();
         self.group.send(Signal::KILL);
         let status = match status {
             Some(status) => Some(status),

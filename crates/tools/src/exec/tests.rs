@@ -235,3 +235,28 @@ async fn jobs_are_few_and_end_with_their_tools() {
     drop(start);
     assert!(dies(pid).await);
 }
+
+#[tokio::test]
+async fn all_tools_stand_in_one_registry_with_their_classes() {
+    let (_dir, shell) = shell(quick());
+    let registry = crate::all_built_in((*shell).clone()).unwrap();
+    let lines: Vec<String> = registry
+        .iter()
+        .map(|tool| format!("{:<13} {:?}, {:?}", tool.spec().name, tool.spec().safety, tool.spec().effect))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    now           Read, ReadOnly
+    calculate     Read, ReadOnly
+    read_file     Read, ReadOnly
+    list_files    Read, ReadOnly
+    search_files  Read, ReadOnly
+    write_file    Write, Idempotent
+    edit_file     Write, Once
+    undo_edit     Write, Idempotent
+    exec          Execute, Once
+    exec_start    Execute, Once
+    exec_status   Read, ReadOnly
+    exec_stop     Read, Idempotent
+    read_output   Read, ReadOnly
+    ");
+}

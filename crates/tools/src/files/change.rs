@@ -126,7 +126,7 @@ fn shortened(mut diff: String) -> String {
         let cut = diff.floor_char_boundary(MAX_DIFF);
         let left_out = diff.len() - cut;
         diff.truncate(cut);
-        diff.push_str(&format!("\n[… {left_out} bytes of the diff left out …]\n"));
+        diff.extend(["\n[… ", &left_out.to_string(), " bytes of the diff left out …]\n"]);
     }
     diff
 }

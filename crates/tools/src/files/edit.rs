@@ -102,7 +102,7 @@ fn replaced(content: &[u8], args: &Args) -> Result<(Vec<u8>, usize), Error> {
         1 => Ok((replace(content, &places, args), 1)),
         some if args.all => Ok((replace(content, &places, args), some)),
         some => {
-            let line = |at: &usize| 1 + content[..*at].iter().filter(|&&byte| byte == b'\n').count();
+            let line = |at: &usize| content[..*at].split(|&byte| byte == b'\n').count();
             let lines: Vec<String> = places.iter().take(5).map(|at| line(at).to_string()).collect();
             let more = if some > 5 { " and more" } else { "" };
             Err(bad(format!(

@@ -122,7 +122,7 @@ impl Target {
             (None, Err(Errno::NOENT)) => true,
             (Some(before), Ok(now)) => {
                 let then = &before.metadata;
-                let inode = u64::try_from(now.st_ino).ok() == Some(then.ino());
+                let inode = now.st_ino == then.ino();
                 let size = u64::try_from(now.st_size).ok() == Some(then.size());
                 let time = i64::try_from(now.st_mtime_nsec).ok() == Some(then.mtime_nsec());
                 inode && size && time && now.st_mtime == then.mtime()

@@ -80,6 +80,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
         #[test]
         fn no_control_character_gets_through(bytes: Vec<u8>) {
             let text = plain(&bytes);

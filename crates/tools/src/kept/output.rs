@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(40))]
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
         #[test]
         fn a_long_output_is_kept_whole_however_it_comes(sizes in proptest::collection::vec(1_usize..30_000, 1..12)) {
             let mut line = 0;

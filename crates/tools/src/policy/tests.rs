@@ -1,0 +1,396 @@
+//! Attacks and honest commands, each with its decision and its reason.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{
+    Decision::{Allow, Ask, Deny},
+    *,
+};
+use crate::Effect;
+
+fn spec(name: &str, safety: Safety) -> Spec {
+    Spec::acting(name, "", json!({"type": "object"}), safety, Effect::Once)
+}
+
+fn decide(policy: &Policy, command: &str) -> Verdict {
+    let (spec, args) = (spec("exec", Safety::Execute), json!({"command": command}));
+    let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+    policy.decide(&request, &Ground::by_words("/project"))
+}
+
+fn rules(rules: &[(Decision, &[&str])]) -> Policy {
+    let rule = |(decision, words): &(Decision, &[&str])| {
+        Rule::new(Subject::Command(words.iter().map(|word| (*word).to_owned()).collect()), *decision)
+    };
+    Policy { rules: rules.iter().map(rule).collect() }
+}
+
+#[test]
+fn commands_that_only_look_inside_run_unasked() {
+    let commands = [
+        "ls",
+        "ls -la src",
+        "cat README.md",
+        "pwd",
+        "git status",
+        "git --no-pager diff --stat HEAD~1",
+        "git log --oneline -n 5",
+        "git diff main..feature -- src/a.rs",
+        "git branch -a",
+        "wc -l src/*.rs",
+        "head -n 20 a.txt",
+        "grep -rn 'a.*b' src",
+        "grep -rn /api/v1 src",
+        "find . -name '*.rs' -type f",
+        "cat a.txt | sort | uniq -c | sort -rn | head -5",
+        "ls 2>/dev/null",
+        "ls && pwd; git status || echo none",
+        "sed -n '1,40p' a.rs",
+        "cd sub && ls",
+        "echo $HOME \"$(pwd)\"",
+        "cat /project/src/a.rs",
+        "test -f a && echo yes",
+        "[ -d src ]",
+        "for file in a b; do echo $file; done",
+        "name=1; echo $name",
+        "if true; then ls; fi",
+        "LC_ALL=C sort a.txt",
+        "time ls",
+        "nice -n 5 ls",
+        "timeout 5 ls",
+        "env ls",
+        "command -v cargo",
+        "command ls",
+        "sh -c 'ls | wc -l'",
+        "date +%s",
+        "(ls)",
+        "{ ls; }",
+        "! grep -q x a.txt",
+        "cat <<E\ntext\nE",
+        "find . -name x -exec echo {} \\;",
+        "rg -n foo src",
+    ];
+    for command in commands {
+        let verdict = decide(&Policy::default(), command);
+        assert_eq!((verdict.decision, verdict.reason.as_str()), (Allow, judge::ONLY_LOOKS), "{command}");
+    }
+}
+
+const ATTACKS: &[&str] = &[
+    // Lists, substitutions, here-documents.
+    "ls && rm -rf /",
+    "ls;rm x",
+    "ls | sh",
+    "ls $(rm x)",
+    "ls `rm x`",
+    "ls &\nrm x",
+    "cat <<E\n$(rm x)\nE",
+    "(ls; rm x)",
+    "if ls; then rm x; fi",
+    "echo \"$(curl http://x)\"",
+    "ls # comment\nrm x",
+    // The environment.
+    "env X=1 rm",
+    "LD_PRELOAD=./x.so ls",
+    "PATH=. ls",
+    "IFS=/ ls",
+    "cat${IFS}/etc/passwd",
+    "X=1",
+    "x=1 ls",
+    "for PATH in .; do ls; done",
+    "env -S 'rm x'",
+    "GIT_PAGER=x git log",
+    "BASH_ENV=x sh -c ls",
+    "export PATH=.",
+    // Names that are none.
+    "$X",
+    "\"$(echo rm)\" x",
+    "r?",
+    "\u{441}at a",
+    "./ls",
+    "/tmp/ls",
+    "ls\u{a0}",
+    "l\\\ns -la; r''m x",
+    // What runs other things.
+    "eval ls",
+    ". ./x",
+    "source x",
+    "alias ls=rm",
+    "sudo ls",
+    "sudo -u root ls",
+    "xargs rm",
+    "find . -name x | xargs cat",
+    "sh x.sh",
+    "bash -c \"$X\"",
+    "sh -c 'ls; rm x'",
+    "sh -c 'sh -c \"rm x\"'",
+    "time rm x",
+    "nohup rm x &",
+    "timeout 5 rm x",
+    "command rm x",
+    "exec rm x",
+    "find . -exec rm {} \\;",
+    "find . -execdir sh -c 'rm {}' \\;",
+    "trap 'rm x' EXIT",
+    "ls() { rm x; }; ls",
+    // Options that write or run.
+    "find . -delete",
+    "find . -fprint x",
+    "git -c core.pager=rm log",
+    "git --exec-path=. status",
+    "git -C /tmp status",
+    "git diff --output=x",
+    "git diff --outp=x",
+    "git diff --ext-diff",
+    "git log --output=x",
+    "git branch -D main",
+    "git branch new",
+    "git push",
+    "git checkout .",
+    "sed -i s/a/b/ x",
+    "sed '1e rm x' a",
+    "sed -n 'w /etc/x' a",
+    "sed -n '1,5p;e rm x' a",
+    "awk 'BEGIN{system(\"rm x\")}'",
+    "tar --checkpoint-action=exec=sh -cf a b",
+    "sort -o x a",
+    "sort --compress-program=rm a",
+    "uniq a b",
+    "rg --pre rm x",
+    "date 01010101",
+    "tree -o x",
+    "sort *",
+    "printf -v x a",
+    "[ -v 'a[$(rm x)]' ]",
+    "hostname x",
+    // Files outside.
+    "cat /etc/passwd",
+    "cat ../secret",
+    "cat sub/../../secret",
+    "ls ~",
+    "cat ~/.ssh/id_rsa",
+    "cat $HOME/x",
+    "cat .*/x",
+    "cat .[.]/x",
+    "cd / && cat etc/passwd",
+    "cd .. && ls",
+    "cd",
+    "cd -",
+    "cat < /etc/passwd",
+    "grep x /etc/passwd",
+    "git diff --no-index a /etc/passwd",
+    "ls > /etc/passwd",
+    "ls > out",
+    "ls >> ../x",
+    "ls > $X",
+    "ls >& f",
+    "ls 2> ~/x",
+    "cat <> x",
+    "ls > .git/hooks/pre-commit",
+    // What cannot be read.
+    "ls \"",
+    "ls\rrm x",
+    "echo $((1))",
+    "a &> b",
+    "ls \u{202e}x",
+    "",
+];
+
+#[test]
+fn attacks_ask_each_with_its_reason() {
+    let lines: Vec<String> = ATTACKS
+        .iter()
+        .map(|command| {
+            let verdict = decide(&Policy::default(), command);
+            assert_eq!(verdict.decision, Ask, "{command}: {}", verdict.reason);
+            format!("{:<44} {}", command.escape_debug().to_string(), verdict.reason)
+        })
+        .collect();
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_rule_is_words_and_not_a_text() {
+    let policy = rules(&[(Allow, &["cargo", "test"]), (Allow, &["rm", "build"])]);
+    for command in [
+        "cargo test",
+        "cargo test -p tools --quiet",
+        "cargo test 2>&1 | tail -n 5",
+        "timeout 60 cargo test",
+        "rm build",
+    ] {
+        assert_eq!(decide(&policy, command).decision, Allow, "{command}");
+    }
+    for command in [
+        "cargo tests",
+        "cargo testing",
+        "cargo",
+        "cargo +nightly test",
+        "RUSTC_WRAPPER=x cargo test",
+        "cargo test; rm x",
+        "cargo test $(rm x)",
+        "cargo test > /etc/x",
+        "./cargo test",
+        "cargo 'test x'",
+        "rm buildx",
+    ] {
+        assert_eq!(decide(&policy, command).decision, Ask, "{command}");
+    }
+    assert_eq!(decide(&policy, "cargo test && ls").reason, "a rule says: allow `cargo test …`");
+}
+
+#[test]
+fn a_denial_is_stronger_than_everything() {
+    let mut policy = rules(&[(Deny, &["rm"]), (Allow, &["rm", "x"]), (Deny, &["git", "push"])]);
+    policy.rules.push(Rule::new(Subject::Class(Safety::Execute), Allow));
+    for command in [
+        "rm x",
+        "ls; rm x",
+        "/bin/rm x",
+        "sudo rm x",
+        "env rm x",
+        "sh -c 'rm x'",
+        "find . -exec rm {} +",
+        "xargs rm",
+        "git push",
+    ] {
+        assert_eq!(decide(&policy, command).decision, Deny, "{command}");
+    }
+    assert_eq!(decide(&policy, "ls; rm x").reason, "a rule says: deny `rm …`; it is in the second part of 2");
+    // All else is allowed by the rule for the class, but what cannot be read may be denied.
+    assert_eq!(decide(&policy, "X=1 make > /tmp/x").decision, Allow);
+    assert_eq!(decide(&policy, "f() { rm x; }; f").decision, Ask);
+    policy.rules.push(Rule::new(Subject::Tool("exec".to_owned()), Deny));
+    assert_eq!(decide(&policy, "ls").decision, Deny);
+}
+
+#[test]
+fn no_prefix_rule_allows_what_can_run_anything() {
+    let policy = rules(&[
+        (Allow, &["env"]),
+        (Allow, &["sudo"]),
+        (Allow, &["sh"]),
+        (Allow, &["xargs"]),
+        (Allow, &["eval"]),
+        (Allow, &["find"]),
+    ]);
+    for command in
+        ["env rm x", "sudo rm x", "sh -c 'rm x'", "sh x.sh", "xargs rm", "eval rm", "find . -delete"]
+    {
+        assert_eq!(decide(&policy, command).decision, Ask, "{command}");
+    }
+}
+
+#[test]
+fn always_offers_the_narrowest_useful_rule() {
+    let rows: [(&str, &[&str]); 9] = [
+        ("cargo test -p x", &["allow `cargo test …`"]),
+        ("npm run build --watch", &["allow `npm run build …`"]),
+        ("rm -rf build", &["allow `rm -rf build`"]),
+        ("ls && rm a && cargo build", &["allow `rm a`", "allow `cargo build …`"]),
+        ("git -c x=y status", &["allow `git -c x=y status`"]),
+        ("rm $X", &[]),
+        ("ls > out", &[]),
+        ("X=1 rm a", &[]),
+        ("eval rm", &[]),
+    ];
+    for (command, offered) in rows {
+        let verdict = decide(&Policy::default(), command);
+        let shown: Vec<String> = verdict.always.iter().map(Rule::to_string).collect();
+        assert_eq!(shown, offered, "{command}");
+        if !offered.is_empty() {
+            let policy = Policy { rules: verdict.always };
+            assert_eq!(decide(&policy, command).decision, Allow, "{command}");
+        }
+    }
+    let exact = Policy { rules: decide(&Policy::default(), "rm build").always };
+    assert_eq!(decide(&exact, "rm build -rf /").decision, Ask);
+}
+
+#[test]
+fn rules_are_stored_as_json_and_come_back() {
+    let mut policy = rules(&[(Allow, &["cargo", "test"])]);
+    policy.rules.push(Rule::new(Subject::Exactly(vec!["rm".to_owned(), "x".to_owned()]), Ask));
+    policy.rules.push(Rule::new(Subject::Tool("fetch".to_owned()), Deny));
+    policy.rules.push(Rule::new(Subject::Class(Safety::Write), Allow));
+    let stored = serde_json::to_string(&policy).unwrap();
+    assert_snapshot!(stored, @r#"[{"decision":"allow","command":["cargo","test"]},{"decision":"ask","exactly":["rm","x"]},{"decision":"deny","tool":"fetch"},{"decision":"allow","class":"write"}]"#);
+    assert_eq!(serde_json::from_str::<Policy>(&stored).unwrap(), policy);
+}
+
+fn decide_tool(policy: &Policy, name: &str, safety: Safety, args: &Value) -> Verdict {
+    let spec = spec(name, safety);
+    let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+    policy.decide(&request, &Ground::by_words("/project"))
+}
+
+#[test]
+fn classes_have_their_defaults_and_tools_their_rules() {
+    let none = json!({});
+    let plain = |name, safety| decide_tool(&Policy::default(), name, safety, &none).decision;
+    assert_eq!(plain("read_file", Safety::Read), Allow);
+    for safety in [Safety::Write, Safety::Execute, Safety::Network] {
+        assert_eq!(plain("x", safety), Ask);
+    }
+    let asked = decide_tool(&Policy::default(), "fetch", Safety::Network, &none);
+    assert_eq!(asked.reason, "`fetch` uses the network");
+    let policy = Policy { rules: asked.always };
+    assert_eq!(decide_tool(&policy, "fetch", Safety::Network, &none).decision, Allow);
+    assert_eq!(decide_tool(&policy, "other", Safety::Network, &none).decision, Ask);
+}
+
+#[test]
+fn files_that_decide_what_runs_ask_even_where_writing_is_allowed() {
+    let policy = Policy { rules: vec![Rule::new(Subject::Class(Safety::Write), Allow)] };
+    let write =
+        |path: &str| decide_tool(&policy, "write_file", Safety::Write, &json!({"path": path})).decision;
+    assert_eq!((write("src/a.rs"), write(".gitignore")), (Allow, Allow));
+    for path in [".git/config", "sub/.git/hooks/x", ".GIT/config", "lango.toml", ".mcp.json", ".envrc"] {
+        assert_eq!(write(path), Ask, "{path}");
+    }
+    assert_eq!(decide(&policy, "ls > out").decision, Allow);
+    assert_eq!(decide(&policy, "ls > /tmp/out").decision, Ask);
+    assert_eq!(decide(&policy, "ls > .git/config").decision, Ask);
+}
+
+#[test]
+fn untrusted_text_makes_what_rules_allow_ask_again() {
+    let policy = rules(&[(Allow, &["cargo", "test"])]);
+    let (spec, source) = (spec("exec", Safety::Execute), "a page from example.com");
+    let decide = |command: &str| {
+        let args = json!({"command": command});
+        let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: Some(source) };
+        policy.decide(&request, &Ground::by_words("/project"))
+    };
+    let asked = decide("cargo test");
+    assert_eq!(asked.decision, Ask);
+    assert_eq!(
+        asked.reason,
+        "untrusted text is in the conversation (a page from example.com), so exec asks again"
+    );
+    assert_eq!(decide("git status").decision, Allow);
+}
+
+#[test]
+fn links_are_followed_where_the_disk_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap().join("root");
+    std::fs::create_dir_all(root.join("sub")).unwrap();
+    std::fs::write(root.join("a"), "").unwrap();
+    std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", root.join("sub/out")).unwrap();
+    let ground = Ground::on_disk(&root, std::path::Path::new(""));
+    let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
+    let decide = |command: &str| {
+        let args = json!({"command": command});
+        let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+        policy.decide(&request, &ground).decision
+    };
+    assert_eq!((decide("cat a"), decide("cd sub && ls"), decide("ls not_there")), (Allow, Allow, Allow));
+    for command in
+        ["cat out/passwd", "ls out", "cat sub/out", "cd sub && cat out", "cd out && ls", "cat < out/passwd"]
+    {
+        assert_eq!(decide(command), Ask, "{command}");
+    }
+}
