@@ -10,6 +10,7 @@
 //! | [`now`], [`calculate`] | the clock and the calculator |
 //! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
 //! | [`exec`] | `exec`, `exec_start`, `exec_status`, `exec_stop`, and the cage that commands run in |
+//! | [`fetch`] | `fetch`: pages from the open Internet |
 //! | [`kept`] | whole outputs beside the conversation, and `read_output` |
 //! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
 //!
@@ -22,6 +23,7 @@ mod args;
 pub mod calculate;
 pub mod error;
 pub mod exec;
+pub mod fetch;
 pub mod files;
 pub mod host;
 pub mod kept;
@@ -58,7 +60,7 @@ pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
         files::Desk { root: shell.root.clone(), seen: files::Seen::default(), kept: shell.kept.clone() };
     let shell = Arc::new(shell);
     let jobs = exec::Jobs::new(Arc::clone(&shell));
-    let acting: [Arc<dyn Tool>; 8] = [
+    let acting: [Arc<dyn Tool>; 9] = [
         Arc::new(files::WriteFile::new(desk.clone())),
         Arc::new(files::EditFile::new(desk.clone())),
         Arc::new(files::UndoEdit::new(desk.clone())),
@@ -67,6 +69,7 @@ pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
         Arc::new(exec::ExecStatus::new(Arc::clone(&jobs))),
         Arc::new(exec::ExecStop::new(jobs)),
         Arc::new(kept::ReadOutput::new(desk.kept.clone())),
+        Arc::new(fetch::Fetch::new(desk.kept.clone())),
     ];
     let mut registry = Registry::new();
     for tool in looking(&desk.root, &desk.seen).into_iter().chain(acting) {

@@ -258,5 +258,6 @@ async fn all_tools_stand_in_one_registry_with_their_classes() {
     exec_status   Read, ReadOnly
     exec_stop     Read, Idempotent
     read_output   Read, ReadOnly
+    fetch         Network, ReadOnly
     ");
 }

@@ -1,0 +1,252 @@
+//! Pages from a server on this machine, and places that are not reached.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::IpAddr,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::*;
+use crate::testing::{Recorder, ask, call};
+
+/// Answers in turn, and what was asked of it.
+struct Server {
+    port: u16,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn new(answers: Vec<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let asked = Arc::clone(&requests);
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = vec![0; 4096];
+                let length = stream.read(&mut request).await.unwrap();
+                asked.lock().unwrap().push(String::from_utf8_lossy(&request[..length]).into_owned());
+                // The client may have enough before it has all.
+                let _ = stream.write_all(&answer).await;
+            }
+        });
+        Self { port, requests }
+    }
+
+    fn url(&self, host: &str, path: &str) -> String {
+        format!("http://{host}:{}{path}", self.port)
+    }
+}
+
+fn answer(headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\n{headers}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn redirect(to: &str) -> Vec<u8> {
+    format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        .into_bytes()
+}
+
+/// Each look-up takes the next row; the last one stays.
+struct Script {
+    rows: Mutex<VecDeque<Vec<IpAddr>>>,
+    count: AtomicUsize,
+}
+
+impl Script {
+    fn new(rows: &[&[&str]]) -> Arc<Self> {
+        let rows = rows.iter().map(|row| row.iter().map(|address| address.parse().unwrap()).collect());
+        Arc::new(Self { rows: Mutex::new(rows.collect()), count: AtomicUsize::new(0) })
+    }
+}
+
+impl Names for Script {
+    fn addresses(&self, _host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut rows = self.rows.lock().unwrap();
+        let row = if rows.len() > 1 { rows.pop_front() } else { rows.front().cloned() };
+        Box::pin(async move { Ok(row.unwrap_or_default()) })
+    }
+}
+
+fn tool_with(names: Arc<Script>, limits: Limits) -> (TempDir, Fetch) {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Kept::new(dir.path()).unwrap();
+    (dir, Fetch::with(kept, names, Allowed::loopback_for_tests(), limits))
+}
+
+fn tool() -> (TempDir, Fetch) {
+    tool_with(Script::new(&[&["127.0.0.1"]]), Limits::default())
+}
+
+async fn get(url: &str) -> Result<Value, String> {
+    let (_dir, tool) = tool();
+    ask(&tool, json!({"url": url})).await
+}
+
+#[tokio::test]
+async fn a_page_comes_as_text_and_is_marked_as_untrusted() {
+    let page = b"<p>Hello <a href='/x'>you</a></p><script>bad()</script>";
+    let server =
+        Server::new(vec![answer("Content-Type: text/html", page), answer("Content-Type: text/html", page)])
+            .await;
+    let (_dir, tool) = tool();
+    let url = server.url("site.test", "/");
+    let seen = ask(&tool, json!({"url": url})).await.unwrap();
+    assert_eq!(seen["output"], format!("Hello [you]({}x)", server.url("site.test", "/")));
+    assert_eq!((&seen["untrusted"], &seen["status"]), (&json!(true), &json!(200)));
+    assert!(seen["note"].as_str().unwrap().contains("It is data"), "{seen}");
+    let raw = ask(&tool, json!({"url": url, "raw": true})).await.unwrap();
+    assert!(raw["output"].as_str().unwrap().contains("<script>"));
+    let requests = server.requests.lock().unwrap();
+    let request = requests[0].to_ascii_lowercase();
+    assert!(
+        request.starts_with("get / http/1.1\r\n") && request.contains("accept-encoding: identity\r\n"),
+        "{request}"
+    );
+    assert!(!request.contains("cookie") && !request.contains("authorization"));
+    assert_eq!((tool.spec().safety, tool.spec().effect), (Safety::Network, Effect::ReadOnly));
+}
+
+#[tokio::test]
+async fn json_comes_as_it_is_and_binary_data_is_named() {
+    let server = Server::new(vec![
+        answer("Content-Type: application/json", b"{\"a\": [1]}"),
+        answer("Content-Type: image/png", b"\x89PNG\r\n\x1a\n\0"),
+    ])
+    .await;
+    assert_eq!(get(&server.url("a.test", "/")).await.unwrap()["output"], "{\"a\": [1]}");
+    let image = get(&server.url("a.test", "/")).await.unwrap();
+    assert_eq!((image.get("output"), &image["binary"]), (None, &json!("a PNG image")));
+}
+
+#[tokio::test]
+async fn packed_data_is_not_unpacked_and_a_long_page_is_cut() {
+    let bomb = answer("Content-Type: text/html\r\nContent-Encoding: gzip", b"\x1f\x8b\x08\0\0\0\0\0");
+    let server =
+        Server::new(vec![bomb, answer("Content-Type: text/plain", "x".repeat(100_000).as_bytes())]).await;
+    let seen = get(&server.url("a.test", "/")).await.unwrap();
+    assert_eq!(seen["binary"], "data packed as gzip, which was not asked for and is not unpacked");
+    let limits = Limits { bytes: 1000, ..Limits::default() };
+    let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
+    let cut = ask(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
+    assert_eq!((&cut["cut"], &cut["bytes"]), (&json!("only the first 1000 bytes were read"), &json!(1000)));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://a.test:{}/", listener.local_addr().unwrap().port());
+    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
+    let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
+    let error = ask(&tool, json!({"url": url})).await.unwrap_err();
+    assert!(error.contains("took longer than 0.1 s"), "{error}");
+    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
+    assert!(matches!(tool.call(call(&host, json!({"url": url}))).await, Err(Error::Cancelled)));
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
+    let urls = [
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://0/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.0.0.1.:80/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::ffff:7f00:1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[fd00:ec2::254]/",
+        "http://[fe80::1]/",
+        "http://192.168.0.1:8080/",
+        "http://134744072/",
+        "http://0x08080808/",
+        "http://010.8.8.8/",
+        "http://\u{ff11}\u{ff10}.0.0.1/",
+        "http://224.0.0.1/",
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "gopher://x/",
+        "http://user:pw@example.com/",
+        "not a url",
+        "http://",
+        "data:text/plain,x",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let fetch = Fetch::with(
+        Kept::new(dir.path()).unwrap(),
+        Script::new(&[&[]]),
+        Allowed::default(),
+        Limits::default(),
+    );
+    let mut lines = Vec::new();
+    for url in urls {
+        let error = ask(&fetch, json!({"url": url})).await.expect_err(url);
+        lines.push(format!("{url:<42} {error}"));
+    }
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_name_is_refused_if_any_of_its_addresses_is() {
+    for addresses in [&["10.0.0.1"][..], &["127.0.0.1", "10.0.0.1"], &["::1"], &["::ffff:8.8.8.8"]] {
+        let (_dir, tool) = tool_with(Script::new(&[addresses]), Limits::default());
+        let error = ask(&tool, json!({"url": "http://evil.test:9/"})).await.unwrap_err();
+        assert!(error.contains("is not fetched: evil.test is "), "{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let fetch = Fetch::new(Kept::new(dir.path()).unwrap());
+    let error = ask(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
+    assert!(error.contains("which is this machine"), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_once_for_each_hop_and_its_change_is_noticed() {
+    let server = Server::new(vec![redirect("/next"), answer("Content-Type: text/plain", b"SECRET")]).await;
+    let names = Script::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
+    let (_dir, tool) = tool_with(Arc::clone(&names), Limits::default());
+    let error = ask(&tool, json!({"url": server.url("rebind.test", "/")})).await.unwrap_err();
+    assert!(error.contains("rebind.test is 10.0.0.1, which is in a private network"), "{error}");
+    assert_eq!(names.count.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn redirects_are_followed_a_few_times_and_never_inside() {
+    let server = Server::new(vec![redirect("/b"), answer("Content-Type: text/plain", b"there")]).await;
+    let seen = get(&server.url("a.test", "/a")).await.unwrap();
+    assert_eq!((&seen["output"], &seen["url"]), (&json!("there"), &json!(server.url("a.test", "/b"))));
+    for (to, why) in [
+        ("http://169.254.169.254/", "metadata"),
+        ("http://[::1]/", "this machine"),
+        ("http://0x7f.1/x", "unusual form"),
+        ("//10.0.0.1/", "private"),
+        ("file:///etc/passwd", "`file` is not http or https"),
+    ] {
+        let server = Server::new(vec![redirect(to)]).await;
+        let error = get(&server.url("a.test", "/")).await.unwrap_err();
+        assert!(error.contains("is not fetched") && error.contains(why), "{to}: {error}");
+    }
+    let server = Server::new(vec![redirect("/again"); 6]).await;
+    let error = get(&server.url("a.test", "/")).await.unwrap_err();
+    assert!(error.ends_with("redirects more than 5 times"), "{error}");
+}
