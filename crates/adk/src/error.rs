@@ -16,6 +16,16 @@ pub enum RunError {
     TransferLoop { path: Vec<String> },
     #[error("the run has used its {limit} model calls")]
     TooManyModelCalls { limit: u32 },
+    #[error("the run has used its {limit} tool calls")]
+    TooManyToolCalls { limit: u32 },
+    #[error("the run has used its time of {limit:?}")]
+    OutOfTime { limit: Duration },
+    #[error("the run has used its {limit} tokens")]
+    OutOfTokens { limit: u64 },
+    #[error("the run has used its money: {limit}")]
+    OutOfMoney { limit: f64 },
+    #[error("{tool} was called {times} times with the same arguments, and nothing new came of it")]
+    NothingNew { tool: String, times: u32 },
     #[error("there is no session {0}")]
     SessionNotFound(SessionKey),
     #[error("there is no call with the id {id} in this session that an answer could belong to")]
@@ -46,6 +56,11 @@ impl RunError {
             Self::Model(error) => Some(&error.code),
             Self::MissingKey { .. } => Some("MISSING_KEY"),
             Self::TooManyModelCalls { .. } => Some("TOO_MANY_MODEL_CALLS"),
+            Self::TooManyToolCalls { .. } => Some("TOO_MANY_TOOL_CALLS"),
+            Self::OutOfTime { .. } => Some("OUT_OF_TIME"),
+            Self::OutOfTokens { .. } => Some("OUT_OF_TOKENS"),
+            Self::OutOfMoney { .. } => Some("OUT_OF_MONEY"),
+            Self::NothingNew { .. } => Some("NOTHING_NEW"),
             Self::AgentNotFound { .. }
             | Self::TransferLoop { .. }
             | Self::SessionNotFound(_)

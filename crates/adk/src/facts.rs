@@ -27,6 +27,9 @@ pub struct Call {
     /// What a person answered when asked about this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<ToolConfirmation>,
+    /// It was written down that it begins. Without an answer it may have taken effect, or not.
+    #[serde(default, skip_serializing)]
+    pub begun: bool,
 }
 
 impl Call {
@@ -135,6 +138,7 @@ impl Facts {
             branch: event.branch.clone(),
             long_running: event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(&id)),
             confirmation: None,
+            begun: false,
         }))
     }
 

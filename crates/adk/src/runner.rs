@@ -6,8 +6,10 @@ use crate::{
     error::RunError,
     event::{Event, mint_invocation_id},
     flow::step::Step,
+    limits::{Limits, Meter},
     model::LlmRequest,
     session::{ArtifactService, SessionKey, SessionService},
+    tool::Ledger,
     trace::Trace,
     turn::Turn,
 };
@@ -23,6 +25,7 @@ pub struct Runner<S> {
     pub(crate) agents: Arc<AgentTree>,
     pub(crate) sessions: S,
     pub(crate) artifacts: Arc<dyn ArtifactService>,
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,7 @@ pub struct RunConfig {
     pub max_llm_calls: u32,
     /// How long one tool call may take.
     pub tool_timeout: Duration,
+    pub limits: Limits,
     /// Put on every event of the run.
     pub custom_metadata: Option<Map<String, Value>>,
     /// What the run belongs to, for whoever records it.
@@ -51,6 +55,7 @@ impl Default for RunConfig {
             streaming: StreamingMode::None,
             max_llm_calls: 500,
             tool_timeout: Duration::from_mins(2),
+            limits: Limits::default(),
             custom_metadata: None,
             trace: Trace::default(),
         }
@@ -93,7 +98,12 @@ impl RunRequest {
 
 impl<S: SessionService> Runner<S> {
     pub fn new(agents: Arc<AgentTree>, sessions: S, artifacts: Arc<dyn ArtifactService>) -> Self {
-        Self { agents, sessions, artifacts }
+        Self { agents, sessions, artifacts, ledger: None }
+    }
+
+    /// The same, with a place where calls are written down before they begin.
+    pub fn with_ledger(self, ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger: Some(ledger), ..self }
     }
 
     pub fn agents(&self) -> &AgentTree {
@@ -131,9 +141,11 @@ impl<S: SessionService> Runner<S> {
         let session = self.sessions.get(&key).await?.ok_or(RunError::SessionNotFound(key))?;
         let again = input == Input::Again;
         let invocation = mint_invocation_id();
+        let meter = Meter::new(config.limits.clone());
         let mut turn = Turn {
             runner: self,
             session,
+            meter,
             config,
             cancel,
             out,

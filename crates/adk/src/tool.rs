@@ -3,7 +3,7 @@
 use crate::{
     content::Part,
     error::{ServiceError, ToolError},
-    event::{EventActions, ToolConfirmation},
+    event::{Event, EventActions, ToolConfirmation},
     model::FunctionDeclaration,
     session::{ArtifactService, SessionKey},
 };
@@ -14,6 +14,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio_util::sync::CancellationToken;
+
+/// What an event cost, if anybody knows.
+pub type Price = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
+
+/// Where it is written down that a call begins, before it does.
+pub trait Ledger: Send + Sync {
+    fn begin(&self, session: &SessionKey, call_id: &str) -> BoxFuture<'_, Result<(), ServiceError>>;
+}
 
 pub trait Tool: Send + Sync {
     fn declaration(&self) -> &FunctionDeclaration;
@@ -47,7 +55,10 @@ pub struct ToolContext {
     pub session: SessionKey,
     /// The answer of the person who was asked about this call.
     pub confirmation: Option<ToolConfirmation>,
+    /// It had begun before the program was cut off: it may have taken effect already.
+    pub begun: bool,
     pub cancel: CancellationToken,
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) state: Arc<Map<String, Value>>,
     pub(crate) artifacts: Arc<dyn ArtifactService>,
     pub(crate) actions: Arc<Mutex<EventActions>>,
@@ -64,6 +75,14 @@ impl ToolContext {
     pub fn set_state(&self, key: impl Into<String>, value: Value) {
         let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.state_delta.insert(key.into(), value);
+    }
+
+    /// Writes down that the call begins. What has begun and has no answer after a crash may have taken effect.
+    pub async fn begin(&self) -> Result<(), ServiceError> {
+        match &self.ledger {
+            Some(ledger) => ledger.begin(&self.session, &self.call_id).await,
+            None => Ok(()),
+        }
     }
 
     pub async fn save_artifact(&self, name: &str, part: Part) -> Result<u64, ServiceError> {

@@ -2,7 +2,7 @@
 
 use crate::{
     agent::{Armed, Node},
-    content::{Content, Data, FunctionCall, Part},
+    content::{Content, Data, FunctionCall, FunctionResponse, Part},
     error::{LlmError, RunError, ServiceError},
     event::{Event, EventActions, mint_call_id, mint_id, now},
     facts::{Call, Facts},
@@ -12,16 +12,18 @@ use crate::{
         step::{Step, next_step},
     },
     instruction,
+    limits::Meter,
     model::{LlmRequest, LlmResponse},
     runner::{EventSink, RunConfig, Runner, StreamingMode},
     session::{Session, SessionService},
     tool::ToolContext,
 };
 use futures::StreamExt;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) runner: &'a Runner<S>,
     pub(crate) session: S::Session,
+    pub(crate) meter: Meter,
     pub(crate) config: RunConfig,
     pub(crate) cancel: CancellationToken,
     pub(crate) out: EventSink<'a>,
@@ -138,6 +141,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
             Ok(response) => self.finish(node, frame, response),
             Err(error) => return self.fail(frame, error).await,
         };
+        self.meter.take_answer(&event);
         Ok(self.record(event).await?)
     }
 
@@ -166,6 +170,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         if limit > 0 && self.model_calls > limit {
             return Err(RunError::TooManyModelCalls { limit });
         }
+        self.meter.may_ask()?;
         let request = self.request_of(node).await?;
         self.stream_answer(node, request, frame).await
     }
@@ -202,6 +207,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
             let response = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Err(RunError::Cancelled),
+                error = self.meter.out_of_time() => return Err(error),
                 response = answer.next() => response,
             };
             match response {
@@ -229,6 +235,9 @@ impl<'a, S: SessionService> Turn<'a, S> {
 
     pub(crate) async fn run_tools(&mut self, calls: &[Call]) -> Result<(), RunError> {
         let runner = self.runner;
+        if let Err(error) = self.meter.may_call(calls.len()) {
+            return self.refuse(calls, error).await;
+        }
         let state = Arc::new(self.session.state().clone());
         let event_id = mint_id();
         let tasks = calls.iter().map(|call| self.task(call, &state, &event_id)).collect();
@@ -247,11 +256,27 @@ impl<'a, S: SessionService> Turn<'a, S> {
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", answers.responses));
         event.actions = answers.actions;
+        let progress = self.meter.take_outcomes(calls, &event);
         self.record(event).await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
+        if let Err(error) = progress {
+            return self.fail(self.event_by(node), error).await;
+        }
         answers.fault.map_or(Ok(()), Err)
+    }
+
+    /// Answers calls that are not made, and ends the run.
+    async fn refuse(&mut self, calls: &[Call], error: RunError) -> Result<(), RunError> {
+        let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
+        let said = json!({"error": format!("not run: {error}")});
+        let answer = |call: &Call| Part::from(FunctionResponse::new(call.id(), call.name(), said.clone()));
+        let mut event = self.event_by(node);
+        event.branch = calls.first().and_then(|call| call.branch.clone());
+        event.content = Some(Content::new("user", calls.iter().map(answer).collect()));
+        self.record(event).await?;
+        self.fail(self.event_by(node), error).await
     }
 
     fn task<'c>(&self, call: &'c Call, state: &Arc<Map<String, Value>>, event_id: &'c str) -> Task<'c>
@@ -264,17 +289,20 @@ impl<'a, S: SessionService> Turn<'a, S> {
             invocation_id: self.invocation.clone(),
             session: self.session.key().clone(),
             confirmation: call.confirmation.clone(),
+            begun: call.begun,
             cancel: self.cancel.child_token(),
+            ledger: self.runner.ledger.clone(),
             state: Arc::clone(state),
             artifacts: Arc::clone(&self.runner.artifacts),
             actions: Arc::new(Mutex::new(EventActions::default())),
         };
         let node = self.runner.agents.find_or_root(Some(&call.author));
+        let left = self.meter.time_left().unwrap_or(Duration::MAX);
         Task {
             call,
             node,
             context,
-            timeout: self.config.tool_timeout,
+            timeout: self.config.tool_timeout.min(left),
             trace: self.config.trace.clone(),
             event_id,
         }

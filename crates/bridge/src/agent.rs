@@ -4,6 +4,7 @@ use crate::{
     artifacts::ArtifactAdapter,
     budget::Budget,
     collect::Collector,
+    ledger::LedgerAdapter,
     model,
     queue::{Entry, Place, Queue, RunName, Turn},
     service::SessionServiceAdapter,
@@ -15,7 +16,8 @@ use adk::{
     error::{RunError, ServiceError, TreeError},
     event::Event,
     flow::spans,
-    runner::{EventSink, Input, RunRequest, Runner},
+    limits::Limits,
+    runner::{EventSink, Input, RunConfig, RunRequest, Runner},
     session::SessionKey,
     trace::{Active, Kind, Trace},
 };
@@ -24,6 +26,7 @@ use session::{RunStatus, Store, Ticket};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 /// Marks a message that we wrote in the user's place, so that people can be shown the difference.
@@ -37,6 +40,28 @@ pub struct Agent {
     artifacts: Arc<ArtifactAdapter>,
     queue: Queue,
     trace: Trace,
+    bounds: Arc<Bounds>,
+}
+
+/// What the runs of an agent may use, whoever asks for them.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// How often a model is asked; 0 for as often as the agents like.
+    pub model_calls: Option<u32>,
+    /// How long one tool call may take.
+    pub tool_time: Option<Duration>,
+    pub limits: Limits,
+}
+
+impl Bounds {
+    fn applied(&self, config: RunConfig) -> RunConfig {
+        RunConfig {
+            max_llm_calls: self.model_calls.unwrap_or(config.max_llm_calls),
+            tool_timeout: self.tool_time.unwrap_or(config.tool_timeout),
+            limits: self.limits.clone(),
+            ..config
+        }
+    }
 }
 
 impl Agent {
@@ -44,13 +69,19 @@ impl Agent {
         let sessions = SessionServiceAdapter::new(Arc::clone(&store), root.name.clone(), budget);
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
         let (tree, queue) = (Arc::new(AgentTree::new(root)?), Queue::new(store));
-        Ok(Self { tree, sessions, artifacts, queue, trace: Trace::default() })
+        Ok(Self { tree, sessions, artifacts, queue, trace: Trace::default(), bounds: Arc::default() })
     }
 
     /// With a trace for the runs that belong to none.
     #[must_use]
     pub fn recorded(self, trace: Trace) -> Self {
         Self { trace, ..self }
+    }
+
+    /// The same, with what its runs may use.
+    #[must_use]
+    pub fn bounded(self, bounds: Bounds) -> Self {
+        Self { bounds: Arc::new(bounds), ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {
@@ -230,10 +261,14 @@ impl Agent {
         let lost = request.cancel.child_token();
         let begun = turn.begin(name, lost.clone()).await;
         let mark = begun.map_err(|error| ServiceError::Store(Box::new(error)))?;
+        let ledger = LedgerAdapter { store: Arc::clone(self.sessions.store()), mark: Arc::clone(&mark) };
         let sessions = self.sessions.for_turn(mark, &request.input);
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
-        let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts);
-        let result = self.run_corrected(&runner, RunRequest { cancel: lost, ..request }, out).await;
+        let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(Arc::new(ledger));
+        let config = self.bounds.applied(request.config);
+        let request = RunRequest { cancel: lost, config, ..request };
+        // Boxed: a run is large, and whoever waits for one should not be.
+        let result = Box::pin(self.run_corrected(&runner, request, out)).await;
         if runner.sessions().has_ended() {
             turn.has_ended();
         }

@@ -7,6 +7,7 @@ use session::{Fact, FactChange as RowChange, Seq};
 const AGENT: &str = "agent";
 const CALL: &str = "call";
 const QUESTION: &str = "question";
+const BEGUN: &str = "begun";
 
 /// A fact and when it became one. Rows come back by their names, but calls and questions have an order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,9 +19,11 @@ struct Placed<T> {
 
 /// The facts that a snapshot carries. A row that cannot be read is as good as none: the view heals what follows.
 pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
+    let has_begun = |call: &Call| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
+    let open_calls = of_kind::<Call>(rows, CALL).into_iter();
     Facts {
         active_agent: of_kind(rows, AGENT).pop(),
-        open_calls: of_kind::<Call>(rows, CALL),
+        open_calls: open_calls.map(|call| Call { begun: has_begun(&call), ..call }).collect(),
         questions: of_kind::<Question>(rows, QUESTION),
         deferred: Vec::new(),
     }
@@ -45,8 +48,33 @@ pub(crate) const fn call_kind() -> &'static str {
 
 /// The changes of a step that is appended after that place.
 pub(crate) fn to_rows(changes: &[FactChange], after: Seq) -> Result<Vec<RowChange>, serde_json::Error> {
-    let to_row = |(index, change)| to_row(change, (after.0, index));
-    changes.iter().enumerate().map(to_row).collect()
+    let mut rows = Vec::with_capacity(changes.len());
+    for (index, change) in changes.iter().enumerate() {
+        rows.push(to_row(change, (after.0, index))?);
+        rows.extend(answered(change).map(|id| RowChange::Clear { kind: BEGUN.to_owned(), id }));
+    }
+    Ok(rows)
+}
+
+/// The call whose outcome this is.
+fn answered(change: &FactChange) -> Option<String> {
+    match change {
+        FactChange::Closed { id } => Some(id.clone()),
+        FactChange::Deferred(call) => Some(call.id()),
+        FactChange::Active(_) | FactChange::Opened(_) | FactChange::Asked(_) | FactChange::Settled { .. } => {
+            None
+        }
+    }
+}
+
+/// That a call begins.
+pub(crate) fn begun(id: &str) -> RowChange {
+    RowChange::Set(Fact {
+        kind: BEGUN.to_owned(),
+        id: id.to_owned(),
+        value: "true".to_owned(),
+        carried: true,
+    })
 }
 
 fn to_row(change: &FactChange, at: (u64, usize)) -> Result<RowChange, serde_json::Error> {

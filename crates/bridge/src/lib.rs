@@ -10,6 +10,7 @@
 //! | [`row`] | an event as a row, and back |
 //! | [`history`], [`budget`], [`cost`], [`tokens`] | what a model sees of the log |
 //! | [`model`], [`messages`], [`options`], [`tool`], [`artifacts`] | models, tools and files as ADK's |
+//! | [`guard`], `ledger` | whether a call may run, and that it has begun |
 //! | [`collect`] | the text of a run |
 //! | [`telemetry`] | what runs do, for those who look on from outside |
 //!
@@ -24,8 +25,10 @@ pub mod collect;
 pub mod cost;
 pub mod events;
 mod facts;
+pub mod guard;
 pub mod history;
 mod ids;
+mod ledger;
 pub mod messages;
 pub mod model;
 pub mod options;
@@ -42,11 +45,12 @@ pub mod tokens;
 pub mod tool;
 mod waiting;
 
-pub use agent::Agent;
+pub use agent::{Agent, Bounds};
 pub use archive::Archive;
 pub use artifacts::ArtifactAdapter;
 pub use budget::Budget;
 pub use events::EventsAdapter;
+pub use guard::Guard;
 pub use model::ModelAdapter;
 pub use runs::Runs;
 pub use service::SessionServiceAdapter;

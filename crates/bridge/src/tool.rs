@@ -1,9 +1,9 @@
 //! ToolAdapter: an internal tool as ADK's.
 
+use crate::guard::{self, Admission, Guard, UNTRUSTED};
 use adk::{
     content::{Blob, Part},
     error::ToolError,
-    event::ToolConfirmation,
     model::FunctionDeclaration,
     tool::{Tool, ToolContext, ToolOutcome},
 };
@@ -11,10 +11,11 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc};
-use tools::{Body, Call, Error, File, Host, Outcome};
+use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome};
 
 pub struct ToolAdapter {
     tool: Arc<dyn tools::Tool>,
+    guard: Option<Arc<Guard>>,
     declaration: FunctionDeclaration,
 }
 
@@ -32,7 +33,66 @@ impl ToolAdapter {
             name: spec.name.clone(),
             parameters_json_schema: spec.parameters.clone(),
         };
-        Self { tool, declaration }
+        Self { tool, guard: None, declaration }
+    }
+
+    /// The same, with calls that a policy decides on.
+    pub fn guarded(self, guard: Arc<Guard>) -> Self {
+        Self { guard: Some(guard), ..self }
+    }
+
+    async fn run(&self, context: ToolContext, args: Map<String, Value>) -> Result<ToolOutcome, ToolError> {
+        let effect = self.tool.spec().effect;
+        if context.begun && effect == Effect::Once {
+            return Err(ToolError::Interrupted);
+        }
+        match self.admit(&args, &context) {
+            Admission::Run => {}
+            Admission::Ask(question) => return Ok(ToolOutcome::Ask(question)),
+            Admission::Refuse(why) => return Err(ToolError::Failed(why)),
+        }
+        if effect != Effect::ReadOnly {
+            let begun = context.begin().await;
+            begun.map_err(|error| {
+                ToolError::Failed(format!("not run: the store took no note of it: {error}"))
+            })?;
+        }
+        let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
+        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone() });
+        let outcome = self.tool.call(Call { id: context.call_id.clone(), args, host }).await;
+        self.told(outcome, &context, &mask)
+    }
+
+    fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> Admission {
+        let name = &self.tool.spec().name;
+        match &self.guard {
+            Some(guard) => guard.admit(&*self.tool, args, context),
+            None if self.tool.spec().confirm && context.confirmation.is_none() => {
+                Admission::Ask(guard::plain_question(name))
+            }
+            None => Admission::Run,
+        }
+    }
+
+    /// The outcome as it may be stored: without secrets, and with a mark if strangers wrote it.
+    fn told(
+        &self,
+        outcome: Result<Outcome, Error>,
+        context: &ToolContext,
+        mask: &Mask,
+    ) -> Result<ToolOutcome, ToolError> {
+        match outcome {
+            Ok(Outcome::Done(value)) => {
+                let value = mask.value(value);
+                if self.tool.spec().untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null())
+                {
+                    context.set_state(UNTRUSTED, guard::source(&*self.tool, &value).into());
+                }
+                Ok(ToolOutcome::Done(value))
+            }
+            Ok(Outcome::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.value(value)))),
+            Err(error) => Err(ToolError::Failed(mask.text(error.to_string()))),
+        }
     }
 }
 
@@ -50,55 +110,40 @@ impl Tool for ToolAdapter {
         context: ToolContext,
         args: Map<String, Value>,
     ) -> BoxFuture<'_, Result<ToolOutcome, ToolError>> {
-        Box::pin(async move {
-            if self.tool.spec().confirm && context.confirmation.is_none() {
-                return Ok(ToolOutcome::Ask(question(&self.declaration.name)));
-            }
-            let call = Call { id: context.call_id.clone(), args, host: Arc::new(TurnHost(context)) };
-            match self.tool.call(call).await {
-                Ok(Outcome::Done(value)) => Ok(ToolOutcome::Done(value)),
-                Ok(Outcome::Pending(value)) => Ok(ToolOutcome::Pending(value)),
-                Err(error) => Err(ToolError::Failed(error.to_string())),
-            }
-        })
+        Box::pin(self.run(context, args))
     }
-}
-
-/// ADK's clients show this text and answer with the call that it names.
-fn question(name: &str) -> ToolConfirmation {
-    let hint = format!(
-        "Please approve or reject the tool call {name}() by responding with a FunctionResponse with an expected ToolConfirmation payload."
-    );
-    ToolConfirmation { hint, confirmed: false, payload: None }
 }
 
 /// The turn, as a tool sees it.
-struct TurnHost(ToolContext);
+struct TurnHost {
+    context: ToolContext,
+    mask: Mask,
+}
 
 impl Host for TurnHost {
     fn state(&self, key: &str) -> Option<Value> {
-        self.0.state(key)
+        self.context.state(key)
     }
 
     fn set_state(&self, key: &str, value: Value) {
-        self.0.set_state(key, value);
+        self.context.set_state(key, value);
     }
 
     fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
-            let saved = self.0.save_artifact(&name, part(file)).await;
+            let saved = self.context.save_artifact(&name, part(file, &self.mask)).await;
             saved.map_err(|error| Error::Artifact { name, reason: error.to_string() })
         })
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.cancel.cancelled())
+        Box::pin(self.context.cancel.cancelled())
     }
 }
 
-fn part(file: File) -> Part {
+fn part(file: File, mask: &Mask) -> Part {
     let data = match file.body {
-        Body::Text(text) => BASE64_STANDARD.encode(text),
+        Body::Text(text) => BASE64_STANDARD.encode(mask.text(text)),
         Body::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
     };
     Blob { data, mime_type: Some(file.mime_type), ..Blob::default() }.into()

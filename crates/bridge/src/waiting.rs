@@ -4,7 +4,6 @@ use adk::{
     content::Content,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
     session::SessionKey,
-    trace::Trace,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,8 +69,8 @@ impl Waiting {
                 max_llm_calls: self.max_llm_calls,
                 tool_timeout: self.tool_timeout,
                 custom_metadata: self.custom_metadata,
-                // Whoever takes it up has a trace of its own.
-                trace: Trace::default(),
+                // Whoever takes it up has a trace and limits of its own.
+                ..RunConfig::default()
             },
             cancel: CancellationToken::new(),
         }
@@ -98,7 +97,7 @@ mod tests {
                     max_llm_calls: 3,
                     tool_timeout: Duration::from_millis(1_500),
                     custom_metadata: Some(map("custom")),
-                    trace: Trace::default(),
+                    ..RunConfig::default()
                 },
                 cancel: CancellationToken::new(),
             };

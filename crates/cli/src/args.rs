@@ -48,6 +48,29 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Give others tokens for the server, and take them back
     Token(TokenArgs),
+    /// Look at what tools may always do, and take it back
+    Rules(RulesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RulesArgs {
+    #[command(subcommand)]
+    pub(crate) command: RulesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// List what was allowed for good
+    List {
+        /// Print each rule as one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a rule back: such calls ask again, also in a program that is running
+    Revoke {
+        /// Its id, as the list shows it
+        id: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]

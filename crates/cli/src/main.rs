@@ -11,8 +11,14 @@ mod wiring;
 use args::{Args, Command};
 use clap::Parser;
 use std::process::ExitCode;
+use tools::exec::confine::{CONFINE, confined_main};
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    // We are our own helper: a process that gives up its rights and becomes a command.
+    if words.next().is_some_and(|word| word == CONFINE) {
+        return confined_main(words);
+    }
     let args = Args::parse();
     match start(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,6 +36,7 @@ fn start(args: Args) -> anyhow::Result<()> {
             Command::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
             Command::Serve(serve) => commands::serve::serve(&settings?, serve).await,
             Command::Token(token) => commands::token::token(&settings?, token.command),
+            Command::Rules(rules) => commands::rules::rules(&settings?, rules.command),
             Command::Models(models) => commands::models::models(&settings?, &models).await,
             Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }

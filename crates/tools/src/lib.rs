@@ -5,12 +5,14 @@
 //! | [`tool`] | the port: what a tool says of itself, and one call of it |
 //! | [`host`] | what a tool may ask of the turn it runs in |
 //! | [`policy`] | whether a call may run: rules, and a reading of shell commands |
+//! | [`rules`] | what a person allowed for good, to be listed and revoked |
 //! | [`registry`] | the tools of one agent, each name once |
 //! | [`error`] | why a call failed, in words that the model reads |
 //! | [`now`], [`calculate`] | the clock and the calculator |
 //! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
 //! | [`exec`] | `exec`, `exec_start`, `exec_status`, `exec_stop`, and the cage that commands run in |
 //! | [`fetch`] | `fetch`: pages from the open Internet |
+//! | [`mask`] | secrets that no answer of a tool may hold |
 //! | [`kept`] | whole outputs beside the conversation, and `read_output` |
 //! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
 //!
@@ -27,11 +29,13 @@ pub mod fetch;
 pub mod files;
 pub mod host;
 pub mod kept;
+pub mod mask;
 mod media;
 pub mod now;
 mod paging;
 pub mod policy;
 pub mod registry;
+pub mod rules;
 pub mod stub;
 #[cfg(test)]
 mod testing;
@@ -41,7 +45,9 @@ mod work;
 pub use error::Error;
 pub use host::{Body, File, Host};
 pub use kept::Kept;
+pub use mask::Mask;
 pub use registry::Registry;
+pub use rules::RuleBook;
 pub use tool::{Call, Effect, Outcome, Safety, Spec, Tool};
 
 /// The tools that need no configuration; those for files see nothing outside `root`.

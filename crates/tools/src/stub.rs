@@ -12,6 +12,7 @@ use crate::{Body, Call, Effect, Error, File, Host, Outcome, Safety, Spec, Tool};
 /// name; a string that is nothing else keeps the argument's type. What names no argument stays as it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
 pub struct StubConfig {
     pub name: String,
     #[serde(default)]
@@ -33,6 +34,9 @@ pub struct StubConfig {
     pub safety: Safety,
     #[serde(default)]
     pub effect: Effect,
+    /// Its answers are not to be trusted.
+    #[serde(default)]
+    pub untrusted: bool,
     /// Keys with their values, set in this order.
     #[serde(default)]
     pub state: Map<String, Value>,
@@ -84,6 +88,7 @@ impl From<StubConfig> for Stub {
             effect: config.effect,
             long_running: config.pending,
             confirm: config.confirm,
+            untrusted: config.untrusted,
         };
         Self { spec, config }
     }

@@ -19,6 +19,12 @@ pub trait Tool: Send + Sync {
     fn preview(&self, _args: &Map<String, Value>) -> Option<String> {
         None
     }
+
+    /// The file that the call would change, if it changes one.
+    fn target(&self, args: &Map<String, Value>) -> Option<String> {
+        let path = args.get("path").and_then(Value::as_str).map(str::to_owned);
+        path.filter(|_| self.spec().safety == Safety::Write)
+    }
 }
 
 /// What a tool says of itself, to the model and to those who decide whether it may run.
@@ -35,6 +41,8 @@ pub struct Spec {
     pub long_running: bool,
     /// A person confirms each call before it runs.
     pub confirm: bool,
+    /// What it answers was written by strangers: after it, calls that act ask again.
+    pub untrusted: bool,
 }
 
 impl Spec {
@@ -48,6 +56,7 @@ impl Spec {
             effect: Effect::ReadOnly,
             long_running: false,
             confirm: false,
+            untrusted: false,
         }
     }
 

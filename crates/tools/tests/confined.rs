@@ -115,9 +115,9 @@ fn exec_runs_in_its_cage(helper: &Path) {
         Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
     let shell = Shell {
         root: Root::new(&root).unwrap(),
-        kept: Kept::new(&dir.path().join("kept")).unwrap(),
+        kept: Kept::new(&dir.path().join("kept")),
         environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
-        cage,
+        cage: cage.into(),
         limits,
     };
     let tool = Exec::new(Arc::new(shell));

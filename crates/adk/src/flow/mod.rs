@@ -8,3 +8,5 @@ pub(crate) mod settle;
 pub mod spans;
 pub mod step;
 pub(crate) mod transfer;
+
+pub use settle::is_unknown;

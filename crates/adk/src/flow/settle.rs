@@ -14,6 +14,12 @@ pub(crate) const INTERRUPTED: &str =
 /// What a model is told of a call that waits for a person.
 pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, please approve or reject.";
 
+/// Whether nobody knows if the call that this answers took effect.
+pub fn is_unknown(answer: &FunctionResponse) -> bool {
+    let error = answer.response.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
+    error == Some(INTERRUPTED)
+}
+
 /// The events that settle what is open. A message that answers questions leaves the other questions open;
 /// any other message overtakes them all.
 pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {

@@ -95,9 +95,14 @@ pub fn error_type(error: &RunError) -> String {
         RunError::Cancelled => "cancelled".to_owned(),
         RunError::Service(_) => "session_store".to_owned(),
         RunError::RetryFailed { retry, .. } => error_type(retry),
-        RunError::Model(_) | RunError::MissingKey { .. } | RunError::TooManyModelCalls { .. } => {
-            error.code().unwrap_or("error").to_lowercase()
-        }
+        RunError::Model(_)
+        | RunError::MissingKey { .. }
+        | RunError::TooManyModelCalls { .. }
+        | RunError::TooManyToolCalls { .. }
+        | RunError::OutOfTime { .. }
+        | RunError::OutOfTokens { .. }
+        | RunError::OutOfMoney { .. }
+        | RunError::NothingNew { .. } => error.code().unwrap_or("error").to_lowercase(),
     }
 }
 

@@ -54,6 +54,7 @@ fn deferred(id: &str, author: &str) -> Call {
         branch: None,
         long_running: true,
         confirmation: None,
+        begun: false,
     }
 }
 

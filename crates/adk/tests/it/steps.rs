@@ -25,6 +25,7 @@ fn open(id: &str, author: &str) -> Call {
         branch: None,
         long_running: false,
         confirmation: None,
+        begun: false,
     }
 }
 

@@ -5,12 +5,13 @@ use crate::{
     args::Doctor,
     config::{self, BUILT_IN_APP, ConfigError, Key, Settings, loopback_port},
     screen::{Style, json, one_line, sentence},
-    wiring::{self, Wanted},
+    wiring::{self, Toolbox, Wanted},
 };
 use anyhow::bail;
 use serde::Serialize;
 use session::ListQuery;
 use std::io::{self, IsTerminal, Write};
+use tools::exec::confine::{Files, Network};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -72,6 +73,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![configuration(settings), database(settings).await];
     findings.extend(agents(settings).await);
     findings.push(tools(settings));
+    findings.push(commands(settings));
     findings.extend(keys(settings));
     findings.extend(survey(settings).await.iter().map(|report| provider(settings, report)));
     findings
@@ -112,9 +114,15 @@ async fn agents(settings: &Settings) -> Vec<Finding> {
 }
 
 fn tools(settings: &Settings) -> Finding {
-    Finding::of("tools", wiring::tools(settings), |tools| {
-        tools.iter().map(|tool| tool.spec().name.as_str()).collect::<Vec<_>>().join(", ")
-    })
+    Finding::of("tools", Toolbox::open(settings, false), |tools| tools.names())
+}
+
+/// What keeps commands from the rest of the machine.
+fn commands(settings: &Settings) -> Finding {
+    let confinement = wiring::confinement(settings);
+    let open = matches!(confinement.files, Files::Open { .. }) || confinement.network == Network::Open;
+    let health = if open { Health::Warn } else { Health::Ok };
+    Finding::new("commands", health, confinement.to_string())
 }
 
 /// Keys that others may see.

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod ask;
 pub(crate) mod attach;
 pub(crate) mod chat;
 pub(crate) mod doctor;
@@ -7,6 +8,7 @@ mod door;
 mod import;
 mod interrupt;
 pub(crate) mod models;
+pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;

@@ -1,6 +1,6 @@
 //! `lango run`: one message, one answer.
 
-use super::{attach, interrupt::Interrupts, talk::Conversation};
+use super::{ask, attach, interrupt::Interrupts, talk::Conversation};
 use crate::{
     args::Run,
     config::Settings,
@@ -16,7 +16,7 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
         content.parts.push(attach::part(file)?);
     }
     let mut interrupts = Interrupts::listen()?;
-    let conversation = Conversation::open(settings, &run.talk).await?;
+    let conversation = Conversation::open(settings, &run.talk, ask::is_attended(&io::stderr())).await?;
     if let Some(note) = &conversation.app.note {
         let _ = writeln!(io::stderr(), "({note})");
     }
@@ -27,12 +27,17 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
     conversation.close().await;
     sent?;
     let session = &conversation.key.session_id;
-    for question in conversation.questions().await? {
-        let _ = writeln!(
-            io::stderr(),
-            "{} waits for your word: answer it with lango chat --session {session}",
-            one_line(question.call.name(), 60)
-        );
+    while let Some(question) = conversation.questions().await?.into_iter().next() {
+        let Some(reply) = ask::ask(&question, &mut io::stderr(), style).await? else {
+            let name = one_line(question.call.name(), 60);
+            let _ = writeln!(
+                io::stderr(),
+                "{name} waits for your word: answer it with lango chat --session {session}"
+            );
+            break;
+        };
+        let answer = ask::answer(&question, reply);
+        interrupts.cancel(|cancel| conversation.send(answer, &view, cancel)).await?;
     }
     if !run.json {
         let _ = writeln!(io::stderr(), "(lango run --session {session} \"…\" goes on from here)");

@@ -6,7 +6,7 @@ use crate::{
     screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
     wiring::{self, Wanted},
 };
-use adk::{content::Part, event::Event, session::SessionKey, trace::Trace};
+use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
 use bridge::{model::Notice, row::Restorer};
 use provider::Api;
@@ -126,7 +126,8 @@ fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
 
 fn told(part: &Part) -> String {
     if let Some(line) = glimpse(part, 200) {
-        return line;
+        let unknown = part.response().is_some_and(is_unknown);
+        return if unknown { format!("! {line}") } else { line };
     }
     match part.as_text() {
         Some("") if part.is_thought() => "(thinks, and does not say what)".to_owned(),
@@ -157,7 +158,7 @@ async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store
 async fn request(settings: &Settings, show: &Show, wire: Wire) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
     // Which model it is does not matter; this one needs no key.
-    let wanted = Wanted { app: Some(&key.app), model: Some("demo"), reasoning: None };
+    let wanted = Wanted { app: Some(&key.app), model: Some("demo"), ..Wanted::default() };
     let app = wiring::plan(settings, wanted).await?.open(store, Trace::default())?;
     let key = SessionKey::new(key.app, key.user, key.session);
     let (name, api) = match wire {

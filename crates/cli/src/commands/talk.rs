@@ -7,16 +7,15 @@ use crate::{
     wiring::{self, App, Wanted},
 };
 use adk::{
-    content::{Content, FunctionResponse, Part},
+    content::Content,
     event::Event,
-    facts::{Question, REQUEST_CONFIRMATION},
+    facts::Question,
     runner::{RunConfig, RunRequest, StreamingMode},
     session::{Session, SessionKey, SessionService},
     trace::Trace,
 };
 use anyhow::anyhow;
 use bridge::Telemetry;
-use serde_json::{Map, json};
 use session::{ListQuery, SessionRow, Store, TailBudget};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -38,8 +37,8 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) async fn open(settings: &Settings, talk: &Talk) -> anyhow::Result<Self> {
-        let plan = wiring::plan(settings, talk.wanted()).await?;
+    pub(crate) async fn open(settings: &Settings, talk: &Talk, attended: bool) -> anyhow::Result<Self> {
+        let plan = wiring::plan(settings, Wanted { attended, ..talk.wanted() }).await?;
         let store = if talk.last {
             wiring::existing_store(settings)?.ok_or_else(|| nothing_to_continue(&plan.name))?
         } else {
@@ -52,9 +51,8 @@ impl Conversation {
             let last = recent(&*store, &key, 1).await?.into_iter().next();
             key.session_id = last.ok_or_else(|| nothing_to_continue(&app.name))?.key.session;
         }
-        let usual = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
-        let max_llm_calls = settings.model_calls.unwrap_or(usual.max_llm_calls);
-        Ok(Self { store, app, key, config: RunConfig { max_llm_calls, ..usual }, telemetry })
+        let config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
+        Ok(Self { store, app, key, config, telemetry })
     }
 
     /// What was recorded is sent before the program ends.
@@ -102,7 +100,12 @@ impl Conversation {
 
 impl Talk {
     pub(crate) fn wanted(&self) -> Wanted<'_> {
-        Wanted { app: self.app.as_deref(), model: self.model.as_deref(), reasoning: self.reasoning }
+        Wanted {
+            app: self.app.as_deref(),
+            model: self.model.as_deref(),
+            reasoning: self.reasoning,
+            attended: false,
+        }
     }
 }
 
@@ -113,17 +116,6 @@ fn nothing_to_continue(app: &str) -> anyhow::Error {
 /// Short enough to be typed, and 48 random bits long: nobody has enough sessions for two of them to meet.
 pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
-}
-
-/// The answer to a question, as a message.
-pub(crate) fn answer(question: &Question, confirmed: bool) -> Content {
-    let response = FunctionResponse {
-        id: Some(question.id.clone()),
-        name: REQUEST_CONFIRMATION.to_owned(),
-        response: json!({"confirmed": confirmed}).as_object().cloned(),
-        extra: Map::new(),
-    };
-    Content::new("user", vec![Part::from(response)])
 }
 
 /// The sessions of the same app and user, the last used first.

@@ -2,10 +2,15 @@
 
 use super::{
     ConfigError,
-    models::{ModelConfig, Retry},
+    models::{ModelConfig, Retry, Seconds},
     providers,
     server::Server,
     telemetry::Telemetry,
+    tools::{Approval, Tools},
+};
+use ::tools::{
+    Effect, Safety,
+    stub::{StubArtifact, StubConfig},
 };
 use adk::model::GenerateContentConfig;
 use serde::Deserialize;
@@ -14,7 +19,6 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
-use tools::stub::{StubArtifact, StubConfig};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
@@ -38,6 +42,8 @@ pub(super) struct File {
     pub(super) stubs: BTreeMap<String, Stub>,
     pub(super) server: Server,
     pub(super) telemetry: Telemetry,
+    pub(super) tools: Tools,
+    pub(super) approval: Approval,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -53,11 +59,18 @@ pub(super) struct History {
 pub(super) struct Limits {
     #[serde(alias = "model_calls")]
     pub(super) model_calls: Option<u32>,
+    #[serde(alias = "tool_calls")]
+    pub(super) tool_calls: Option<u32>,
+    #[serde(rename = "timeS", alias = "time_s")]
+    pub(super) time: Option<Seconds>,
+    pub(super) tokens: Option<u64>,
+    pub(super) cost: Option<f64>,
 }
 
 /// A tool that is made up here; its name is the table's.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
 pub(super) struct Stub {
     description: String,
     parameters: Value,
@@ -65,6 +78,9 @@ pub(super) struct Stub {
     fail: Option<String>,
     pending: bool,
     confirm: bool,
+    safety: Safety,
+    effect: Effect,
+    untrusted: bool,
     state: Map<String, Value>,
     artifact: Option<StubArtifact>,
     delay_ms: u64,
@@ -80,6 +96,9 @@ impl Default for Stub {
             fail: None,
             pending: false,
             confirm: false,
+            safety: Safety::default(),
+            effect: Effect::default(),
+            untrusted: false,
             state: Map::new(),
             artifact: None,
             delay_ms: 0,
@@ -98,8 +117,9 @@ impl Stub {
             fail: self.fail,
             pending: self.pending,
             confirm: self.confirm,
-            safety: tools::Safety::default(),
-            effect: tools::Effect::default(),
+            safety: self.safety,
+            effect: self.effect,
+            untrusted: self.untrusted,
             state: self.state,
             artifact: self.artifact,
             delay_ms: self.delay_ms,

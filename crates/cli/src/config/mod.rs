@@ -10,6 +10,7 @@ mod providers;
 mod server;
 mod telemetry;
 mod template;
+mod tools;
 
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;
@@ -18,9 +19,11 @@ pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
 pub(crate) use template::Filled;
+pub(crate) use tools::ToolSettings;
 
 use crate::args::Place;
 use ::server::auth::Secret;
+use ::tools::stub::StubConfig;
 use adk::model::GenerateContentConfig;
 use bridge::{
     budget::{Budget, BudgetError},
@@ -31,8 +34,8 @@ use file::File;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::Duration,
 };
-use tools::stub::StubConfig;
 
 /// The name of the app that is there without any configuration.
 pub(crate) const BUILT_IN_APP: &str = "lango";
@@ -45,8 +48,6 @@ pub(crate) struct Settings {
     pub(crate) home: PathBuf,
     /// Where sessions are kept.
     pub(crate) database: PathBuf,
-    /// What file tools may see.
-    pub(crate) workdir: PathBuf,
     pub(crate) agents_dir: PathBuf,
     pub(crate) app: Option<String>,
     pub(crate) user: String,
@@ -57,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) models: Models,
     /// How often a run may ask models; 0 for as often as it likes.
     pub(crate) model_calls: Option<u32>,
+    pub(crate) limits: Limits,
     pub(crate) retries: Retries,
     /// Whether a model server on this machine is looked for, if no model is chosen.
     pub(crate) discover: bool,
@@ -64,6 +66,7 @@ pub(crate) struct Settings {
     pub(crate) generate: GenerateContentConfig,
     pub(crate) budget: Budget,
     pub(crate) stubs: Vec<StubConfig>,
+    pub(crate) tools: ToolSettings,
     /// Whether colours are wanted at all.
     pub(crate) color: bool,
     pub(crate) server: ServerSettings,
@@ -73,6 +76,16 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Option<Collector>,
     /// Where the lines that were typed are remembered.
     pub(crate) history_file: PathBuf,
+}
+
+/// What a run may use, beside model calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) tool_calls: Option<u32>,
+    pub(crate) time: Option<Duration>,
+    pub(crate) tokens: Option<u64>,
+    /// In the currency of the prices.
+    pub(crate) cost: Option<f64>,
 }
 
 /// A model, and the folder that a file in its name is relative to.
@@ -102,6 +115,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let budget = budget(&said, &file, env)?;
     let meant = |name| ModelName { name, base: base.clone(), said: said.display().to_string() };
     let providers = Providers::new(file.providers, &said, env)?;
+    let tools = file.tools.meant(file.approval, (&workdir, &home, &base), (env, &providers))?;
     Ok(Settings {
         file: path,
         database: env
@@ -118,6 +132,12 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         models: Models::new(file.models, &providers),
         retries: file.retry.retries(env)?,
         model_calls: env.number("LANGO_LIMITS_MODEL_CALLS")?.or(file.limits.model_calls),
+        limits: Limits {
+            tool_calls: env.number("LANGO_LIMITS_TOOL_CALLS")?.or(file.limits.tool_calls),
+            time: file.limits.time.map(models::Seconds::time),
+            tokens: env.number("LANGO_LIMITS_TOKENS")?.or(file.limits.tokens),
+            cost: env.number("LANGO_LIMITS_COST")?.or(file.limits.cost),
+        },
         discover: env.flag("LANGO_DISCOVER")?.or(file.discover).unwrap_or(true),
         generate: file.generate,
         providers,
@@ -129,7 +149,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         telemetry: file.telemetry.meant(&said, env)?,
         history_file: home.join("history"),
         home,
-        workdir,
+        tools,
     })
 }
 

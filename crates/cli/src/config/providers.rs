@@ -198,6 +198,20 @@ fn host(written: &str, known: &Known) -> String {
 pub(crate) struct Providers(Vec<ProviderConfig>);
 
 impl Providers {
+    /// What no answer of a tool may hold.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
+        let of = |provider: &ProviderConfig| {
+            let key = match &provider.key {
+                Key::Filled(key) => Some(key.clone()),
+                Key::Missing(_) | Key::NotNeeded => None,
+            };
+            let headers = provider.headers.iter().map(|(_, value)| value.clone());
+            key.into_iter().chain(headers).collect::<Vec<_>>()
+        };
+        let all: Vec<Filled> = self.iter().flat_map(of).collect();
+        all.into_iter().filter_map(|secret| secret.get().ok().map(str::to_owned))
+    }
+
     pub(super) fn new(
         mut written: BTreeMap<String, Written>,
         file: &Path,

@@ -1,20 +1,25 @@
 //! From the configuration to an agent that can take messages.
 
 mod models;
+mod tools;
 
 pub(crate) use models::{chosen, endpoint};
+pub(crate) use tools::{Toolbox, confinement, rule_book};
 
 use crate::{
     args::Reasoning,
     config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings},
+    screen::Spent,
 };
 use adk::{
     agent::{AgentTree, LlmAgent},
+    limits::Limits,
     model::GenerateContentConfig,
+    tool::Price,
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
-use bridge::{Agent, Budget, Telemetry, ToolAdapter};
+use bridge::{Agent, Bounds, Budget, Telemetry};
 use serde_json::{Map, Value};
 use session::{
     Store,
@@ -24,11 +29,13 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tools::{Registry, stub::Stub};
 
 /// What the agent without a configuration is told.
 const INSTRUCTION: &str = "You are Lango, a helpful assistant on the user's own machine. Use your tools when they help; \
      answer briefly and say plainly what you do not know.";
+
+/// How often a run may do the same thing without anything new.
+const REPEATS: u32 = 5;
 
 /// An app, ready to talk to.
 pub(crate) struct App {
@@ -46,6 +53,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) app: Option<&'a str>,
     pub(crate) model: Option<&'a str>,
     pub(crate) reasoning: Option<Reasoning>,
+    /// Whether somebody is there who can be asked whether a call may run.
+    pub(crate) attended: bool,
 }
 
 /// What sends traces to the configured collector.
@@ -83,6 +92,7 @@ pub(crate) struct Plan {
     model: String,
     note: Option<String>,
     budget: Budget,
+    bounds: Bounds,
     /// What it was read from.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -102,7 +112,9 @@ pub(crate) async fn plan(settings: &Settings, wanted: Wanted<'_>) -> anyhow::Res
 
 /// An app by its name, with a model that was chosen before for agents that name none.
 pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> anyhow::Result<Plan> {
-    put_together(settings, Wanted::default(), find_app(settings, Some(app))?, model)
+    // Clients are asked, and answer when they like.
+    let wanted = Wanted { attended: true, ..Wanted::default() };
+    put_together(settings, wanted, find_app(settings, Some(app))?, model)
 }
 
 fn find_app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
@@ -122,13 +134,19 @@ fn put_together(
         base: PathBuf::new(),
         said: "--model".to_owned(),
     });
-    let wiring = Wiring { settings, tools: tools(settings)?, command, reasoning: wanted.reasoning };
+    let wiring = Wiring {
+        settings,
+        tools: Toolbox::open(settings, wanted.attended)?,
+        command,
+        reasoning: wanted.reasoning,
+    };
     let model = wiring.model_of(&config, inherited).name;
     let mut files = Vec::new();
     wiring.files_of(&config, inherited, &mut files);
     let root = wiring.agent(config, inherited)?;
     AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
-    Ok(Plan { name, root, model, note: None, budget: settings.budget, files })
+    let (budget, bounds) = (settings.budget, bounds(settings));
+    Ok(Plan { name, root, model, note: None, budget, bounds, files })
 }
 
 impl Plan {
@@ -137,8 +155,28 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, budget, .. } = self;
-        Ok(App { name, agent: Agent::new(store, root, budget)?.recorded(trace), model, note })
+        let Self { name, root, model, note, budget, bounds, .. } = self;
+        Ok(App { name, agent: Agent::new(store, root, budget)?.bounded(bounds).recorded(trace), model, note })
+    }
+}
+
+/// What the runs of every agent may use, here and on the server.
+fn bounds(settings: &Settings) -> Bounds {
+    let config::Limits { tool_calls, time, tokens, cost } = settings.limits;
+    let models = settings.models.clone();
+    let price: Price = Arc::new(move |event| Spent::of(event, &models)?.cost);
+    let tools = settings.tools.limits;
+    Bounds {
+        model_calls: settings.model_calls,
+        // A command ends by its own limit first.
+        tool_time: Some(tools.max_time + tools.grace * 2),
+        limits: Limits {
+            tool_calls,
+            time,
+            tokens,
+            cost: cost.map(|most| (most, price)),
+            repeats: Some(REPEATS),
+        },
     }
 }
 
@@ -159,18 +197,9 @@ fn built_in() -> AgentConfig {
     }
 }
 
-/// The tools that agents may have.
-pub(crate) fn tools(settings: &Settings) -> anyhow::Result<Registry> {
-    let mut registry = tools::built_in(&settings.workdir)?;
-    for stub in &settings.stubs {
-        registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
-    }
-    Ok(registry)
-}
-
 struct Wiring<'a> {
     settings: &'a Settings,
-    tools: Registry,
+    tools: Toolbox,
     /// The model of the command line, which wins over every agent's.
     command: Option<ModelName>,
     reasoning: Option<Reasoning>,
@@ -227,14 +256,14 @@ impl Wiring<'_> {
     }
 
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<Vec<Arc<dyn adk::tool::Tool>>> {
-        let adapt = |tool: &Arc<dyn tools::Tool>| -> Arc<dyn adk::tool::Tool> {
-            Arc::new(ToolAdapter::new(Arc::clone(tool)))
+        let registry = &self.tools.registry;
+        let Some(names) = &config.tools else {
+            return Ok(registry.iter().map(|tool| self.tools.arm(tool)).collect());
         };
-        let Some(names) = &config.tools else { return Ok(self.tools.iter().map(adapt).collect()) };
         let find = |name: &String| {
-            self.tools.get(name).map(adapt).with_context(|| {
-                let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-                format!("{}: there is no tool {name:?}; there is {}", config.file.display(), known.join(", "))
+            registry.get(name).map(|tool| self.tools.arm(tool)).with_context(|| {
+                let known = self.tools.names();
+                format!("{}: there is no tool {name:?}; there is {known}", config.file.display())
             })
         };
         names.iter().map(find).collect()

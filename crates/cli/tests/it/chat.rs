@@ -220,14 +220,11 @@ fn a_dangerous_tool_asks_and_the_answer_counts() {
 #[test]
 fn a_question_waits_until_it_is_answered() {
     let place = Place::canned();
-    let said = place.lango(&["run", "--session", "k", "confirm"]).well();
-    assert!(
-        said.err.contains("danger waits for your word: answer it with lango chat --session k\n"),
-        "{said:?}"
-    );
-    let mut terminal = Terminal::open(&place, &["chat", "--session", "k"]);
-    terminal.sees("[y/N]");
-    terminal.leaves();
+    let mut terminal = Terminal::open(&place, &["run", "--session", "k", "confirm"]);
+    terminal.sees("May danger run with {\"what\":\"rm\"}? [y/N]");
+    terminal.types("\u{4}");
+    terminal.sees("danger waits for your word: answer it with lango chat --session k");
+    assert_eq!(terminal.ends().0, Some(0));
     // Who leaves has not answered.
     let mut terminal = Terminal::open(&place, &["chat", "--session", "k"]);
     terminal.sees("[y/N]");
@@ -274,7 +271,7 @@ fn a_pipe_ends_with_the_first_failure() {
 #[test]
 fn a_pipe_cannot_be_asked_so_the_answer_is_no() {
     let said = Place::canned().fed(&["chat"], b"confirm\n").well();
-    assert!(said.err.contains("There is nobody to ask, so the answer is no."), "{said:?}");
+    assert!(said.err.contains("nobody is there to be asked, so the answer is no"), "{said:?}");
     assert!(!said.err.contains("\"done\""), "{said:?}");
 }
 

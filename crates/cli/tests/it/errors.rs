@@ -31,7 +31,7 @@ fn a_wrong_key_has_its_place_and_the_right_one() {
     assert_snapshot!(refused(&[("lango.toml", "# mine\nmodell = \"demo\"\n")]), @"lango: lango.toml:2:1: there is no key `modell`; did you mean `model`?");
     assert_snapshot!(refused(&[("lango.toml", "[history]\nmaxMesages = 3\n")]), @"lango: lango.toml:2:1: there is no key `maxMesages`; did you mean `maxMessages`?");
     assert_snapshot!(refused(&[("lango.toml", "[stubs.lamp]\nrespond = 3\n")]), @"lango: lango.toml:2:1: there is no key `respond`; did you mean `response`?");
-    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs, server, telemetry");
+    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs, server, telemetry, tools, approval");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn sub_agents_are_found_and_told_apart() {
 
 #[test]
 fn a_tool_or_a_model_that_does_not_exist_is_told_with_those_that_do() {
-    assert_snapshot!(refused(&[(ROOT, "name: butler\ntools: [{name: lamp}]\n")]), @r#"lango: agents/home/root_agent.yaml: there is no tool "lamp"; there is now, calculate, read_file, list_files, search_files"#);
+    assert_snapshot!(refused(&[(ROOT, "name: butler\ntools: [{name: lamp}]\n")]), @r#"lango: agents/home/root_agent.yaml: there is no tool "lamp"; there is now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch"#);
     assert_snapshot!(refused(&[(ROOT, "name: butler\nmodel: gemini-2.5-flash\n")]), @"lango: agents/home/root_agent.yaml: gemini needs a key: set GEMINI_API_KEY, or `key` in [providers.gemini] of lango.toml");
     assert_snapshot!(refused(&[("lango.toml", "model = \"openai/gpt-5\"\n")]), @"lango: lango.toml: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");
     assert_snapshot!(refused_with(&[], &["run", "--model", "gpt-5", "hello"]), @"lango: --model: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");

@@ -26,3 +26,4 @@ mod serve_auth;
 mod sessions;
 mod spec;
 mod together;
+mod tools;

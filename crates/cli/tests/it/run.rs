@@ -175,9 +175,9 @@ fn the_canned_agent_answers_to_its_other_words() {
     [exit 1]
 
     confirm
+    Tool danger said: {"error":"this call was not run: `danger` is confirmed each time, and nobody is there to be asked, so the answer is no"}
     → danger {"what":"rm"}
-    ← danger {"error":"This tool call requires confirmation, please approve or reject."}
-    danger waits for your word: answer it with lango chat --session confirm
+    ← danger {"error":"this call was not run: `danger` is confirmed each time, and nobody is there to be asked, so the answer is no"}
     [exit 0]
     "#);
 }

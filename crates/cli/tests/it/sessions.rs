@@ -1,6 +1,6 @@
 //! `lango sessions`: what is stored can be seen.
 
-use crate::common::{Place, REST, provider};
+use crate::common::{Place, REST, Terminal, provider};
 use adk::event::Event;
 use serde_json::Value;
 use testkit::legal::{self, Api};
@@ -48,9 +48,13 @@ fn looking_leaves_nothing_behind() {
 #[test]
 fn a_conversation_can_be_read() {
     let place = Place::canned();
-    for word in ["think", "parallel", "confirm", "errcode"] {
+    for word in ["think", "parallel"] {
         place.lango(&["run", "--session", "k", word]);
     }
+    let mut terminal = Terminal::open(&place, &["run", "--session", "k", "confirm"]);
+    terminal.sees("[y/N]");
+    drop(terminal);
+    place.lango(&["run", "--session", "k", "errcode"]);
     let said = place.lango(&["sessions", "show", "k"]).well();
     insta::assert_snapshot!(said.out, @r#"
            user  think

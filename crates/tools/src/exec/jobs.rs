@@ -150,7 +150,9 @@ async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
         () = job.stop.notified() => (running.end(&mut sink).await, true),
         ended = running.finish(&mut sink) => (ended, false),
     };
+    capture.end();
     job.state.send_modify(|state| {
+        state.bytes = capture.total();
         state.ended = Some(ended);
         state.stopped = stopped;
     });

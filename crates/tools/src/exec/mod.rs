@@ -16,9 +16,9 @@ pub mod jobs;
 mod process;
 mod run;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
 
-pub use confine::{Cage, Confinement};
+pub use confine::{Cage, Confinement, LazyCage};
 pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
 pub use run::Exec;
 
@@ -30,7 +30,7 @@ pub struct Shell {
     pub root: Root,
     pub kept: Kept,
     pub environment: Environment,
-    pub cage: Cage,
+    pub cage: LazyCage,
     pub limits: Limits,
 }
 
@@ -68,6 +68,15 @@ impl Default for Limits {
 }
 
 impl Shell {
+    /// Makes what the first command needs. It starts processes and waits for them.
+    fn prepare(&self) -> Result<(), Error> {
+        let tmp = &self.environment.tmp;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(tmp);
+        made.map_err(|source| Error::Write { path: tmp.display().to_string(), source })?;
+        let _ = self.cage.confinement();
+        Ok(())
+    }
+
     /// The directory that a command starts in.
     fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, Error> {
         let place = self.root.resolve(workdir.unwrap_or("."))?;
@@ -76,6 +85,13 @@ impl Shell {
         }
         Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
     }
+}
+
+/// The same, without holding up the turn.
+async fn prepared(shell: &Arc<Shell>) -> Result<(), Error> {
+    let shell = Arc::clone(shell);
+    let made = tokio::task::spawn_blocking(move || shell.prepare()).await;
+    made.map_err(|error| Error::Failed(format!("the tool broke down: {error}")))?
 }
 
 #[cfg(test)]

@@ -23,6 +23,10 @@ pub(super) const NAME: &str = "exec";
 const PROGRESS: Duration = Duration::from_millis(200);
 const PROGRESS_BYTES: usize = 2 * 1024;
 
+const DESCRIPTION: &str = "Runs a shell command and gives its output, standard error included. It can write inside the \
+     working directory and $TMPDIR, and has no network unless the configuration gives it one. What it leaves in the \
+     background is ended.";
+
 /// Runs shell commands.
 #[derive(Debug)]
 pub struct Exec {
@@ -53,15 +57,12 @@ impl Exec {
             "required": ["command"],
             "additionalProperties": false,
         });
-        let description = format!(
-            "Runs a shell command and gives its output, standard error included. What it leaves in the background is ended. {}",
-            shell.cage.confinement()
-        );
-        let spec = Spec::acting(NAME, &description, parameters, Safety::Execute, Effect::Once);
+        let spec = Spec::acting(NAME, DESCRIPTION, parameters, Safety::Execute, Effect::Once);
         Self { spec, shell }
     }
 
     async fn run(&self, args: Args, host: &dyn Host) -> Result<Value, Error> {
+        super::prepared(&self.shell).await?;
         let directory = self.shell.directory(args.workdir.as_deref())?;
         let limit = limit(&self.shell, args.timeout_s);
         let began = Instant::now();

@@ -26,9 +26,9 @@ fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
     };
     let shell = Shell {
         root: Root::new(&root).unwrap(),
-        kept: Kept::new(&dir.path().join("kept")).unwrap(),
+        kept: Kept::new(&dir.path().join("kept")),
         environment,
-        cage: Cage::open("a test"),
+        cage: Cage::open("a test").into(),
         limits,
     };
     (dir, Arc::new(shell))

@@ -87,7 +87,7 @@ impl Names for Script {
 
 fn tool_with(names: Arc<Script>, limits: Limits) -> (TempDir, Fetch) {
     let dir = tempfile::tempdir().unwrap();
-    let kept = Kept::new(dir.path()).unwrap();
+    let kept = Kept::new(dir.path());
     (dir, Fetch::with(kept, names, Allowed::loopback_for_tests(), limits))
 }
 
@@ -193,12 +193,8 @@ async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
         "data:text/plain,x",
     ];
     let dir = tempfile::tempdir().unwrap();
-    let fetch = Fetch::with(
-        Kept::new(dir.path()).unwrap(),
-        Script::new(&[&[]]),
-        Allowed::default(),
-        Limits::default(),
-    );
+    let fetch =
+        Fetch::with(Kept::new(dir.path()), Script::new(&[&[]]), Allowed::default(), Limits::default());
     let mut lines = Vec::new();
     for url in urls {
         let error = ask(&fetch, json!({"url": url})).await.expect_err(url);
@@ -215,7 +211,7 @@ async fn a_name_is_refused_if_any_of_its_addresses_is() {
         assert!(error.contains("is not fetched: evil.test is "), "{error}");
     }
     let dir = tempfile::tempdir().unwrap();
-    let fetch = Fetch::new(Kept::new(dir.path()).unwrap());
+    let fetch = Fetch::new(Kept::new(dir.path()));
     let error = ask(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
     assert!(error.contains("which is this machine"), "{error}");
 }

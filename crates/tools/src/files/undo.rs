@@ -59,6 +59,11 @@ impl Tool for UndoEdit {
         let before = record.before.unwrap_or_default();
         Some(change::diff(&record.path, Some(&record.after), &before))
     }
+
+    fn target(&self, args: &Map<String, Value>) -> Option<String> {
+        let args: Args = args::parse(NAME, args.clone()).ok()?;
+        self.desk.record(&args.undo).ok().map(|record| record.path)
+    }
 }
 
 fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {

@@ -17,12 +17,18 @@ pub(crate) use display::plain;
 pub(crate) use output::Capture;
 pub use read::ReadOutput;
 
-use crate::Error;
+use crate::{Error, Mask};
 
-/// A directory of kept files, readable by its owner alone.
+/// What is kept if nobody says how much.
+const USUAL: u64 = 1 << 30;
+
+/// A directory of kept files, readable by its owner alone. It is made with the first of them.
 #[derive(Debug, Clone)]
 pub struct Kept {
     dir: PathBuf,
+    /// The oldest files go when all of them have more.
+    bytes: u64,
+    mask: Mask,
 }
 
 /// What is kept. The handle says it, so that one kind is not taken for another.
@@ -42,18 +48,27 @@ impl Kind {
 }
 
 impl Kept {
-    /// Makes the directory if it is not there.
-    pub fn new(dir: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::Kept { source };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail)?;
-        Ok(Self { dir: dir.to_owned() })
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), bytes: USUAL, mask: Mask::default() }
+    }
+
+    /// At most so many bytes, about.
+    pub fn at_most(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// Outputs are kept without these secrets.
+    pub fn masking(self, mask: Mask) -> Self {
+        Self { mask, ..self }
     }
 
     pub(crate) fn create(&self, kind: Kind) -> Result<(String, File), Error> {
+        let fail = |source| Error::Kept { source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(fail)?;
         let random = uuid::Uuid::new_v4().simple().to_string();
         let handle = format!("{}{}", kind.prefix(), &random[..16]);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.dir.join(&handle));
-        Ok((handle, file.map_err(|source| Error::Kept { source })?))
+        Ok((handle, file.map_err(fail)?))
     }
 
     pub(crate) fn open(&self, kind: Kind, handle: &str) -> Result<File, Error> {
@@ -65,6 +80,11 @@ impl Kept {
             io::ErrorKind::NotFound => Error::Handle { handle: handle.to_owned() },
             _ => Error::Kept { source },
         })
+    }
+
+    /// Makes room after something was kept. What cannot be removed now can be next time.
+    pub(crate) fn prune(&self) {
+        let _ = self.shrink_to(self.bytes);
     }
 
     /// Removes the oldest files until the rest has at most `bytes`, and says how many went.
@@ -103,9 +123,9 @@ mod tests {
     fn a_handle_finds_its_file_after_a_restart_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("a/kept");
-        let (handle, mut file) = Kept::new(&place).unwrap().create(Kind::Output).unwrap();
+        let (handle, mut file) = Kept::new(&place).create(Kind::Output).unwrap();
         file.write_all(b"text").unwrap();
-        let again = Kept::new(&place).unwrap();
+        let again = Kept::new(&place);
         assert_eq!(io::read_to_string(again.open(Kind::Output, &handle).unwrap()).unwrap(), "text");
         assert!(again.open(Kind::Edit, &handle.replace("out-", "edit-")).is_err());
         for handle in
@@ -119,7 +139,7 @@ mod tests {
     #[test]
     fn the_oldest_goes_first() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept::new(dir.path()).unwrap();
+        let kept = Kept::new(dir.path());
         let handles: Vec<String> = (0_u64..3)
             .map(|age| {
                 let (handle, mut file) = kept.create(Kind::Output).unwrap();

@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{Kept, Kind, plain};
 use crate::{
-    Error, media,
+    Error,
+    mask::MaskStream,
+    media,
     paging::{HEAD, TAIL, WHOLE, line_end, line_start},
 };
 
@@ -16,6 +18,7 @@ const MAX_KEPT: u64 = 1 << 30;
 /// An output while it comes in.
 pub(crate) struct Capture {
     kept: Kept,
+    mask: MaskStream,
     /// All of it while it is short, then its beginning.
     head: Vec<u8>,
     /// The last bytes after `head`.
@@ -28,7 +31,8 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn new(kept: Kept) -> Self {
-        Self { kept, head: Vec::new(), tail: VecDeque::new(), total: 0, file: None, fault: None }
+        let mask = kept.mask.stream();
+        Self { kept, mask, head: Vec::new(), tail: VecDeque::new(), total: 0, file: None, fault: None }
     }
 
     /// One that is kept from its first byte, so that it can be read while it grows.
@@ -43,6 +47,17 @@ impl Capture {
     }
 
     pub(crate) fn take(&mut self, piece: &[u8]) {
+        let masked = self.mask.take(piece);
+        self.take_masked(&masked);
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self) {
+        let rest = self.mask.rest();
+        self.take_masked(&rest);
+    }
+
+    fn take_masked(&mut self, piece: &[u8]) {
         let room = WHOLE.saturating_sub(self.head.len());
         let (first, rest) = piece.split_at(piece.len().min(if self.tail.is_empty() { room } else { 0 }));
         self.head.extend_from_slice(first);
@@ -83,12 +98,16 @@ impl Capture {
 
     /// What a model is shown of it.
     pub(crate) fn finish(mut self) -> Shown {
+        self.end();
         let kind = media::binary(&self.head[..self.head.len().min(media::SAMPLE)]);
         let text = if kind.is_some() { String::new() } else { self.text() };
         // What is shown differs from what came: that stays within reach.
         let differs = kind.is_some() || text.as_bytes() != self.head;
         if self.file.is_none() && self.fault.is_none() && differs && self.total > 0 {
             self.begin_to_keep(0);
+        }
+        if self.file.is_some() {
+            self.kept.prune();
         }
         let handle = self.file.map(|(handle, _)| handle);
         Shown { bytes: self.total, text, binary: kind, handle, fault: self.fault }
@@ -144,7 +163,7 @@ mod tests {
 
     fn capture(pieces: &[&[u8]]) -> (tempfile::TempDir, Kept, Shown) {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept::new(dir.path()).unwrap();
+        let kept = Kept::new(dir.path());
         let mut capture = Capture::new(kept.clone());
         for piece in pieces {
             capture.take(piece);
@@ -177,6 +196,19 @@ mod tests {
         let (_dir, kept, shown) = capture(&[b"\x1f\x8b\0\0"]);
         assert_eq!((shown.text.as_str(), shown.binary), ("", Some("gzip data")));
         assert_eq!(whole(&kept, &shown), b"\x1f\x8b\0\0");
+    }
+
+    #[test]
+    fn a_secret_is_neither_shown_nor_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept::new(dir.path()).masking(crate::Mask::new(["sk-canary-123".to_owned()]));
+        let mut capture = Capture::new(kept.clone());
+        for piece in [b"a sk-can".as_slice(), b"ary-123 b\n", &vec![b'x'; WHOLE], b"\nsk-canary-123"] {
+            capture.take(piece);
+        }
+        let shown = capture.finish();
+        assert!(shown.text.starts_with("a [masked] b\n") && shown.text.ends_with("\n[masked]"));
+        assert!(!String::from_utf8(whole(&kept, &shown)).unwrap().contains("canary"));
     }
 
     proptest::proptest! {

@@ -172,7 +172,7 @@ mod tests {
 
     fn tool(content: &[u8]) -> (tempfile::TempDir, ReadOutput, String) {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept::new(dir.path()).unwrap();
+        let kept = Kept::new(dir.path());
         let (handle, mut file) = kept.create(Kind::Output).unwrap();
         file.write_all(content).unwrap();
         (dir, ReadOutput::new(kept), handle)

@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use super::shell::{Text, Word};
 
 /// Files inside the root that decide what other programs run.
-const SENSITIVE: [&str; 7] = [".git", ".mcp.json", "lango.toml", ".envrc", ".vscode", ".husky", ".cargo"];
+const SENSITIVE: [&str; 8] =
+    [".git", ".mcp.json", "lango.toml", ".lango", ".envrc", ".vscode", ".husky", ".cargo"];
 
 /// The directory that commands may look at.
 #[derive(Debug, Clone)]

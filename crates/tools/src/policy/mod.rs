@@ -38,6 +38,8 @@ pub struct Policy {
 pub struct Request<'a> {
     pub spec: &'a Spec,
     pub args: &'a Map<String, Value>,
+    /// The file that it would change, as [`Tool::target`](crate::Tool::target) says.
+    pub target: Option<&'a str>,
     /// Which untrusted text has entered the conversation, if any ("a page from example.com").
     pub tainted_by: Option<&'a str>,
 }
@@ -47,10 +49,6 @@ impl Request<'_> {
     fn script(&self) -> Option<&str> {
         let runs_script = ["exec", "exec_start"].contains(&self.spec.name.as_str());
         self.args.get("command").and_then(Value::as_str).filter(|_| runs_script)
-    }
-
-    fn path(&self) -> Option<&str> {
-        self.args.get("path").and_then(Value::as_str).filter(|_| self.spec.safety == Safety::Write)
     }
 }
 
@@ -76,7 +74,7 @@ impl Policy {
         let verdict = match (base.decision, request.script()) {
             (Decision::Deny, _) => base,
             (_, Some(script)) => judge::script(self, script, &base, ground),
-            (Decision::Allow, None) => match request.path().and_then(ground::sensitive) {
+            (Decision::Allow, None) => match request.target.and_then(ground::sensitive) {
                 Some(why) => Verdict::new(Decision::Ask, why),
                 None => base,
             },

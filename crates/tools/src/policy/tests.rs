@@ -15,7 +15,12 @@ fn spec(name: &str, safety: Safety) -> Spec {
 
 fn decide(policy: &Policy, command: &str) -> Verdict {
     let (spec, args) = (spec("exec", Safety::Execute), json!({"command": command}));
-    let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+    let request = Request {
+        spec: &spec,
+        args: args.as_object().unwrap(),
+        target: args["path"].as_str(),
+        tainted_by: None,
+    };
     policy.decide(&request, &Ground::by_words("/project"))
 }
 
@@ -321,7 +326,12 @@ fn rules_are_stored_as_json_and_come_back() {
 
 fn decide_tool(policy: &Policy, name: &str, safety: Safety, args: &Value) -> Verdict {
     let spec = spec(name, safety);
-    let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+    let request = Request {
+        spec: &spec,
+        args: args.as_object().unwrap(),
+        target: args["path"].as_str(),
+        tainted_by: None,
+    };
     policy.decide(&request, &Ground::by_words("/project"))
 }
 
@@ -360,7 +370,12 @@ fn untrusted_text_makes_what_rules_allow_ask_again() {
     let (spec, source) = (spec("exec", Safety::Execute), "a page from example.com");
     let decide = |command: &str| {
         let args = json!({"command": command});
-        let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: Some(source) };
+        let request = Request {
+            spec: &spec,
+            args: args.as_object().unwrap(),
+            target: args["path"].as_str(),
+            tainted_by: Some(source),
+        };
         policy.decide(&request, &Ground::by_words("/project"))
     };
     let asked = decide("cargo test");
@@ -384,7 +399,12 @@ fn links_are_followed_where_the_disk_is_asked() {
     let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
     let decide = |command: &str| {
         let args = json!({"command": command});
-        let request = Request { spec: &spec, args: args.as_object().unwrap(), tainted_by: None };
+        let request = Request {
+            spec: &spec,
+            args: args.as_object().unwrap(),
+            target: args["path"].as_str(),
+            tainted_by: None,
+        };
         policy.decide(&request, &ground).decision
     };
     assert_eq!((decide("cat a"), decide("cd sub && ls"), decide("ls not_there")), (Allow, Allow, Allow));

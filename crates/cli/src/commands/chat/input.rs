@@ -59,15 +59,6 @@ impl Input {
             }
         }
     }
-
-    /// Whether the answer is yes; everything else is no. `None` if the person leaves instead.
-    pub(super) async fn yes(&mut self) -> anyhow::Result<Option<bool>> {
-        Ok(match self.line().await? {
-            Line::Said(text) => Some(matches!(text.trim().to_lowercase().as_str(), "y" | "yes")),
-            Line::Cleared => Some(false),
-            Line::End => None,
-        })
-    }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -5,14 +5,15 @@ mod input;
 mod partner;
 
 use super::{
+    ask::{self, Reply},
     interrupt::Interrupts,
-    talk::{answer, new_id},
+    talk::new_id,
 };
 use crate::{
     args::{Chat, Talk},
     config::Settings,
     remote::Address,
-    screen::{Mode, Style, View, may_it_run, one_line, sentence},
+    screen::{Mode, Style, View, one_line, sentence},
     wiring::Wanted,
 };
 use adk::{content::Content, error::RunError, facts::Question};
@@ -30,9 +31,9 @@ demo is a small set of rules, not a language model: it tells the time,
 calculates, and reads, lists and searches the files in this folder.";
 
 pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> {
-    let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let interactive = ask::is_attended(&io::stdout());
     let interrupts = Interrupts::listen()?;
-    let partner = Partner::open(settings, &chat).await?;
+    let partner = Partner::open(settings, &chat, interactive).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
     let mut room = Room {
@@ -146,21 +147,19 @@ impl Room<'_> {
     /// Puts what waits for a person's word to the person, one after the other. Who leaves is asked again next time.
     async fn put_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
         while let Some(question) = self.partner.questions().await?.into_iter().next() {
-            let Some(confirmed) = self.ask(&question).await? else { return Ok(Break(())) };
-            self.send(answer(&question, confirmed)).await?;
+            let Some(reply) = self.ask(&question).await? else { return Ok(Break(())) };
+            self.send(ask::answer(&question, reply)).await?;
         }
         Ok(Continue(()))
     }
 
-    async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<bool>> {
-        let args = question.call.part.call().and_then(|call| call.args.as_ref());
-        let wording = may_it_run(question.call.name(), args);
-        if !self.interactive {
-            self.note(&format!("{wording} There is nobody to ask, so the answer is no."))?;
-            return Ok(Some(false));
+    /// A server asks, whoever it talks to; tools of this process know when nobody is there.
+    async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<Reply>> {
+        if self.interactive {
+            return ask::ask(question, &mut io::stdout(), self.style).await;
         }
-        writeln!(io::stdout(), "{}", self.style.bold(format!("{wording} [y/N]")))?;
-        self.input.yes().await
+        self.note(&ask::refusal(question))?;
+        Ok(Some(Reply::No))
     }
 
     async fn obey(&mut self, command: Command) -> anyhow::Result<ControlFlow<()>> {
@@ -215,7 +214,7 @@ impl Room<'_> {
     }
 
     async fn switch(&mut self, name: &str) -> anyhow::Result<()> {
-        let wanted = Wanted { model: Some(name), ..self.talk.wanted() };
+        let wanted = Wanted { model: Some(name), attended: self.interactive, ..self.talk.wanted() };
         match self.partner.switch(self.settings, wanted).await {
             Ok(()) => self.note(&format!("the model is {name} from here on; the conversation stays")),
             Err(error) => self.note(&self.style.red(sentence(&error))),

@@ -26,9 +26,9 @@ pub(super) enum Partner {
 }
 
 impl Partner {
-    pub(super) async fn open(settings: &Settings, chat: &Chat) -> anyhow::Result<Self> {
+    pub(super) async fn open(settings: &Settings, chat: &Chat, attended: bool) -> anyhow::Result<Self> {
         let Some(address) = &chat.server else {
-            return Ok(Self::Here(Box::new(Conversation::open(settings, &chat.talk).await?)));
+            return Ok(Self::Here(Box::new(Conversation::open(settings, &chat.talk, attended).await?)));
         };
         let talk = &chat.talk;
         let session = talk.session.clone().unwrap_or_else(new_id);

@@ -1,7 +1,7 @@
 //! `lango serve`, over real connections.
 
 mod apps;
-mod client;
+pub(crate) mod client;
 mod crash;
 mod long;
 mod readers;

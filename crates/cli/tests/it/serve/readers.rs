@@ -89,7 +89,9 @@ fn digging(steps: usize) -> String {
     let mut script = "word_delay_ms: 2\nrules:\n".to_owned();
     for step in 0..steps {
         let when = format!("  - when: {{first_word: work, turn: {step}}}\n");
-        let reply = "    reply: [{text: 'one two three four five'}, {call: {name: dig}}]\n";
+        let reply = format!(
+            "    reply: [{{text: 'one two three four five'}}, {{call: {{name: dig, args: {{at: {step}}}}}}}]\n"
+        );
         write!(script, "{when}{reply}").unwrap();
     }
     script + "  - reply: [{text: 'that is all'}]\n"

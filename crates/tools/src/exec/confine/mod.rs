@@ -12,8 +12,10 @@ mod rules;
 use std::{
     ffi::OsString,
     fmt,
+    ops::Deref,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Arc, LazyLock},
 };
 
 pub use helper::{CONFINE, confined_main};
@@ -31,6 +33,38 @@ pub struct Cage {
     helper: Option<PathBuf>,
     writable: Vec<PathBuf>,
     confinement: Confinement,
+}
+
+/// A cage that is built when the first command needs it: finding out what the machine allows starts processes.
+#[derive(Clone)]
+pub struct LazyCage(Arc<LazyLock<Cage, Build>>);
+
+type Build = Box<dyn FnOnce() -> Cage + Send>;
+
+impl LazyCage {
+    pub fn new(wanted: Wanted) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(|| Cage::build(wanted)))))
+    }
+}
+
+impl Deref for LazyCage {
+    type Target = Cage;
+
+    fn deref(&self) -> &Cage {
+        &self.0
+    }
+}
+
+impl From<Cage> for LazyCage {
+    fn from(cage: Cage) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(|| cage))))
+    }
+}
+
+impl fmt::Debug for LazyCage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LazyCage")
+    }
 }
 
 /// What is in force.

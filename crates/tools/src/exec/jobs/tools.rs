@@ -54,6 +54,7 @@ impl Tool for ExecStart {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args: StartArgs = args::parse(START, call.args)?;
+            crate::exec::prepared(&self.jobs.shell).await?;
             let job = self.jobs.start(&args.command, args.workdir.as_deref())?;
             Ok(Outcome::Done(job.line().into()))
         })

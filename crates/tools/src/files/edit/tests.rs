@@ -34,7 +34,7 @@ impl Tools {
 
     fn at(dir: TempDir) -> Self {
         let root = Root::new(&dir.path().join("root")).unwrap();
-        let desk = Desk { root, seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")).unwrap() };
+        let desk = Desk { root, seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) };
         Self {
             read: ReadFile::new(desk.root.clone(), desk.seen.clone()),
             write: WriteFile::new(desk.clone()),
@@ -159,6 +159,14 @@ async fn the_same_write_again_changes_nothing() {
     let before = fs::metadata(tools.path("a.txt")).unwrap().modified().unwrap();
     assert_eq!(ask(&tools.write, args).await.unwrap()["unchanged"], true);
     assert_eq!(fs::metadata(tools.path("a.txt")).unwrap().modified().unwrap(), before);
+}
+
+#[tokio::test]
+async fn the_file_that_an_undo_changes_is_known_before() {
+    let tools = Tools::new();
+    let made = ask(&tools.write, json!({"path": "lango.toml", "content": "x"})).await.unwrap();
+    let args = json!({"undo": made["undo"]});
+    assert_eq!(tools.undo.target(args.as_object().unwrap()).as_deref(), Some("lango.toml"));
 }
 
 #[tokio::test]

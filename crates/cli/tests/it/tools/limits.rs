@@ -1,0 +1,81 @@
+//! What a run may use. What is used up ends it, with a reason that has a name, here and on the server.
+
+use super::{answers, at_once, call, exec, one_by_one, run};
+use crate::{common::Place, serve::client::Served};
+use serde_json::{Value, json};
+
+const PRICES: &str = "[models.\"scripted/m\"]\nprices = { input = 1, output = 1 }\n";
+
+/// The code and the words that a run ended with.
+fn ended(place: &Place) -> (String, String) {
+    let said = run(place).badly();
+    let code = said.json_lines().last().unwrap()["errorCode"].as_str().unwrap_or_default().to_owned();
+    (code, said.err.lines().last().unwrap_or_default().to_owned())
+}
+
+fn look(times: usize) -> Vec<Value> {
+    (0..times).map(|at| call("calculate", json!({"expression": format!("{at} + 1")}))).collect()
+}
+
+#[test]
+fn each_limit_ends_a_run_by_its_name() {
+    let used = r#","usage":{"input":60,"output":40}}"#;
+    let spends = |more: &str| one_by_one(&look(4)).trim_end_matches('}').to_owned() + more + used;
+    let rows: [(&str, String); 5] = [
+        ("modelCalls = 2", one_by_one(&look(4))),
+        ("toolCalls = 2", one_by_one(&look(4))),
+        ("tokens = 200", spends("")),
+        ("cost = 0.0002", spends(r#","model":"m""#)),
+        ("timeS = 0.3", json!({"rules": [{"reply": [{"text": "wait"}, "hang"]}]}).to_string()),
+    ];
+    let mut table = String::new();
+    for (limit, script) in rows {
+        let (code, words) = ended(&Place::scripted(&format!("[limits]\n{limit}\n{PRICES}"), &script));
+        table = format!("{table}{limit}: {code}: {words}\n");
+    }
+    insta::assert_snapshot!(table, @r"
+    modelCalls = 2: TOO_MANY_MODEL_CALLS: lango: the run has used its 2 model calls
+    toolCalls = 2: TOO_MANY_TOOL_CALLS: lango: the run has used its 2 tool calls
+    tokens = 200: OUT_OF_TOKENS: lango: the run has used its 200 tokens
+    cost = 0.0002: OUT_OF_MONEY: lango: the run has used its money: 0.0002
+    timeS = 0.3: OUT_OF_TIME: lango: the run has used its time of 300ms
+    ");
+}
+
+#[test]
+fn calls_beyond_the_limit_are_answered_and_not_made() {
+    let place = Place::scripted(
+        "[limits]\ntoolCalls = 2\n[approval]\nexecute = \"allow\"\n",
+        &at_once(&[exec("touch a"), exec("touch b"), exec("touch c")]),
+    );
+    let said = run(&place).badly();
+    assert!(
+        answers(&said).iter().all(|answer| answer["error"] == "not run: the run has used its 2 tool calls")
+    );
+    assert!(!place.here().join("a").exists());
+    place.lango(&["run", "--session", "k", "hello"]).well();
+}
+
+#[test]
+fn the_same_call_without_anything_new_ends_the_run_and_a_poll_does_not() {
+    let same = vec![exec("ls"); 12];
+    let place = Place::scripted("", &one_by_one(&same));
+    let (code, words) = ended(&place);
+    assert_eq!(code, "NOTHING_NEW");
+    assert_eq!(words, "lango: exec was called 5 times with the same arguments, and nothing new came of it");
+
+    let polls = vec![exec("echo x >> log; wc -l < log"); 12];
+    let place = Place::scripted("[approval]\nexecute = \"allow\"\n", &one_by_one(&polls));
+    let said = run(&place).well();
+    assert_eq!(answers(&said).last().unwrap()["output"], "12\n");
+}
+
+#[test]
+fn the_server_keeps_the_limits_of_the_configuration() {
+    let place = Place::scripted("[limits]\nmodelCalls = 2\n", &one_by_one(&look(4)));
+    let server = Served::start(&place);
+    let session = server.session("lango", "s");
+    let run = server.begin(&session, "go");
+    let ended = server.until(&run, |run| run["status"] == "failed");
+    assert_eq!(ended["error"], "the run has used its 2 model calls");
+}
