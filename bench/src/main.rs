@@ -5,6 +5,7 @@
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
 //! | [`turn`] | a whole turn through the agent layer |
+//! | [`calls`] | tool calls, beside the tools themselves |
 //! | [`decode`] | a model's answer, from bytes to events |
 //! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
 //! | [`server`] | the server beside google-adk's, under load |
@@ -22,6 +23,7 @@
 
 mod append;
 mod binary;
+mod calls;
 mod decode;
 mod figure;
 mod measure;
@@ -57,6 +59,11 @@ const BENCHES: &[Bench] = &[
         name: "turn",
         about: "a whole turn with an instant model, after 0 to 100,000 events",
         run: turn::run,
+    },
+    Bench {
+        name: "call",
+        about: "a tool call beside the tool itself, one and 32 at a time",
+        run: calls::run,
     },
     Bench { name: "decode", about: "reading a model's answer, beside eventsource-stream", run: decode::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },

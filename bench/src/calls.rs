@@ -1,0 +1,163 @@
+//! What a tool call costs beside the tool itself: turns with an instant model and a tool that does nothing, in new sessions.
+
+use crate::{
+    Lab, Result,
+    figure::{Aim, Figure},
+    measure::{Samples, cpu_of, milliseconds},
+};
+use adk::{
+    agent::LlmAgent,
+    content::Content,
+    runner::RunRequest,
+    session::{SessionKey, SessionService},
+    tool::Tool as AdkTool,
+};
+use bridge::{Agent, Budget, Guard, ModelAdapter, ToolAdapter};
+use futures::{StreamExt, future::BoxFuture, stream};
+use provider::{Done, EventStream, Part, Provider, Request, StreamEvent, ToolCall};
+use serde_json::{Map, json};
+use session::{
+    Store,
+    sqlite::{Options, SqliteStore},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::runtime::Runtime;
+use tools::{
+    Call, Effect, Error, Mask, Outcome, RuleBook, Safety, Spec, Tool,
+    policy::{Decision, Policy, Rule, Subject},
+};
+
+const WARM_UP: usize = 20;
+const TURNS: usize = 200;
+const MANY: usize = 32;
+/// What a call takes that waits for something.
+const WAIT: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+    let said = turns(lab, 0, Kind::Looks)?;
+    let one = turns(lab, 1, Kind::Looks)?;
+    let many = turns(lab, MANY, Kind::Looks)?;
+    let acts = turns(lab, 1, Kind::Acts)?;
+    let waits = turns(lab, MANY, Kind::Waits)?;
+    let more = u32::try_from(MANY - 1)?;
+    let per_call = (many.cpu.median() - one.cpu.median()) / f64::from(more);
+    let figures = vec![
+        Figure::new("call/cpu", per_call, "ms").aim(Aim::AtMost(0.2)),
+        Figure::new("call/step/cpu", one.cpu.median() - said.cpu.median(), "ms"),
+        Figure::new("call/ledger/cpu", acts.cpu.median() - one.cpu.median(), "ms"),
+        Figure::median("call/32/cpu", &many.cpu, "ms"),
+        Figure::median("call/32", &many.wall, "ms"),
+        Figure::median("call/32_waiting_20_ms", &waits.wall, "ms"),
+    ];
+    Ok(figures)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Looks,
+    /// It may not run twice, so that its begin is written down first.
+    Acts,
+    Waits,
+}
+
+struct Spent {
+    cpu: Samples,
+    wall: Samples,
+}
+
+/// Turns in which the model makes so many calls at once, and then answers.
+fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
+    let directory = lab.directory()?;
+    let options = Options::default();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&directory.path().join("calls.db"), options)?);
+    let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
+    let book = RuleBook::new(&directory.path().join("rules.jsonl"));
+    let root = directory.path().to_path_buf();
+    let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, root, Mask::default()));
+    let tool: Arc<dyn AdkTool> = Arc::new(ToolAdapter::new(Arc::new(Nothing::new(kind))).guarded(guard));
+    let model = Arc::new(ModelAdapter::new(Arc::new(Calls(calls)), "", Budget::default()));
+    let root = LlmAgent { tools: vec![tool], ..LlmAgent::new("bench", model) };
+    let agent = Agent::new(store, root, Budget::default())?;
+    let runtime = Runtime::new()?;
+    let (mut wall, mut cpu) = (Vec::new(), Vec::new());
+    for turn in 0..WARM_UP + TURNS {
+        let key = SessionKey::new("bench", "user", format!("s{turn}"));
+        runtime.block_on(agent.sessions().get_or_create(&key))?;
+        let request = RunRequest::message(key, Content::user("Do nothing, please."));
+        let start = Instant::now();
+        let (answer, spent) = cpu_of(|| runtime.block_on(agent.run_and_collect(request)));
+        if answer? != "Done." {
+            return Err("the answer is not the model's".into());
+        }
+        if turn >= WARM_UP {
+            wall.push(milliseconds(start.elapsed()));
+            cpu.push(milliseconds(spent));
+        }
+    }
+    Ok(Spent { cpu: Samples::new(cpu), wall: Samples::new(wall) })
+}
+
+/// A model that makes so many calls, and answers when it has the results.
+struct Calls(usize);
+
+impl Provider for Calls {
+    fn name(&self) -> &'static str {
+        "calls"
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let mut parts = request.messages.iter().flat_map(|message| &message.parts);
+        if self.0 == 0 || parts.any(|part| matches!(part, Part::Result(_))) {
+            return stream::iter([StreamEvent::text("Done."), StreamEvent::Done(Done::default())]).boxed();
+        }
+        let call = |number: usize| {
+            StreamEvent::ToolCall(ToolCall {
+                id: format!("call-{number}"),
+                name: "nothing".to_owned(),
+                args: Map::from_iter([("number".to_owned(), number.into())]),
+                signature: None,
+                malformed: None,
+            })
+        };
+        let calls: Vec<StreamEvent> = (0..self.0).map(call).collect();
+        stream::iter(calls.into_iter().chain([StreamEvent::Done(Done::default())])).boxed()
+    }
+}
+
+struct Nothing {
+    spec: Spec,
+    wait: Option<Duration>,
+}
+
+impl Nothing {
+    fn new(kind: Kind) -> Self {
+        let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
+        let reading = Spec::reading("nothing", "Does nothing.", parameters);
+        match kind {
+            Kind::Looks => Self { spec: reading, wait: None },
+            Kind::Acts => {
+                let spec = Spec { safety: Safety::Write, effect: Effect::Once, ..reading };
+                Self { spec, wait: None }
+            }
+            Kind::Waits => Self { spec: reading, wait: Some(WAIT) },
+        }
+    }
+}
+
+impl Tool for Nothing {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, _call: Call) -> BoxFuture<'_, std::result::Result<Outcome, Error>> {
+        Box::pin(async {
+            if let Some(wait) = self.wait {
+                tokio::time::sleep(wait).await;
+            }
+            Ok(Outcome::Done(json!({"done": true})))
+        })
+    }
+}
