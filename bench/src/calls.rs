@@ -6,11 +6,7 @@ use crate::{
     measure::{Samples, cpu_of, milliseconds},
 };
 use adk::{
-    agent::LlmAgent,
-    content::Content,
-    runner::RunRequest,
-    session::{SessionKey, SessionService},
-    tool::Tool as AdkTool,
+    agent::LlmAgent, content::Content, runner::RunRequest, session::SessionKey, tool::Tool as AdkTool,
 };
 use bridge::{Agent, Budget, Guard, ModelAdapter, ToolAdapter};
 use futures::{StreamExt, future::BoxFuture, stream};
@@ -72,7 +68,7 @@ struct Spent {
 fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
     let directory = lab.directory()?;
     let options = Options::default();
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&directory.path().join("calls.db"), options)?);
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
     let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
     let root = directory.path().to_path_buf();
