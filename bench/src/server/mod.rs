@@ -2,7 +2,7 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`load`] | what is measured of both |
+//! | [`mod@load`] | what is measured of both |
 //! | [`crowds`] | what is measured of ours alone |
 //! | [`sides`] | how each is started |
 //! | [`process`], [`wire`] | a server as a process; a client that costs little |

@@ -3,9 +3,9 @@
 //! | read | for |
 //! |---|---|
 //! | [`Shell`] | what all of them share: where they run, with what, and in which cage |
-//! | [`run`] | `exec`: a command that is waited for |
+//! | `run` | `exec`: a command that is waited for |
 //! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: commands that run on beside the conversation |
-//! | [`process`] | a process group from its start to its end |
+//! | `process` | a process group from its start to its end |
 //! | [`confine`] | what the kernel keeps a command from |
 //!
 //! **Invariant.** Nothing of the program's own environment reaches a command, and no process of its group outlives the call

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`Fetch`] | the tool |
 //! | [`names`] | names, and the addresses that a connection may go to |
-//! | [`address`] | which addresses are refused |
-//! | [`hops`] | redirects, each checked like the first address |
-//! | [`html`] | HTML as text |
+//! | `address` | which addresses are refused |
+//! | `hops` | redirects, each checked like the first address |
+//! | `html` | HTML as text |
 //!
 //! **Invariant.** A connection goes to an address that was checked, on every hop; what comes back is data and is marked so.
 

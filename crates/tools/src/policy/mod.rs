@@ -5,8 +5,8 @@
 //! | [`Policy`] | the rules of one agent, and the decision on one call |
 //! | [`rule`] | rules as they are stored and listed |
 //! | [`shell`] | what a script would run, without running it |
-//! | [`judge`] | one command: rules, wrappers, harmless commands |
-//! | [`harmless`] | commands that only look, with the options that are known to only look |
+//! | `judge` | one command: rules, wrappers, harmless commands |
+//! | `harmless` | commands that only look, with the options that are known to only look |
 //! | [`ground`] | which paths are inside |
 //!
 //! **Invariant.** The decision on a script is the strictest over all its simple commands, and what cannot be understood
