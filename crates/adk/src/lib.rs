@@ -6,6 +6,7 @@
 //! | [`state`], [`session`], [`facts`] | what a session is, and what of its past the next step depends on |
 //! | [`model`], [`tool`], [`agent`] | the ports to models and tools, and the tree of agents |
 //! | [`flow`] | deciding: the next step, the contents of a request, the answers to calls |
+//! | [`progress`] | what a call says while it runs |
 //! | [`limits`] | what a run may use |
 //! | [`trace`] | what happened, for whoever looks on from outside |
 //! | [`runner`] | doing: one turn, from a message to its last event |
@@ -22,6 +23,7 @@ pub mod flow;
 pub mod instruction;
 pub mod limits;
 pub mod model;
+pub mod progress;
 pub mod runner;
 pub mod session;
 pub mod state;

@@ -5,6 +5,7 @@ use crate::{
     error::{ServiceError, ToolError},
     event::{Event, EventActions, ToolConfirmation},
     model::FunctionDeclaration,
+    progress::Board,
     session::{ArtifactService, SessionKey},
 };
 use futures::future::BoxFuture;
@@ -58,6 +59,9 @@ pub struct ToolContext {
     /// It had begun before the program was cut off: it may have taken effect already.
     pub begun: bool,
     pub cancel: CancellationToken,
+    /// The name that it was called by.
+    pub(crate) tool: String,
+    pub(crate) progress: Arc<Board>,
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) state: Arc<Map<String, Value>>,
     pub(crate) artifacts: Arc<dyn ArtifactService>,
@@ -75,6 +79,11 @@ impl ToolContext {
     pub fn set_state(&self, key: impl Into<String>, value: Value) {
         let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.state_delta.insert(key.into(), value);
+    }
+
+    /// Tells whoever looks on how far the call is: what is told goes on where it ended before. It waits for nobody.
+    pub fn tell_progress(&self, text: &str) {
+        self.progress.say(&self.call_id, &self.tool, text);
     }
 
     /// Writes down that the call begins. What has begun and has no answer after a crash may have taken effect.

@@ -14,6 +14,7 @@ use crate::{
     instruction,
     limits::Meter,
     model::{LlmRequest, LlmResponse},
+    progress::{Board, CallProgress},
     runner::{EventSink, RunConfig, Runner, StreamingMode},
     session::{Session, SessionService},
     tool::ToolContext,
@@ -240,9 +241,14 @@ impl<'a, S: SessionService> Turn<'a, S> {
         }
         let state = Arc::new(self.session.state().clone());
         let event_id = mint_id();
-        let tasks = calls.iter().map(|call| self.task(call, &state, &event_id)).collect();
-        let answers = call::run(&runner.agents, self.session.events(), tasks).await;
         let node = runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
+        let board = Arc::new(Board::default());
+        let tasks = calls.iter().map(|call| self.task(call, &state, &event_id, &board)).collect();
+        let answers = tokio::select! {
+            biased;
+            answers = call::run(&runner.agents, self.session.events(), tasks) => answers,
+            never = board.tell(|progress| self.show_progress(node, progress)) => match never {},
+        };
         if !answers.questions.is_empty() {
             let questions = answers.questions.iter().map(|(call, asked)| call::question(call, asked).into());
             let asking = Content::new("model", questions.collect());
@@ -267,6 +273,15 @@ impl<'a, S: SessionService> Turn<'a, S> {
         answers.fault.map_or(Ok(()), Err)
     }
 
+    /// Shows how far a call is to those who want to see things as they come.
+    fn show_progress(&self, node: &Node, progress: &CallProgress) {
+        if self.config.streaming == StreamingMode::Sse {
+            let mut event = Event { partial: Some(true), ..self.event_by(node) };
+            annotate(&mut event, progress.metadata());
+            (self.out)(&event);
+        }
+    }
+
     /// Answers calls that are not made, and ends the run.
     async fn refuse(&mut self, calls: &[Call], error: RunError) -> Result<(), RunError> {
         let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
@@ -279,7 +294,13 @@ impl<'a, S: SessionService> Turn<'a, S> {
         self.fail(self.event_by(node), error).await
     }
 
-    fn task<'c>(&self, call: &'c Call, state: &Arc<Map<String, Value>>, event_id: &'c str) -> Task<'c>
+    fn task<'c>(
+        &self,
+        call: &'c Call,
+        state: &Arc<Map<String, Value>>,
+        event_id: &'c str,
+        board: &Arc<Board>,
+    ) -> Task<'c>
     where
         Self: 'c,
     {
@@ -291,6 +312,8 @@ impl<'a, S: SessionService> Turn<'a, S> {
             confirmation: call.confirmation.clone(),
             begun: call.begun,
             cancel: self.cancel.child_token(),
+            tool: call.name().to_owned(),
+            progress: Arc::clone(board),
             ledger: self.runner.ledger.clone(),
             state: Arc::clone(state),
             artifacts: Arc::clone(&self.runner.artifacts),

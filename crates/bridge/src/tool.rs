@@ -10,8 +10,11 @@ use adk::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
-use std::{fmt, sync::Arc};
-use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome, mask::MaskStream};
 
 pub struct ToolAdapter {
     tool: Arc<dyn tools::Tool>,
@@ -58,7 +61,8 @@ impl ToolAdapter {
             })?;
         }
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
-        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone() });
+        let told = Mutex::new(mask.stream());
+        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), told });
         let outcome = self.tool.call(Call { id: context.call_id.clone(), args, host }).await;
         self.told(outcome, &context, &mask)
     }
@@ -118,6 +122,8 @@ impl Tool for ToolAdapter {
 struct TurnHost {
     context: ToolContext,
     mask: Mask,
+    /// What is told of its progress: a secret may come in two pieces.
+    told: Mutex<MaskStream>,
 }
 
 impl Host for TurnHost {
@@ -134,6 +140,11 @@ impl Host for TurnHost {
             let saved = self.context.save_artifact(&name, part(file, &self.mask)).await;
             saved.map_err(|error| Error::Artifact { name, reason: error.to_string() })
         })
+    }
+
+    fn progress(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.context.tell_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

@@ -16,7 +16,8 @@ pub trait Host: Send + Sync {
     /// Keeps a file beside the session, and says which version of that name it became, counted from 0.
     fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>>;
 
-    /// Tells whoever watches how far the call is. Nobody may be watching, and nothing of it is stored.
+    /// Tells whoever watches how far the call is; what is told goes on where it ended before. Nobody may be watching,
+    /// and nothing of it is stored.
     fn progress(&self, _text: &str) {}
 
     /// Resolves when the turn is stopped, and never otherwise. A tool that starts processes ends them then.

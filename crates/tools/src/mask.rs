@@ -65,7 +65,7 @@ impl Mask {
     }
 
     /// For text that comes in pieces: a secret may lie across two of them.
-    pub(crate) fn stream(&self) -> MaskStream {
+    pub fn stream(&self) -> MaskStream {
         MaskStream { mask: self.clone(), held: Vec::new() }
     }
 }
@@ -88,14 +88,14 @@ impl Secrets {
 
 /// A mask over a text that is still coming.
 #[derive(Debug)]
-pub(crate) struct MaskStream {
+pub struct MaskStream {
     mask: Mask,
     held: Vec<u8>,
 }
 
 impl MaskStream {
     /// What can be passed on by now.
-    pub(crate) fn take<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
+    pub fn take<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
         let Some(secrets) = &self.mask.0 else { return Cow::Borrowed(piece) };
         let mut text = if self.held.is_empty() {
             Cow::Borrowed(piece)
@@ -114,7 +114,7 @@ impl MaskStream {
     }
 
     /// What was held back, when nothing more comes.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
+    pub fn rest(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.mask.bytes(&held).into_owned()
     }

@@ -3,7 +3,7 @@
 //! A place in a run is `stored-generation-partial`: how many stored events came before and with it, which process counts, and
 //! how many partial ones came since. The first number means the same after a restart, the others only in one process.
 
-use adk::{error::RunError, event::Event};
+use adk::{error::RunError, event::Event, progress::CallProgress};
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -102,6 +102,18 @@ struct Log {
     end: Option<End>,
 }
 
+impl Log {
+    /// Of how far a call is, the last word is enough.
+    fn forget_progress(&mut self, call_id: &str) {
+        let told = |entry: &Entry| CallProgress::of(&entry.event);
+        let newest = self.entries.iter().rev().map(told).take_while(Option::is_some).flatten();
+        let before = newest.map(|progress| progress.call_id).position(|id| id == call_id);
+        if let Some(back) = before {
+            self.entries.remove(self.entries.len() - 1 - back);
+        }
+    }
+}
+
 impl Live {
     pub(super) fn new(cancel: CancellationToken, from: Place) -> Self {
         let log = Log { last: from, ..Log::default() };
@@ -126,6 +138,9 @@ impl Live {
         };
         if log.entries.len() >= ENTRIES && !event.is_partial() {
             log.entries.retain(|entry| entry.place.partial == 0);
+        }
+        if let Some(progress) = CallProgress::of(event) {
+            log.forget_progress(&progress.call_id);
         }
         let entry = Entry::new(log.last, event.clone());
         log.entries.push(entry);
@@ -180,5 +195,36 @@ impl Live {
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Map, json};
+
+    fn progress(call: &str, text: &str) -> Event {
+        let told = json!({"call_id": call, "tool": "exec", "text": text});
+        let metadata = Map::from_iter([(adk::progress::PROGRESS.to_owned(), told)]);
+        Event { partial: Some(true), custom_metadata: Some(metadata), ..Event::new("i", "a") }
+    }
+
+    #[test]
+    fn a_call_that_says_much_takes_the_room_of_its_last_word() {
+        let live = Live::new(CancellationToken::new(), Place::default());
+        live.push(&Event::new("i", "a"));
+        for at in 0..100 {
+            live.push(&progress("one", &at.to_string()));
+            live.push(&progress("two", &at.to_string()));
+        }
+        let kept: Vec<String> = live
+            .log()
+            .entries
+            .iter()
+            .filter_map(|entry| CallProgress::of(&entry.event))
+            .map(|told| told.text)
+            .collect();
+        assert_eq!(kept, ["99", "99"]);
+        assert_eq!(live.len(), 3);
     }
 }

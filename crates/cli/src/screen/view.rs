@@ -2,7 +2,7 @@
 
 use super::{Spent, Style, glimpse, json, printable, waiting::Waiting, width, width_of};
 use crate::config::Models;
-use adk::{content::Part, event::Event, facts::REQUEST_CONFIRMATION};
+use adk::{content::Part, event::Event, facts::REQUEST_CONFIRMATION, progress::CallProgress};
 use bridge::model::Notice;
 use std::{
     io::{self, Write},
@@ -83,6 +83,9 @@ impl View {
         if let Some(notice) = Notice::of(event).filter(|_| event.is_partial()) {
             return self.notice(progress, &notice);
         }
+        if let Some(said) = CallProgress::of(event) {
+            return self.call_progress(progress, &said);
+        }
         self.end_waiting(progress)?;
         let streamed = progress.streaming.as_deref() == Some(event.id.as_str());
         if event.is_partial() && !streamed {
@@ -108,6 +111,17 @@ impl View {
             Mode::Talk => waiting.show(&mut io::stdout().lock(), notice, style, width()),
             Mode::Answer | Mode::Json => {
                 waiting.show(&mut io::stderr().lock(), notice, style, width_of(io::stderr()))
+            }
+        }
+    }
+
+    fn call_progress(&self, progress: &mut Progress, said: &CallProgress) -> io::Result<()> {
+        self.end_line(progress)?;
+        let (waiting, style) = (&mut progress.waiting, self.style);
+        match self.mode {
+            Mode::Talk => waiting.show_progress(&mut io::stdout().lock(), said, style, width()),
+            Mode::Answer | Mode::Json => {
+                waiting.show_progress(&mut io::stderr().lock(), said, style, width_of(io::stderr()))
             }
         }
     }

@@ -1,6 +1,8 @@
-//! What goes on while there is no answer: one line that counts down on a terminal, one for each wait in a pipe.
+//! What goes on while there is no answer: on a terminal one line that is written over, a countdown or the last words of a
+//! tool; in a pipe a line for each wait.
 
 use super::{Style, one_line};
+use adk::progress::CallProgress;
 use bridge::model::{Notice, NoticeKind};
 use std::io::{self, Write};
 
@@ -25,11 +27,7 @@ impl Waiting {
         let told = sentence(notice);
         match width {
             Some(width) if notice.kind == NoticeKind::Retry => {
-                let line = one_line(&told, width.saturating_sub(1));
-                let length = line.chars().count();
-                let rest = " ".repeat(self.drawn.saturating_sub(length));
-                write!(out, "\r{}{rest}", style.dim(line))?;
-                self.drawn = length + rest.len();
+                self.draw(out, &told, style, width)?;
             }
             Some(_) | None => {
                 self.clear(out)?;
@@ -43,7 +41,30 @@ impl Waiting {
         out.flush()
     }
 
-    /// Takes the countdown away, if there is one.
+    /// The last line of what a tool has said. In a pipe nobody watches.
+    pub(super) fn show_progress(
+        &mut self,
+        out: &mut impl Write,
+        progress: &CallProgress,
+        style: Style,
+        width: Option<usize>,
+    ) -> io::Result<()> {
+        let last = progress.text.lines().rfind(|line| !line.trim().is_empty());
+        let (Some(last), Some(width)) = (last, width) else { return Ok(()) };
+        self.draw(out, &format!("… {} {last}", progress.tool), style, width)?;
+        out.flush()
+    }
+
+    fn draw(&mut self, out: &mut impl Write, told: &str, style: Style, width: usize) -> io::Result<()> {
+        let line = one_line(told, width.saturating_sub(1));
+        let length = line.chars().count();
+        let rest = " ".repeat(self.drawn.saturating_sub(length));
+        write!(out, "\r{}{rest}", style.dim(line))?;
+        self.drawn = length + rest.len();
+        Ok(())
+    }
+
+    /// Takes the line that is written over away, if there is one.
     pub(super) fn clear(&mut self, out: &mut impl Write) -> io::Result<()> {
         match std::mem::take(&mut self.drawn) {
             0 => Ok(()),
@@ -92,6 +113,25 @@ mod tests {
             "\rp asks to slow down; trying again in 10 s\rp asks to slow down; trying again in 9 s \r{blank}\rp asks to slow down; asking q instead\n"
         );
         assert_eq!(shown(Some(80)), expected);
+    }
+
+    #[test]
+    fn the_last_words_of_a_tool_are_harmless_and_go_away() {
+        let shown = |width, texts: &[&str]| {
+            let (mut waiting, mut out) = (Waiting::default(), Vec::new());
+            for text in texts {
+                let progress =
+                    CallProgress { call_id: "c".into(), tool: "exec".into(), text: (*text).to_owned() };
+                waiting.show_progress(&mut out, &progress, Style::new(false), width).unwrap();
+            }
+            waiting.clear(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            shown(Some(80), &["one\ntwo\n\n", "\u{1b}[2J"]),
+            "\r… exec two\r… exec \u{fffd}[2J\r           \r"
+        );
+        assert_eq!(shown(None, &["one\n"]), "");
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Table {
 /// Carries a job to its end.
 async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
     let mut sink = |piece: &[u8]| {
-        capture.take(piece);
+        drop(capture.take(piece));
         job.state.send_modify(|state| state.bytes = capture.total());
     };
     let (ended, stopped) = tokio::select! {

@@ -16,11 +16,11 @@ use super::{
 use crate::{
     Call, Effect, Error, Host, Outcome, Safety, Spec, Tool, args,
     kept::{Capture, plain},
+    media,
 };
 
 pub(super) const NAME: &str = "exec";
-/// Those who watch are told no more often than this, and no more than this much.
-const PROGRESS: Duration = Duration::from_millis(200);
+/// Those who watch are told no more than this much at a time.
 const PROGRESS_BYTES: usize = 2 * 1024;
 
 const DESCRIPTION: &str = "Runs a shell command and gives its output, standard error included. It can write inside the \
@@ -68,11 +68,7 @@ impl Exec {
         let began = Instant::now();
         let mut running = Running::start(&self.shell, &args.command, &directory)?;
         let mut capture = Capture::new(self.shell.kept.clone());
-        let mut watch = Watch { host, last: None };
-        let mut sink = |piece: &[u8]| {
-            watch.tell(piece);
-            capture.take(piece);
-        };
+        let mut sink = |piece: &[u8]| tell(host, &capture.take(piece));
         let (ended, in_time) = tokio::select! {
             biased;
             () = host.cancelled() => return Err(Error::Cancelled),
@@ -101,17 +97,11 @@ fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
     answer
 }
 
-struct Watch<'a> {
-    host: &'a dyn Host,
-    last: Option<Instant>,
-}
-
-impl Watch<'_> {
-    fn tell(&mut self, piece: &[u8]) {
-        if self.last.is_none_or(|last| last.elapsed() >= PROGRESS) {
-            self.last = Some(Instant::now());
-            self.host.progress(&plain(&piece[piece.len().saturating_sub(PROGRESS_BYTES)..]));
-        }
+/// Tells those who watch the end of what has come.
+fn tell(host: &dyn Host, piece: &[u8]) {
+    let end = &piece[piece.len().saturating_sub(PROGRESS_BYTES)..];
+    if media::binary(end).is_none() {
+        host.progress(&plain(end));
     }
 }
 

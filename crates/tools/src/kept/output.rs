@@ -1,6 +1,6 @@
 //! Output that comes in pieces: its ends stay in memory, the whole of it goes to a kept file once it is too long to show.
 
-use std::{collections::VecDeque, fs::File, io::Write};
+use std::{borrow::Cow, collections::VecDeque, fs::File, io::Write};
 
 use serde_json::{Map, Value};
 
@@ -46,9 +46,11 @@ impl Capture {
         self.total
     }
 
-    pub(crate) fn take(&mut self, piece: &[u8]) {
+    /// Answers with what may be shown by now.
+    pub(crate) fn take<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
         let masked = self.mask.take(piece);
         self.take_masked(&masked);
+        masked
     }
 
     /// Nothing more comes.

@@ -6,6 +6,7 @@ mod coding;
 mod ledger;
 mod limits;
 mod outputs;
+mod progress;
 
 use crate::common::{Place, Said};
 use serde_json::{Map, Value, json};
