@@ -5,9 +5,8 @@ use adk::{event::ToolConfirmation, tool::ToolContext};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
-    Mask, RuleBook, Tool,
+    Mask, Owner, RuleBook, Tool,
     policy::{Decision, Ground, Policy, Request, Rule, Verdict},
-    rules::Owner,
 };
 
 /// The state key that says which untrusted text has come in. It is stored with the answer that brought it, and outlives
@@ -128,7 +127,7 @@ fn says_always(answer: &ToolConfirmation) -> bool {
     answer.payload.as_ref().and_then(|payload| payload.get("always")) == Some(&Value::Bool(true))
 }
 
-fn owner(context: &ToolContext) -> Owner {
+pub(crate) fn owner(context: &ToolContext) -> Owner {
     Owner { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
 }
 

@@ -14,7 +14,7 @@ use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
-use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome, mask::MaskStream};
+use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome, Owner, mask::MaskStream};
 
 pub struct ToolAdapter {
     tool: Arc<dyn tools::Tool>,
@@ -145,6 +145,10 @@ impl Host for TurnHost {
     fn progress(&self, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         self.context.tell_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
+    }
+
+    fn owner(&self) -> Owner {
+        guard::owner(&self.context)
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

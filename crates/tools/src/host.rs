@@ -1,6 +1,7 @@
 //! What a tool may ask of the turn it runs in.
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Error;
@@ -20,8 +21,18 @@ pub trait Host: Send + Sync {
     /// and nothing of it is stored.
     fn progress(&self, _text: &str) {}
 
+    /// For whom it runs. What outlives the call is nobody else's.
+    fn owner(&self) -> Owner;
+
     /// Resolves when the turn is stopped, and never otherwise. A tool that starts processes ends them then.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Whose rules or jobs are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    pub app: String,
+    pub user: String,
 }
 
 /// A file that a tool made.

@@ -43,7 +43,7 @@ pub mod tool;
 mod work;
 
 pub use error::Error;
-pub use host::{Body, File, Host};
+pub use host::{Body, File, Host, Owner};
 pub use kept::Kept;
 pub use mask::Mask;
 pub use registry::Registry;

@@ -11,19 +11,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, policy::Rule};
+use crate::{Error, Owner, policy::Rule};
 
 /// The file of stored rules. It need not exist.
 #[derive(Debug, Clone)]
 pub struct RuleBook {
     path: PathBuf,
-}
-
-/// Whose rules are meant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    pub app: String,
-    pub user: String,
 }
 
 /// A rule with what it is revoked by.

@@ -8,7 +8,7 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
-use crate::{Call, Error, File, Host, Outcome, Tool};
+use crate::{Call, Error, File, Host, Outcome, Owner, Tool};
 
 #[derive(Default)]
 pub(crate) struct Recorder {
@@ -16,6 +16,7 @@ pub(crate) struct Recorder {
     pub(crate) artifacts: Mutex<Vec<(String, File)>>,
     pub(crate) progress: Mutex<Vec<String>>,
     pub(crate) stopped: bool,
+    pub(crate) owner: Owner,
 }
 
 impl Host for Recorder {
@@ -39,6 +40,10 @@ impl Host for Recorder {
 
     fn progress(&self, text: &str) {
         self.progress.lock().unwrap().push(text.to_owned());
+    }
+
+    fn owner(&self) -> Owner {
+        self.owner.clone()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

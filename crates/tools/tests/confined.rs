@@ -21,7 +21,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tools::{
-    Call, Error, File, Host, Kept, Outcome, Tool,
+    Call, Error, File, Host, Kept, Outcome, Owner, Tool,
     exec::{
         Cage, Environment, Exec, Limits, Shell,
         confine::{CONFINE, Files, Network, Wanted, confined_main},
@@ -93,6 +93,10 @@ impl Host for Nobody {
 
     fn save_artifact(&self, _name: String, _file: File) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async { Ok(0) })
+    }
+
+    fn owner(&self) -> Owner {
+        Owner::default()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

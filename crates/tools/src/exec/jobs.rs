@@ -1,9 +1,10 @@
-//! Commands that run on beside the conversation. They end when they are stopped, and with the tools that started them.
+//! Commands that run on beside the conversation. They are of whoever started them, and nobody else sees them. They end when
+//! they are stopped, and with the tools that started them.
 
 mod tools;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     io::{Read, Seek, SeekFrom},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,7 +22,7 @@ use super::{
     process::{Ended, Running},
 };
 use crate::{
-    Error,
+    Error, Owner,
     kept::{Capture, Kind, plain},
     media, paging,
 };
@@ -35,8 +36,10 @@ const DONE: usize = 32;
 #[derive(Debug)]
 pub struct Jobs {
     shell: Arc<Shell>,
-    table: Mutex<Table>,
+    tables: Mutex<HashMap<Owner, Table>>,
 }
+
+/// The jobs of one owner.
 
 #[derive(Debug, Default)]
 struct Table {
@@ -71,16 +74,17 @@ struct State {
 
 impl Jobs {
     pub fn new(shell: Arc<Shell>) -> Arc<Self> {
-        Arc::new(Self { shell, table: Mutex::default() })
+        Arc::new(Self { shell, tables: Mutex::default() })
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, HashMap<Owner, Table>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, command: &str, workdir: Option<&str>) -> Result<Arc<Job>, Error> {
+    fn start(&self, owner: Owner, command: &str, workdir: Option<&str>) -> Result<Arc<Job>, Error> {
         let directory = self.shell.directory(workdir)?;
-        let mut table = self.table();
+        let mut tables = self.tables();
+        let table = tables.entry(owner).or_default();
         table.make_room(self.shell.limits.jobs)?;
         let running = Running::start(&self.shell, command, &directory)?;
         let (capture, handle) = Capture::kept_from_the_start(self.shell.kept.clone())?;
@@ -98,26 +102,29 @@ impl Jobs {
         Ok(job)
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Job>, Error> {
+    fn find(&self, owner: &Owner, name: &str) -> Result<Arc<Job>, Error> {
         let number = name.strip_prefix("job-").and_then(|number| number.parse().ok());
-        let found =
-            number.and_then(|number: u64| self.table().jobs.get(&number).map(|entry| Arc::clone(&entry.job)));
-        found.ok_or_else(|| {
+        let tables = self.tables();
+        let jobs = tables.get(owner).map(|table| &table.jobs);
+        let entry = number.and_then(|number: u64| jobs?.get(&number));
+        entry.map(|entry| Arc::clone(&entry.job)).ok_or_else(|| {
             Error::Failed(format!(
                 "there is no job `{name}`; jobs end when the program does, exec_status lists them"
             ))
         })
     }
 
-    fn list(&self) -> Value {
-        let jobs: Vec<Value> = self.table().jobs.values().map(|entry| entry.job.line().into()).collect();
+    fn list(&self, owner: &Owner) -> Value {
+        let tables = self.tables();
+        let jobs = tables.get(owner).into_iter().flat_map(|table| table.jobs.values());
+        let jobs: Vec<Value> = jobs.map(|entry| entry.job.line().into()).collect();
         json!({"jobs": jobs})
     }
 }
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        for entry in self.table().jobs.values() {
+        for entry in self.tables().values().flat_map(|table| table.jobs.values()) {
             entry.task.abort();
         }
     }

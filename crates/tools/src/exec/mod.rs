@@ -52,7 +52,7 @@ pub struct Limits {
     pub max_time: Duration,
     /// Between the request to end and the end by force.
     pub grace: Duration,
-    /// Jobs that run at once.
+    /// Jobs of one owner that run at once.
     pub jobs: usize,
 }
 

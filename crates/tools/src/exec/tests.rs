@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    Outcome, Tool,
+    Outcome, Owner, Tool,
     kept::ReadOutput,
     testing::{Recorder, ask, call},
 };
@@ -211,6 +211,30 @@ async fn a_job_is_started_looked_at_and_stopped() {
     assert_eq!(ask(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
     let list = ask(&status, json!({})).await.unwrap();
     assert_eq!(list["jobs"][0]["command"], command);
+}
+
+#[tokio::test]
+async fn jobs_of_others_are_not_there_and_take_no_room() {
+    let (_dir, shell) = shell(Limits { jobs: 1, ..quick() });
+    let jobs = Jobs::new(shell);
+    let (start, status, stop) =
+        (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
+    let of = |user: &str| {
+        let owner = Owner { app: "a".to_owned(), user: user.to_owned() };
+        Arc::new(Recorder { owner, ..Recorder::default() })
+    };
+    let (ann, bob) = (of("ann"), of("bob"));
+    start.call(call(&ann, json!({"command": "sleep 1000"}))).await.unwrap();
+    assert_eq!(status.call(call(&bob, json!({}))).await.unwrap(), Outcome::Done(json!({"jobs": []})));
+    let none = "there is no job `job-1`; jobs end when the program does, exec_status lists them";
+    let job = || call(&bob, json!({"job": "job-1"}));
+    assert_eq!(status.call(job()).await.unwrap_err().to_string(), none);
+    assert_eq!(stop.call(job()).await.unwrap_err().to_string(), none);
+    start.call(call(&bob, json!({"command": "sleep 1000"}))).await.unwrap();
+    let Outcome::Done(hers) = status.call(call(&ann, json!({"job": "job-1"}))).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(hers["state"], "running");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ fn local(place: &Place) -> String {
 }
 
 /// A token that `lango token add` has made, as a header.
-fn added(place: &Place, args: &[&str]) -> String {
+pub(crate) fn added(place: &Place, args: &[&str]) -> String {
     let said = place.lango(&[&["token", "add"], args].concat()).well();
     format!("Bearer {}", said.out.trim())
 }

@@ -3,6 +3,7 @@
 mod approval;
 mod attacks;
 mod coding;
+mod jobs;
 mod ledger;
 mod limits;
 mod outputs;
@@ -40,7 +41,12 @@ fn exec(command: &str) -> Value {
 
 /// What the calls of a run were answered, in their order.
 fn answers(said: &Said) -> Vec<Value> {
-    let parts = said.json_lines().into_iter().flat_map(|event| match &event["content"]["parts"] {
+    answers_in(&said.json_lines())
+}
+
+/// The same, of events.
+fn answers_in(events: &[Value]) -> Vec<Value> {
+    let parts = events.iter().flat_map(|event| match &event["content"]["parts"] {
         Value::Array(parts) => parts.clone(),
         _ => Vec::new(),
     });

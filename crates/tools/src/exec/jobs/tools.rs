@@ -55,7 +55,7 @@ impl Tool for ExecStart {
         Box::pin(async move {
             let args: StartArgs = args::parse(START, call.args)?;
             crate::exec::prepared(&self.jobs.shell).await?;
-            let job = self.jobs.start(&args.command, args.workdir.as_deref())?;
+            let job = self.jobs.start(call.host.owner(), &args.command, args.workdir.as_deref())?;
             Ok(Outcome::Done(job.line().into()))
         })
     }
@@ -103,8 +103,9 @@ impl Tool for ExecStatus {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args: StatusArgs = args::parse(STATUS, call.args)?;
-            let Some(name) = args.job else { return Ok(Outcome::Done(self.jobs.list())) };
-            let job = self.jobs.find(&name)?;
+            let owner = call.host.owner();
+            let Some(name) = args.job else { return Ok(Outcome::Done(self.jobs.list(&owner))) };
+            let job = self.jobs.find(&owner, &name)?;
             let patience = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
             tokio::select! {
                 biased;
@@ -152,7 +153,7 @@ impl Tool for ExecStop {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args: StopArgs = args::parse(STOP, call.args)?;
-            let job = self.jobs.find(&args.job)?;
+            let job = self.jobs.find(&call.host.owner(), &args.job)?;
             job.stop.notify_one();
             job.wait_for_end().await;
             job.look(&self.jobs.shell).map(Outcome::Done)
