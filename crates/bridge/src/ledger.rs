@@ -4,10 +4,15 @@ use crate::{
     facts,
     service::{TurnMark, service_error, store_key},
 };
-use adk::{error::ServiceError, session::SessionKey, tool::Ledger};
+use adk::{error::ServiceError, facts::Call, session::SessionKey, tool::Ledger};
 use futures::future::BoxFuture;
-use session::{Append, Store};
+use session::{Append, Fact, Store};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The calls that have begun and have no outcome yet: they are running, or were cut off.
+pub fn begun_calls(facts: &[Fact]) -> impl Iterator<Item = Call> {
+    facts::from_rows(facts).open_calls.into_iter().filter(|call| call.begun)
+}
 
 /// The ledger of one turn. Who has lost the turn can write nothing into it, and so begins nothing.
 pub(crate) struct LedgerAdapter {

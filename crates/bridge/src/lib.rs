@@ -51,6 +51,7 @@ pub use artifacts::ArtifactAdapter;
 pub use budget::Budget;
 pub use events::EventsAdapter;
 pub use guard::Guard;
+pub use ledger::begun_calls;
 pub use model::ModelAdapter;
 pub use runs::Runs;
 pub use service::SessionServiceAdapter;

@@ -8,9 +8,9 @@ use crate::{
 };
 use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
-use bridge::{model::Notice, row::Restorer};
+use bridge::{begun_calls, model::Notice, row::Restorer};
 use provider::Api;
-use session::{ListQuery, PageRequest, Seq, SessionRow, Store};
+use session::{ListQuery, PageRequest, Seq, SessionRow, Store, TailBudget};
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -92,8 +92,23 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
             }
         }
     }
+    if !show.json {
+        write_begun(&*store, &key).await?;
+    }
     if calls > 1 {
         writeln!(io::stdout().lock(), "{:>12}  [in all: {total}]", "")?;
+    }
+    Ok(())
+}
+
+/// Calls that may have taken effect, and nobody has said so yet.
+async fn write_begun(store: &dyn Store, key: &session::SessionKey) -> anyhow::Result<()> {
+    let facts = store.load(key, TailBudget::NONE).await?.map(|snapshot| snapshot.facts).unwrap_or_default();
+    let mut out = io::stdout().lock();
+    for call in begun_calls(&facts) {
+        let line = glimpse(&call.part, 120).unwrap_or_default();
+        let author = one_line(&call.author, 40);
+        writeln!(out, "{author:>12}  ! {line} [has begun, outcome unknown]")?;
     }
     Ok(())
 }

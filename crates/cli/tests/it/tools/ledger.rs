@@ -19,6 +19,9 @@ fn killed_in(toml: &str, call: &serde_json::Value) -> (Place, serde_json::Value)
         thread::sleep(Duration::from_millis(5));
     }
     server.kill();
+    let shown = place.lango(&["sessions", "show", "s"]).well().out;
+    let last = shown.lines().last().unwrap();
+    assert!(last.contains("! → ") && last.ends_with("[has begun, outcome unknown]"), "{shown}");
     let server = Served::start(&place);
     server.until(&run, |run| run["status"] == "done");
     let events = server.get(&session)["events"].clone();
@@ -36,4 +39,5 @@ fn a_command_that_was_cut_off_is_not_run_again_and_its_outcome_is_unknown() {
     assert_eq!(fs::read_to_string(place.here().join("count")).unwrap(), "once\n");
     let shown = place.lango(&["sessions", "show", "s"]).well().out;
     assert!(shown.contains("! ← exec {\"error\":\"interrupted, outcome unknown"), "{shown}");
+    assert!(!shown.contains("has begun"), "{shown}");
 }
