@@ -5,7 +5,7 @@ use crate::{
     facts::REQUEST_CONFIRMATION,
     flow::transfer::TRANSFER,
     model::{GenerateContentConfig, Llm},
-    tool::Tool,
+    tool::{Tool, Toolset},
 };
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -26,6 +26,8 @@ pub struct LlmAgent {
     pub instruction: String,
     pub model: Arc<dyn Llm>,
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools beside those; a name that is among those is theirs.
+    pub toolsets: Vec<Arc<dyn Toolset>>,
     pub sub_agents: Vec<LlmAgent>,
     pub config: GenerateContentConfig,
     pub include_contents: IncludeContents,
@@ -43,6 +45,7 @@ impl LlmAgent {
             instruction: String::new(),
             model,
             tools: Vec::new(),
+            toolsets: Vec::new(),
             sub_agents: Vec::new(),
             config: GenerateContentConfig::default(),
             include_contents: IncludeContents::default(),
@@ -81,6 +84,22 @@ pub struct Node {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// All tools that the agent has now, its own first.
+    pub(crate) async fn all_tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut all = self.agent.tools.clone();
+        for toolset in &self.agent.toolsets {
+            let is_free = |tool: &Arc<dyn Tool>| {
+                let name = &tool.declaration().name;
+                !all.iter().any(|known| known.declaration().name == *name) && !is_reserved(name)
+            };
+            let found: Vec<_> = toolset.tools().await.into_iter().filter(is_free).collect();
+            all.extend(found);
+        }
+        all
     }
 }
 
@@ -167,12 +186,16 @@ fn is_name(name: &str) -> bool {
         && letters.all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '-')
 }
 
+fn is_reserved(tool: &str) -> bool {
+    [TRANSFER, REQUEST_CONFIRMATION].contains(&tool)
+}
+
 fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
     let mut armed = HashMap::new();
     for tool in &agent.tools {
         let declaration = tool.declaration();
         let name = declaration.name.clone();
-        if [TRANSFER, REQUEST_CONFIRMATION].contains(&name.as_str()) {
+        if is_reserved(&name) {
             return Err(TreeError::ReservedTool { agent: agent.name.clone(), tool: name });
         }
         let schema = jsonschema::validator_for(&declaration.parameters_json_schema).map_err(|error| {

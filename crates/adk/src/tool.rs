@@ -38,6 +38,12 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'_, Result<ToolOutcome, ToolError>>;
 }
 
+/// Tools that come and go while an agent runs.
+pub trait Toolset: Send + Sync {
+    /// What there is now. It is asked before each request to a model.
+    fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>>;
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
     Done(Value),

@@ -162,7 +162,8 @@ impl<'a, S: SessionService> Turn<'a, S> {
 
     async fn request_of(&self, node: &Node) -> Result<LlmRequest, RunError> {
         let files = self.files_of(node).await?;
-        request::build(&self.runner.agents, node, &self.session, &files)
+        let tools = node.all_tools().await;
+        request::build(&self.runner.agents, node, &self.session, (&files, &tools))
     }
 
     async fn answer_of(&mut self, node: &Node, frame: &Event) -> Result<LlmResponse, RunError> {
@@ -172,7 +173,11 @@ impl<'a, S: SessionService> Turn<'a, S> {
             return Err(RunError::TooManyModelCalls { limit });
         }
         self.meter.may_ask()?;
-        let request = self.request_of(node).await?;
+        let request = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Err(RunError::Cancelled),
+            request = self.request_of(node) => request?,
+        };
         self.stream_answer(node, request, frame).await
     }
 

@@ -57,7 +57,7 @@ impl Guard {
         args: &Map<String, Value>,
         context: &ToolContext,
     ) -> Admission {
-        let verdict = self.verdict(tool, args, context);
+        let verdict = doubted(tool, self.verdict(tool, args, context));
         let asks = verdict.decision == Decision::Ask || tool.spec().confirm;
         if asks && verdict.decision != Decision::Deny && context.confirmation.is_none() && self.unattended {
             return Admission::Refuse(nobody(tool, &verdict));
@@ -111,6 +111,14 @@ impl Guard {
         }
         let payload = can_be_stored.then(|| json!({"always": false}));
         ToolConfirmation { hint: self.mask.text(hint), confirmed: false, payload }
+    }
+}
+
+/// What a person has not seen yet is asked about, whatever the rules allow.
+fn doubted(tool: &dyn Tool, verdict: Verdict) -> Verdict {
+    match tool.doubt().filter(|_| verdict.decision != Decision::Deny) {
+        Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
+        None => verdict,
     }
 }
 

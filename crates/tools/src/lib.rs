@@ -12,6 +12,8 @@
 //! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
 //! | [`exec`] | `exec`, `exec_start`, `exec_status`, `exec_stop`, and the cage that commands run in |
 //! | [`fetch`] | `fetch`: pages from the open Internet |
+//! | [`mcp`] | tools of MCP servers |
+//! | [`command`] | tools that are commands of one's own |
 //! | [`mask`] | secrets that no answer of a tool may hold |
 //! | [`kept`] | whole outputs beside the conversation, and `read_output` |
 //! | [`stub`] | tools that a configuration makes up: fixed answers, failures, long jobs |
@@ -23,6 +25,7 @@ use std::{path::Path, sync::Arc};
 
 mod args;
 pub mod calculate;
+pub mod command;
 pub mod error;
 pub mod exec;
 pub mod fetch;
@@ -30,6 +33,7 @@ pub mod files;
 pub mod host;
 pub mod kept;
 pub mod mask;
+pub mod mcp;
 mod media;
 pub mod now;
 mod paging;

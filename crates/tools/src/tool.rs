@@ -25,6 +25,11 @@ pub trait Tool: Send + Sync {
         let path = args.get("path").and_then(Value::as_str).map(str::to_owned);
         path.filter(|_| self.spec().safety == Safety::Write)
     }
+
+    /// Why a person must be asked about the tool itself, whatever rules say. A call that runs all the same was allowed.
+    fn doubt(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a tool says of itself, to the model and to those who decide whether it may run.

@@ -10,7 +10,7 @@ use crate::{
     error::{RunError, ToolError},
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
     facts::{Call, REQUEST_CONFIRMATION},
-    tool::{ToolContext, ToolOutcome},
+    tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
 };
 use futures::future::join_all;
@@ -91,17 +91,18 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
     let Some(call) = task.call.part.call().filter(|call| call.name != transfer::TRANSFER) else {
         return Ok(Answer::Said(Value::Null));
     };
-    let Some(armed) = task.node.tools.get(&call.name) else {
-        let known: Vec<&str> =
-            task.node.agent.tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
-        return Err(ToolError::Unknown { name: call.name.clone(), known: known.join(", ") });
-    };
     let args = call.args.clone().unwrap_or_default();
-    check(&armed.schema, &args)?;
+    let tool = match task.node.tools.get(&call.name) {
+        Some(armed) => {
+            check(&armed.schema, &args)?;
+            Arc::clone(&armed.tool)
+        }
+        None => found(task.node, &call.name, &args).await?,
+    };
     if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
         return Ok(Answer::Said(json!({"error": "This tool call is rejected."})));
     }
-    let (tool, context) = (Arc::clone(&armed.tool), task.context.clone());
+    let context = task.context.clone();
     if task.context.cancel.is_cancelled() {
         return Err(ToolError::Interrupted);
     }
@@ -118,6 +119,20 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
         ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
     })
+}
+
+/// A tool that is not the agent's own, if it is there now.
+async fn found(node: &Node, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
+    let all = node.all_tools().await;
+    let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
+        let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
+        return Err(ToolError::Unknown { name: name.to_owned(), known: known.join(", ") });
+    };
+    // Whoever offers a schema that cannot be read checks the arguments alone.
+    if let Ok(schema) = jsonschema::validator_for(&tool.declaration().parameters_json_schema) {
+        check(&schema, args)?;
+    }
+    Ok(Arc::clone(tool))
 }
 
 /// Enough of it to see the mistake.

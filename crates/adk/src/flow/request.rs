@@ -8,16 +8,18 @@ use crate::{
     instruction,
     model::{FunctionDeclaration, LlmRequest},
     session::Session,
+    tool::Tool,
 };
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-/// Builds the request for the agent of `node`. The texts of files that its instruction names have been loaded.
+/// Builds the request for the agent of `node`. The texts of files that its instruction names have been
+/// loaded, and its tools are those that it has now.
 pub(crate) fn build(
     tree: &AgentTree,
     node: &Node,
     session: &impl Session,
-    files: &HashMap<String, String>,
+    (files, tools): (&HashMap<String, String>, &[Arc<dyn Tool>]),
 ) -> Result<LlmRequest, RunError> {
     let agent = &node.agent;
     let contents = contents::contents(contents::View {
@@ -29,11 +31,11 @@ pub(crate) fn build(
     });
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;
-    Ok(LlmRequest { contents, config, tools: tools(tree, node) })
+    Ok(LlmRequest { contents, config, tools: declarations(tree, node, tools) })
 }
 
-fn tools(tree: &AgentTree, node: &Node) -> Vec<FunctionDeclaration> {
-    let own = node.agent.tools.iter().map(|tool| tool.declaration().clone());
+fn declarations(tree: &AgentTree, node: &Node, tools: &[Arc<dyn Tool>]) -> Vec<FunctionDeclaration> {
+    let own = tools.iter().map(|tool| tool.declaration().clone());
     own.chain(transfer::declaration(tree, node)).collect()
 }
 

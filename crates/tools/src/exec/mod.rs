@@ -13,14 +13,16 @@
 
 pub mod confine;
 pub mod jobs;
-mod process;
+pub(crate) mod process;
 mod run;
+pub(crate) mod words;
 
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
 
 pub use confine::{Cage, Confinement, LazyCage};
 pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
 pub use run::Exec;
+use tokio::process::Command;
 
 use crate::{Error, Kept, files::Root};
 
@@ -42,6 +44,25 @@ pub struct Environment {
     pub lang: String,
     /// `TMPDIR`: a directory of its own for temporary files.
     pub tmp: PathBuf,
+}
+
+impl Environment {
+    /// Instead of the program's own.
+    pub(crate) fn give(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", &self.home)
+            .env("LANG", &self.lang)
+            .env("TMPDIR", &self.tmp)
+            .env("TERM", "dumb");
+    }
+
+    /// The directory for temporary files, made if it is missing.
+    pub(crate) fn make_tmp(&self) -> Result<(), Error> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.tmp);
+        made.map_err(|source| Error::Write { path: self.tmp.display().to_string(), source })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,9 +91,7 @@ impl Default for Limits {
 impl Shell {
     /// Makes what the first command needs. It starts processes and waits for them.
     fn prepare(&self) -> Result<(), Error> {
-        let tmp = &self.environment.tmp;
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(tmp);
-        made.map_err(|source| Error::Write { path: tmp.display().to_string(), source })?;
+        self.environment.make_tmp()?;
         let _ = self.cage.confinement();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A process group: started with its output in one pipe, read while it runs, ended as a whole.
 
 use std::{
-    io,
+    io::{self, PipeReader},
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::Path,
     process::{ExitStatus, Stdio},
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::{
     io::AsyncReadExt,
     net::unix::pipe::Receiver,
-    process::{Child, Command},
+    process::{Child, ChildStderr, ChildStdin, Command},
     runtime::Handle,
     time::timeout,
 };
@@ -25,20 +25,18 @@ use crate::Error;
 const LATE: Duration = Duration::from_millis(200);
 
 /// A command that runs. Dropped, it is ended with all that it started.
-pub(super) struct Running {
-    child: Option<Child>,
-    group: Group,
+pub(crate) struct Running {
+    leash: Leash,
     output: Receiver,
     buffer: Vec<u8>,
-    grace: Duration,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
-    pub(super) status: Option<ExitStatus>,
+pub(crate) struct Ended {
+    pub(crate) status: Option<ExitStatus>,
     /// Processes were still running when the command itself was done; they were ended.
-    pub(super) left_behind: bool,
+    pub(crate) left_behind: bool,
 }
 
 impl Ended {
@@ -63,61 +61,67 @@ impl Running {
         let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
         let line = shell.cage.line(script);
-        let environment = &shell.environment;
         let mut command = Command::new(&line[0]);
+        shell.environment.give(&mut command);
         command
             .args(&line[1..])
             .current_dir(directory)
-            .env_clear()
-            .env("PATH", &environment.path)
-            .env("HOME", &environment.home)
-            .env("LANG", &environment.lang)
-            .env("TMPDIR", &environment.tmp)
-            .env("TERM", "dumb")
             .stdin(Stdio::null())
             .stdout(writer.try_clone().map_err(fail)?)
             .stderr(writer);
         if !shell.cage.makes_its_own_group() {
             command.process_group(0);
         }
-        let child = command.spawn().map_err(fail)?;
+        let (running, _) = Self::of(command, reader, shell.limits.grace)?;
+        Ok(running)
+    }
+
+    /// Starts what was made ready to write to `output`, and gives its other pipes.
+    pub(crate) fn of(
+        mut command: Command,
+        output: PipeReader,
+        grace: Duration,
+    ) -> Result<(Self, Pipes), Error> {
+        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+        let mut child = command.spawn().map_err(fail)?;
         // The command still holds the writing end; without it the pipe ends with the last process.
         drop(command);
-        let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-        let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
-        Ok(Self { child: Some(child), group, output, buffer: vec![0; 64 * 1024], grace: shell.limits.grace })
+        let pipes = Pipes { input: child.stdin.take(), errors: child.stderr.take() };
+        let leash = Leash::new(child, grace);
+        let output = Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
+        Ok((Self { leash, output, buffer: vec![0; 64 * 1024] }, pipes))
     }
 
     /// Reads until the command is done. Cancel safe: what was read is in `sink`.
-    pub(super) async fn finish(&mut self, sink: &mut Sink<'_>) -> Ended {
+    pub(crate) async fn finish(&mut self, sink: &mut Sink<'_>) -> Ended {
         let status = self.pump(sink).await;
-        let left_behind = self.group.send(Signal::TERM);
+        let left_behind = self.leash.group.send(Signal::TERM);
         if left_behind {
-            let _ = timeout(self.grace, self.drain(sink)).await;
-            self.group.send(Signal::KILL);
+            let _ = timeout(self.leash.grace, self.drain(sink)).await;
+            self.leash.group.send(Signal::KILL);
         }
         let _ = timeout(LATE, self.drain(sink)).await;
-        self.child = None;
+        self.leash.child = None;
         Ended { status, left_behind }
     }
 
     /// Asks the group to end, then makes it.
-    pub(super) async fn end(&mut self, sink: &mut Sink<'_>) -> Ended {
-        self.group.send(Signal::TERM);
-        let status = timeout(self.grace, self.pump(sink)).await.unwrap_or_default();
-        self.group.send(Signal::KILL);
+    pub(crate) async fn end(&mut self, sink: &mut Sink<'_>) -> Ended {
+        self.leash.group.send(Signal::TERM);
+        let status = timeout(self.leash.grace, self.pump(sink)).await.unwrap_or_default();
+        self.leash.group.send(Signal::KILL);
         let status = match status {
             Some(status) => Some(status),
             None => self.pump(sink).await,
         };
         let _ = timeout(LATE, self.drain(sink)).await;
-        self.child = None;
+        self.leash.child = None;
         Ended { status, left_behind: false }
     }
 
     /// Reads while the command runs, and says how it ended.
     async fn pump(&mut self, sink: &mut Sink<'_>) -> Option<ExitStatus> {
-        let child = self.child.as_mut()?;
+        let child = self.leash.child.as_mut()?;
         let mut open = true;
         loop {
             tokio::select! {
@@ -141,9 +145,29 @@ impl Running {
 }
 
 /// Where output goes as it comes.
-pub(super) type Sink<'a> = dyn FnMut(&[u8]) + Send + 'a;
+pub(crate) type Sink<'a> = dyn FnMut(&[u8]) + Send + 'a;
 
-impl Drop for Running {
+/// What a command can be told, and what it says beside its output.
+pub(crate) struct Pipes {
+    pub(crate) input: Option<ChildStdin>,
+    pub(crate) errors: Option<ChildStderr>,
+}
+
+/// A process that leads its group. Dropped, the whole group is asked to end, and made to after a while.
+pub(crate) struct Leash {
+    child: Option<Child>,
+    group: Group,
+    grace: Duration,
+}
+
+impl Leash {
+    pub(crate) fn new(child: Child, grace: Duration) -> Self {
+        let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+        Self { child: Some(child), group, grace }
+    }
+}
+
+impl Drop for Leash {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         self.group.send(Signal::TERM);

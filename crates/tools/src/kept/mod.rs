@@ -14,7 +14,7 @@ use std::{
 };
 
 pub(crate) use display::plain;
-pub(crate) use output::Capture;
+pub(crate) use output::{Capture, Shown};
 pub use read::ReadOutput;
 
 use crate::{Error, Mask};

@@ -1,0 +1,61 @@
+//! A server that is reached by HTTP, with one client for each address. Whoever configured the address has allowed it, and
+//! nothing else: what is sent goes to no other host.
+
+use std::{collections::HashMap, net::IpAddr, sync::Once, time::Duration};
+
+use reqwest::{
+    Client, Url,
+    header::{HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use rmcp::transport::{
+    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+};
+
+const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
+const CONNECT: Duration = Duration::from_secs(10);
+const MAX_HOPS: usize = 5;
+
+pub(super) fn transport(
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<Client>, String> {
+    let address = Url::parse(url).map_err(|error| format!("its `url` is no address: {error}"))?;
+    if !["http", "https"].contains(&address.scheme()) {
+        return Err("its `url` begins with neither https:// nor http://".to_owned());
+    }
+    let headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    Ok(StreamableHttpClientTransport::with_client(client(&address)?, config))
+}
+
+/// What a header holds is in no error.
+fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || format!("its header `{name}` cannot be sent: it has characters that headers cannot have");
+    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+    let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+    value.set_sensitive(true);
+    Ok((header, value))
+}
+
+fn client(address: &Url) -> Result<Client, String> {
+    static ONCE: Once = Once::new();
+    // Whoever was first has installed one; that is all that is needed.
+    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+    let at_home = Policy::custom(|attempt| {
+        let stays = attempt.previous().last().is_some_and(|last| last.origin() == attempt.url().origin());
+        if stays && attempt.previous().len() <= MAX_HOPS { attempt.follow() } else { attempt.stop() }
+    });
+    let builder = Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT).redirect(at_home);
+    let builder = if is_loopback(address) { builder.no_proxy() } else { builder };
+    // To read the system's certificates takes longer than all else here.
+    let is_plain = address.scheme() == "http" && is_loopback(address);
+    let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(|error| format!("no connection can be made from here: {error}"))
+}
+
+fn is_loopback(address: &Url) -> bool {
+    let Some(host) = address.host_str() else { return false };
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}

@@ -1,0 +1,90 @@
+//! A server's tool as ours.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{answer, class, digest, pins::Standing, server::Server};
+use crate::{Call, Error, Outcome, Spec, Tool, kept::plain};
+
+pub(super) struct ServerTool {
+    spec: Spec,
+    server: Arc<Server>,
+    /// What the server calls it.
+    name: String,
+    /// Tells this description from any other.
+    hash: String,
+    /// It is not the tool that a person has seen before.
+    changed: AtomicBool,
+}
+
+impl ServerTool {
+    /// What is seen for the first time is remembered as it is.
+    pub(super) fn new(name: String, server: Arc<Server>, tool: &rmcp::model::Tool) -> Self {
+        let config = &server.config;
+        let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let mut parameters = Value::Object((*tool.input_schema).clone());
+        let hash = digest(&[&tool.name, description, &parameters.to_string()]);
+        let pins = &server.ground.pins;
+        let standing = pins.standing(&pin(&server), &tool.name, &hash);
+        if standing == Standing::New {
+            // What cannot be remembered is new the next time.
+            let _ = pins.pin(&pin(&server), &tool.name, &hash);
+        }
+        // Some servers leave out what is always so.
+        if let Value::Object(schema) = &mut parameters {
+            schema.entry("type").or_insert_with(|| json!("object"));
+        }
+        let (safety, effect) = class::classes(config, &tool.name, tool.annotations.as_ref());
+        let mut spec = Spec::acting(&name, &plain(description.as_bytes()), parameters, safety, effect);
+        spec.untrusted = !config.trusted;
+        let changed = AtomicBool::new(standing == Standing::Changed);
+        Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }
+    }
+
+    async fn run(&self, call: Call) -> Result<Value, Error> {
+        if self.changed.swap(false, Ordering::Relaxed) {
+            // Nothing runs before a person has said yes to what it is now.
+            self.server.ground.pins.pin(&pin(&self.server), &self.name, &self.hash)?;
+        }
+        let effect = self.spec.effect;
+        let made = self.server.call((&self.name, effect), call.args, &*call.host).await;
+        match made {
+            Ok(result) => {
+                answer::answer(result, (&self.server.ground.kept, &self.spec.name), &*call.host).await
+            }
+            Err(trouble) => Err(self.server.told(trouble, effect)),
+        }
+    }
+}
+
+fn pin(server: &Server) -> String {
+    format!("{} in {}", server.config.name, server.config.origin)
+}
+
+impl Tool for ServerTool {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move { self.run(call).await.map(Outcome::Done) })
+    }
+
+    fn preview(&self, args: &Map<String, Value>) -> Option<String> {
+        let args = serde_json::to_string_pretty(args).ok()?;
+        if !self.changed.load(Ordering::Relaxed) {
+            return Some(args);
+        }
+        Some(format!("{args}\n\nIt now says of itself:\n{}\n{}", self.spec.description, self.spec.parameters))
+    }
+
+    fn doubt(&self) -> Option<String> {
+        let changed = self.changed.load(Ordering::Relaxed);
+        changed.then(|| format!("`{}` is not described as it was when you first saw it", self.spec.name))
+    }
+}
