@@ -48,8 +48,23 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Give others tokens for the server, and take them back
     Token(TokenArgs),
+    /// List the tools of an agent: where they come from, what they can do, and whether they ask
+    Tools(ToolsArgs),
     /// Look at what tools may always do, and take it back
     Rules(RulesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ToolsArgs {
+    /// The agent: a folder below agents/
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    /// Print each tool as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Let the MCP servers of this directory's .mcp.json start, as long as it stays as it is now
+    #[arg(long)]
+    pub(crate) approve: bool,
 }
 
 #[derive(Debug, clap::Args)]

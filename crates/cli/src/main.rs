@@ -36,6 +36,7 @@ fn start(args: Args) -> anyhow::Result<()> {
             Command::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
             Command::Serve(serve) => commands::serve::serve(&settings?, serve).await,
             Command::Token(token) => commands::token::token(&settings?, token.command),
+            Command::Tools(tools) => commands::tools::tools(&settings?, &tools).await,
             Command::Rules(rules) => commands::rules::rules(&settings?, rules.command),
             Command::Models(models) => commands::models::models(&settings?, &models).await,
             Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,

@@ -49,6 +49,11 @@ impl Registry {
         self.entries.iter().map(|entry| &entry.tool)
     }
 
+    /// The same, each with where it comes from.
+    pub fn with_origins(&self) -> impl ExactSizeIterator<Item = (&Arc<dyn Tool>, &str)> {
+        self.entries.iter().map(|entry| (&entry.tool, entry.origin.as_str()))
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -97,7 +97,7 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
             check(&armed.schema, &args)?;
             Arc::clone(&armed.tool)
         }
-        None => found(task.node, &call.name, &args).await?,
+        None => found(task, &call.name, &args).await?,
     };
     if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
         return Ok(Answer::Said(json!({"error": "This tool call is rejected."})));
@@ -122,8 +122,16 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
 }
 
 /// A tool that is not the agent's own, if it is there now.
-async fn found(node: &Node, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
-    let all = node.all_tools().await;
+async fn found(
+    task: &Task<'_>,
+    name: &str,
+    args: &Map<String, Value>,
+) -> Result<Arc<dyn Tool>, ToolError> {
+    let all = tokio::select! {
+        biased;
+        () = task.context.cancel.cancelled() => return Err(ToolError::Interrupted),
+        all = task.node.all_tools() => all,
+    };
     let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
         let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
         return Err(ToolError::Unknown { name: name.to_owned(), known: known.join(", ") });

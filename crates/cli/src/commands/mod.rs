@@ -15,3 +15,4 @@ pub(crate) mod sessions;
 mod survey;
 mod talk;
 pub(crate) mod token;
+pub(crate) mod tools;

@@ -1,7 +1,7 @@
 //! `lango.toml` as it is written. Unknown keys are mistakes, and the error says what was probably meant.
 
 use super::{
-    ConfigError,
+    ConfigError, mcp,
     models::{ModelConfig, Retry, Seconds},
     providers,
     server::Server,
@@ -10,6 +10,7 @@ use super::{
 };
 use ::tools::{
     Effect, Safety,
+    policy::Decision,
     stub::{StubArtifact, StubConfig},
 };
 use adk::model::GenerateContentConfig;
@@ -44,6 +45,11 @@ pub(super) struct File {
     pub(super) telemetry: Telemetry,
     pub(super) tools: Tools,
     pub(super) approval: Approval,
+    pub(super) mcp: BTreeMap<String, mcp::Server>,
+    /// Whether servers that the working directory's `.mcp.json` names may start.
+    #[serde(alias = "mcp_json")]
+    pub(super) mcp_json: Option<Decision>,
+    pub(super) commands: BTreeMap<String, mcp::Command>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,6 +5,7 @@ mod env;
 mod error;
 mod file;
 mod known;
+mod mcp;
 mod models;
 mod providers;
 mod server;
@@ -15,6 +16,7 @@ mod tools;
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
+pub(crate) use mcp::McpSettings;
 pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
@@ -23,7 +25,7 @@ pub(crate) use tools::ToolSettings;
 
 use crate::args::Place;
 use ::server::auth::Secret;
-use ::tools::stub::StubConfig;
+use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
 use bridge::{
     budget::{Budget, BudgetError},
@@ -39,6 +41,9 @@ use std::{
 
 /// The name of the app that is there without any configuration.
 pub(crate) const BUILT_IN_APP: &str = "lango";
+
+/// What a command that is a tool may take if nobody says.
+const COMMAND_TIME: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -67,6 +72,9 @@ pub(crate) struct Settings {
     pub(crate) budget: Budget,
     pub(crate) stubs: Vec<StubConfig>,
     pub(crate) tools: ToolSettings,
+    pub(crate) mcp: McpSettings,
+    /// Commands that are tools.
+    pub(crate) commands: Vec<CommandConfig>,
     /// Whether colours are wanted at all.
     pub(crate) color: bool,
     pub(crate) server: ServerSettings,
@@ -115,7 +123,11 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let budget = budget(&said, &file, env)?;
     let meant = |name| ModelName { name, base: base.clone(), said: said.display().to_string() };
     let providers = Providers::new(file.providers, &said, env)?;
-    let tools = file.tools.meant(file.approval, (&workdir, &home, &base), (env, &providers))?;
+    let sources = mcp::Sources { workdir: &workdir, base: &base, env };
+    let (mcp, mut secrets) = McpSettings::new(file.mcp, file.mcp_json, sources);
+    secrets.extend(providers.secrets());
+    let commands = own_commands(file.commands, &said, sources, &mut secrets)?;
+    let tools = file.tools.meant(file.approval, (&workdir, &home, &base), (env, secrets))?;
     Ok(Settings {
         file: path,
         database: env
@@ -150,11 +162,28 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         history_file: home.join("history"),
         home,
         tools,
+        mcp,
+        commands,
     })
 }
 
 fn named(stubs: BTreeMap<String, file::Stub>) -> Vec<StubConfig> {
     stubs.into_iter().map(|(name, stub)| stub.into_config(name)).collect()
+}
+
+fn own_commands(
+    written: BTreeMap<String, mcp::Command>,
+    path: &Path,
+    sources: mcp::Sources<'_>,
+    secrets: &mut Vec<String>,
+) -> Result<Vec<CommandConfig>, ConfigError> {
+    let mut all = Vec::new();
+    for (name, command) in written {
+        let (config, more) = command.meant((name, path), COMMAND_TIME, sources)?;
+        all.push(config);
+        secrets.extend(more);
+    }
+    Ok(all)
 }
 
 /// Blames the variable if it is the one that counts, and else the file.

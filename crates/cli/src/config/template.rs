@@ -1,4 +1,5 @@
-//! Texts of the configuration that may hold a secret: `${NAME}` stands for a variable of the environment.
+//! Texts of the configuration that may hold a secret: `${NAME}` stands for a variable of the environment, `${NAME:-text}` for
+//! the text if it is not set.
 
 use super::Env;
 use std::fmt;
@@ -19,9 +20,11 @@ impl Filled {
         while let Some((before, behind)) = rest.split_once("${") {
             let Some((name, behind)) = behind.split_once('}') else { break };
             plain = false;
-            match env.secret(name) {
-                Ok(Some(value)) => text.extend([before, value.trim()]),
-                Ok(None) | Err(_) => return Self { text: Err(name.to_owned()), plain },
+            let (name, default) = name.split_once(":-").map_or((name, None), |(name, text)| (name, Some(text)));
+            match (env.secret(name), default) {
+                (Ok(Some(value)), _) => text.extend([before, value.trim()]),
+                (Ok(None), Some(default)) => text.extend([before, default]),
+                (Ok(None) | Err(_), _) => return Self { text: Err(name.to_owned()), plain },
             }
             rest = behind;
         }
@@ -37,6 +40,16 @@ impl Filled {
     pub(crate) fn get(&self) -> Result<&str, &str> {
         self.text.as_deref().map_err(String::as_str)
     }
+}
+
+/// Variables that everybody knows.
+const NO_SECRETS: [&str; 8] = ["HOME", "PWD", "PATH", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"];
+
+/// What the variables in a text hold that nobody may see.
+pub(super) fn secrets(template: &str, env: &Env) -> Vec<String> {
+    let names = template.split("${").skip(1).filter_map(|behind| behind.split(['}', ':']).next());
+    let values = names.filter(|name| !NO_SECRETS.contains(name)).filter_map(|name| env.secret(name).ok()?);
+    values.map(|value| value.trim().to_owned()).collect()
 }
 
 impl fmt::Debug for Filled {
@@ -56,6 +69,8 @@ mod tests {
         assert_eq!(Filled::new("a ${TEAM} b ${KEY}", &env).get(), Ok("a blue b k-1"));
         assert_eq!(Filled::new("${NOPE}", &env).get(), Err("NOPE"));
         assert_eq!(Filled::new("in ${clear", &env).get(), Ok("in ${clear"));
+        assert_eq!(Filled::new("${NOPE:-here} ${TEAM:-red}", &env).get(), Ok("here blue"));
+        assert_eq!(secrets("${HOME} Bearer ${KEY} ${TEAM:-x} ${NOPE}", &env), ["k-1", "blue"]);
     }
 
     #[test]

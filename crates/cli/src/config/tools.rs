@@ -1,6 +1,6 @@
 //! `[tools]` and `[approval]` in `lango.toml`: what tools can reach, and which of their calls may run unasked.
 
-use super::{ConfigError, Env, models::Seconds, providers::Providers};
+use super::{ConfigError, Env, models::Seconds};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -66,7 +66,7 @@ impl Tools {
         self,
         approval: Approval,
         (workdir, home, base): (&Path, &Path, &Path),
-        (env, providers): (&Env, &Providers),
+        (env, secrets): (&Env, Vec<String>),
     ) -> Result<ToolSettings, ConfigError> {
         let token = env.secret("LANGO_SERVER_TOKEN")?.map(|token| token.trim().to_owned());
         let usual = Limits::default();
@@ -86,7 +86,7 @@ impl Tools {
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
             policy: approval.policy(),
-            mask: Mask::new(providers.secrets().chain(token)),
+            mask: Mask::new(secrets.into_iter().chain(token)),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! From the configuration to an agent that can take messages.
 
+pub(crate) mod mcp;
 mod models;
 mod tools;
 
@@ -15,7 +16,7 @@ use adk::{
     agent::{AgentTree, LlmAgent},
     limits::Limits,
     model::GenerateContentConfig,
-    tool::Price,
+    tool::{Price, Toolset},
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
@@ -117,6 +118,23 @@ pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> an
     put_together(settings, wanted, find_app(settings, Some(app))?, model)
 }
 
+/// The tools that the agents of an app may have, by name; `None` for all there are.
+pub(crate) fn tools_wanted(settings: &Settings, app: Option<&str>) -> anyhow::Result<Option<Vec<String>>> {
+    fn of(config: &AgentConfig) -> Option<Vec<String>> {
+        let mut names = config.tools.clone()?;
+        for sub in &config.sub_agents {
+            names.extend(of(sub)?);
+        }
+        Some(names)
+    }
+    Ok(of(&find_app(settings, app)?.1))
+}
+
+/// The name of that app.
+pub(crate) fn app_name(settings: &Settings, app: Option<&str>) -> anyhow::Result<String> {
+    Ok(find_app(settings, app)?.0)
+}
+
 fn find_app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
     let found = config::load_app(&settings.agents_dir, wanted.or(settings.app.as_deref()))?;
     Ok(found.unwrap_or_else(|| (BUILT_IN_APP.to_owned(), built_in())))
@@ -209,13 +227,14 @@ impl Wiring<'_> {
     fn agent(&self, config: AgentConfig, inherited: &ModelName) -> anyhow::Result<LlmAgent> {
         let model = self.model_of(&config, inherited);
         let adapter = models::adapter(self.settings, &model)?;
-        let tools = self.tools_of(&config)?;
+        let (tools, toolsets) = self.tools_of(&config)?;
         let sub_agents =
             config.sub_agents.into_iter().map(|sub| self.agent(sub, &model)).collect::<Result<_, _>>()?;
         Ok(LlmAgent {
             description: config.description,
             instruction: config.instruction,
             tools,
+            toolsets,
             sub_agents,
             config: self.settings_of(&config.generate)?,
             include_contents: config.include_contents,
@@ -255,20 +274,28 @@ impl Wiring<'_> {
         }
     }
 
-    fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<Vec<Arc<dyn adk::tool::Tool>>> {
+    /// Its tools, and those that servers will have once they are started.
+    fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<(Tools, Vec<Arc<dyn Toolset>>)> {
         let registry = &self.tools.registry;
         let Some(names) = &config.tools else {
-            return Ok(registry.iter().map(|tool| self.tools.arm(tool)).collect());
+            let tools = registry.iter().map(|tool| self.tools.arm(tool)).collect();
+            return Ok((tools, self.tools.arm_servers(None)));
         };
-        let find = |name: &String| {
+        let (own, of_servers): (Vec<&String>, Vec<&String>) = names
+            .iter()
+            .partition(|name| registry.get(name).is_some() || !self.tools.servers.may_have(name));
+        let find = |name: &&String| {
             registry.get(name).map(|tool| self.tools.arm(tool)).with_context(|| {
                 let known = self.tools.names();
                 format!("{}: there is no tool {name:?}; there is {known}", config.file.display())
             })
         };
-        names.iter().map(find).collect()
+        let tools = own.iter().map(find).collect::<anyhow::Result<_>>()?;
+        Ok((tools, self.tools.arm_servers(Some(of_servers.into_iter().cloned().collect()))))
     }
 }
+
+type Tools = Vec<Arc<dyn adk::tool::Tool>>;
 
 fn json_object(config: &GenerateContentConfig) -> anyhow::Result<Map<String, Value>> {
     Ok(serde_json::to_value(config)?.as_object().cloned().unwrap_or_default())

@@ -1,25 +1,39 @@
 //! The tools that agents may have, and what stands between them and a model's calls.
 
+use super::mcp;
 use crate::config::Settings;
-use adk::tool::Tool;
+use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
     Kept, Registry, RuleBook,
+    command::{Ground, OwnCommand},
     exec::{Cage, Confinement, LazyCage, Shell, confine::Wanted},
     files::Root,
+    mcp::Servers,
     stub::Stub,
 };
 
 /// All tools of this configuration.
 pub(crate) struct Toolbox {
     pub(crate) registry: Registry,
+    /// Tools that servers have.
+    pub(crate) servers: Arc<Servers>,
     guard: Arc<Guard>,
 }
 
 impl Toolbox {
     /// Nothing is made on the disk and no process is started before a tool needs it.
     pub(crate) fn open(settings: &Settings, attended: bool) -> anyhow::Result<Self> {
+        Self::telling(settings, attended, true)
+    }
+
+    /// For whoever tells what is wrong with servers in another way.
+    pub(crate) fn quiet(settings: &Settings) -> anyhow::Result<Self> {
+        Self::telling(settings, false, false)
+    }
+
+    fn telling(settings: &Settings, attended: bool, tells: bool) -> anyhow::Result<Self> {
         let said = &settings.tools;
         let root = Root::new(&said.root)?;
         let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
@@ -28,7 +42,7 @@ impl Toolbox {
         let guard = if attended { guard } else { guard.unattended() };
         let shell = Shell {
             root,
-            kept,
+            kept: kept.clone(),
             environment: said.environment.clone(),
             cage: LazyCage::new(wanted(settings)),
             limits: said.limits,
@@ -37,12 +51,28 @@ impl Toolbox {
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
         }
-        Ok(Self { registry, guard: Arc::new(guard) })
+        let (environment, grace) = (said.environment.clone(), said.limits.grace);
+        for command in &settings.commands {
+            let ground = Ground { environment: environment.clone(), kept: kept.clone(), grace };
+            let command = Arc::new(OwnCommand::new(command.clone(), ground));
+            registry.add("commands in lango.toml", command)?;
+        }
+        let servers = mcp::servers(settings, &registry, &kept, tells);
+        Ok(Self { registry, servers, guard: Arc::new(guard) })
     }
 
     /// A tool as agents have it.
     pub(crate) fn arm(&self, tool: &Arc<dyn tools::Tool>) -> Arc<dyn Tool> {
         Arc::new(ToolAdapter::new(Arc::clone(tool)).guarded(Arc::clone(&self.guard)))
+    }
+
+    /// The tools of servers that an agent may have: all, or those of these names.
+    pub(crate) fn arm_servers(&self, wanted: Option<Vec<String>>) -> Vec<Arc<dyn Toolset>> {
+        if self.servers.is_empty() || wanted.as_ref().is_some_and(Vec::is_empty) {
+            return Vec::new();
+        }
+        let guard = Arc::clone(&self.guard);
+        vec![Arc::new(mcp::ServerTools { servers: Arc::clone(&self.servers), guard, wanted })]
     }
 
     pub(crate) fn names(&self) -> String {

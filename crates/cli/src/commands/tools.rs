@@ -1,0 +1,136 @@
+//! `lango tools`: what agents can do, who gave it to them, and which of it asks first.
+
+use crate::{
+    args::ToolsArgs,
+    config::Settings,
+    screen::{json, one_line},
+    wiring::{self, Toolbox},
+};
+use anyhow::bail;
+use serde_json::{Map, Value, json};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+use tools::{
+    Effect, Safety, Tool,
+    policy::{Decision, Ground, Policy, Request, Verdict},
+    rules::Owner,
+};
+
+/// One tool, as it is listed.
+struct Row {
+    tool: Arc<dyn Tool>,
+    origin: String,
+    verdict: Verdict,
+}
+
+pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Result<()> {
+    if args.approve {
+        return approve(settings);
+    }
+    let toolbox = Toolbox::quiet(settings)?;
+    let wanted = wiring::tools_wanted(settings, args.app.as_deref())?;
+    let policy = policy(settings, args.app.as_deref())?;
+    let ground = Ground::on_disk(&settings.tools.root, "".as_ref());
+    let own = toolbox.registry.with_origins().map(|(tool, origin)| (Arc::clone(tool), origin.to_owned()));
+    let listed = toolbox.servers.tools().await;
+    let of_servers =
+        listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
+    let is_wanted = |tool: &Arc<dyn Tool>| {
+        wanted.as_ref().is_none_or(|wanted| wiring::mcp::is_meant(wanted, &tool.spec().name))
+    };
+    let rows = own.chain(of_servers).filter(|(tool, _)| is_wanted(tool)).map(|(tool, origin)| {
+        let verdict = verdict(&*tool, &policy, &ground);
+        Row { tool, origin, verdict }
+    });
+    print(&rows.collect::<Vec<_>>(), &toolbox.servers.problems().await, args.json)
+}
+
+/// The rules of the file, and those that the user of this machine has stored.
+fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
+    let owner = Owner { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
+    let stored = wiring::rule_book(settings).of(&owner)?;
+    Ok(Policy { rules: settings.tools.policy.rules.iter().cloned().chain(stored).collect() })
+}
+
+/// What becomes of a call, whatever its arguments are.
+fn verdict(tool: &dyn Tool, policy: &Policy, ground: &Ground) -> Verdict {
+    let (spec, args) = (tool.spec(), &Map::new());
+    let verdict = policy.decide(&Request { spec, args, target: None, tainted_by: None }, ground);
+    let doubt = tool.doubt().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
+    match doubt.filter(|_| verdict.decision == Decision::Allow) {
+        Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
+        None => verdict,
+    }
+}
+
+fn print(rows: &[Row], problems: &[(String, String)], as_json: bool) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let width = rows.iter().map(|row| row.tool.spec().name.len()).max().unwrap_or_default();
+    for row in rows {
+        let line = if as_json { json(&as_value(row))? } else { as_line(row, width) };
+        writeln!(out, "{line}")?;
+    }
+    for (server, problem) in problems {
+        if as_json {
+            writeln!(out, "{}", json(&json!({"server": server, "problem": problem}))?)?;
+        } else {
+            writeln!(out, "{}", one_line(problem, 1_000))?;
+        }
+    }
+    Ok(())
+}
+
+fn as_line(row: &Row, width: usize) -> String {
+    let spec = row.tool.spec();
+    let asks = match row.verdict.decision {
+        Decision::Allow => "runs unasked",
+        Decision::Ask => "asks",
+        Decision::Deny => "is denied",
+    };
+    let stranger = if spec.untrusted { ", untrusted" } else { "" };
+    let (safety, effect) = (safety(spec.safety), effect(spec.effect));
+    one_line(&format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {}{stranger}", spec.name, row.origin), 400)
+}
+
+fn as_value(row: &Row) -> Value {
+    let spec = row.tool.spec();
+    json!({
+        "name": spec.name,
+        "origin": row.origin,
+        "safety": spec.safety,
+        "effect": spec.effect,
+        "untrusted": spec.untrusted,
+        "approval": row.verdict.decision,
+        "reason": row.verdict.reason,
+        "description": spec.description,
+    })
+}
+
+fn safety(class: Safety) -> &'static str {
+    match class {
+        Safety::Read => "read",
+        Safety::Write => "write",
+        Safety::Execute => "execute",
+        Safety::Network => "network",
+    }
+}
+
+fn effect(class: Effect) -> &'static str {
+    match class {
+        Effect::ReadOnly => "read only",
+        Effect::Idempotent => "idempotent",
+        Effect::Once => "once",
+    }
+}
+
+fn approve(settings: &Settings) -> anyhow::Result<()> {
+    let Some(project) = &settings.mcp.project else {
+        bail!("there is no .mcp.json here, or lango.toml says mcpJson = \"deny\"");
+    };
+    wiring::mcp::pins(settings).approve(&project.file, &project.hash)?;
+    let names: Vec<&str> = project.servers.iter().map(|server| server.name.as_str()).collect();
+    writeln!(io::stderr(), "approved as it is now: {}; a change of .mcp.json asks again", names.join(", "))?;
+    Ok(())
+}

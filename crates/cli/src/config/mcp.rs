@@ -1,0 +1,268 @@
+//! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: tools that others made, and tools of
+//! one's own.
+
+use super::{ConfigError, Env, Filled, models::Seconds, template};
+use ::tools::{
+    Effect, Safety, Spec,
+    command::CommandConfig,
+    mcp::{Link, ServerConfig, Servers, ToolConfig, digest},
+    policy::Decision,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+/// What a project calls its servers.
+pub(super) const PROJECT_FILE: &str = ".mcp.json";
+
+/// A server, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct Server {
+    command: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    headers: BTreeMap<String, String>,
+    trusted: bool,
+    enabled: Option<bool>,
+    #[serde(rename = "startTimeoutS", alias = "start_timeout_s")]
+    start_timeout: Option<Seconds>,
+    #[serde(rename = "timeoutS", alias = "timeout_s")]
+    timeout: Option<Seconds>,
+    tools: BTreeMap<String, ServerTool>,
+}
+
+/// How it is reached: as a program or as an address.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Way {
+    command: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ServerTool {
+    safety: Option<Safety>,
+    effect: Option<Effect>,
+    enabled: Option<bool>,
+}
+
+/// A project's file: other programs read it too, and have keys of their own in it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ProjectFile {
+    mcp_servers: BTreeMap<String, ProjectServer>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProjectServer {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(flatten)]
+    way: Way,
+    disabled: bool,
+}
+
+/// A command that is a tool, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Command {
+    description: String,
+    command: Vec<String>,
+    #[serde(default = "no_parameters")]
+    parameters: Value,
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(rename = "timeoutS", alias = "timeout_s")]
+    timeout: Option<Seconds>,
+    safety: Option<Safety>,
+    effect: Option<Effect>,
+    #[serde(default)]
+    untrusted: bool,
+}
+
+fn no_parameters() -> Value {
+    json!({"type": "object", "properties": {}})
+}
+
+/// The servers as they are meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct McpSettings {
+    pub(crate) servers: Vec<ServerConfig>,
+    pub(crate) project: Option<Project>,
+    /// All apps of a program share them.
+    pub(crate) running: Arc<OnceLock<Arc<Servers>>>,
+}
+
+/// What the working directory's own file names.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    pub(crate) file: PathBuf,
+    pub(crate) hash: String,
+    pub(crate) servers: Vec<ServerConfig>,
+    /// Whether they may start: what nobody has said is asked once.
+    pub(crate) said: Decision,
+}
+
+/// Where things are looked for, and what fills them in.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) workdir: &'a Path,
+    pub(super) base: &'a Path,
+    pub(super) env: &'a Env,
+}
+
+impl McpSettings {
+    pub(super) fn new(
+        written: BTreeMap<String, Server>,
+        project: Option<Decision>,
+        sources: Sources<'_>,
+    ) -> (Self, Vec<String>) {
+        let mut secrets = Vec::new();
+        let mut servers = Vec::new();
+        for (name, server) in written {
+            let enabled = server.enabled != Some(false);
+            let (config, more) = server.meant(&name, sources);
+            secrets.extend(more);
+            servers.extend(enabled.then_some(config));
+        }
+        let said = project.unwrap_or(Decision::Ask);
+        let mut project = (said != Decision::Deny).then(|| read_project(sources, said)).flatten();
+        if let Some((project, more)) = &mut project {
+            secrets.append(more);
+            project.servers.retain(|server| !servers.iter().any(|known| known.name == server.name));
+        }
+        (Self { servers, project: project.map(|(project, _)| project), ..Self::default() }, secrets)
+    }
+}
+
+impl Server {
+    fn meant(self, name: &str, sources: Sources<'_>) -> (ServerConfig, Vec<String>) {
+        let Self { command, args, env, cwd, url, headers, .. } = self;
+        let way = Way { command, args, env, cwd, url, headers };
+        let usual = ServerConfig::new(name, way.link(None, sources.base, sources));
+        let tools = self.tools.into_iter().map(|(name, said)| {
+            let enabled = said.enabled.unwrap_or(true);
+            (name, ToolConfig { safety: said.safety, effect: said.effect, enabled })
+        });
+        let config = ServerConfig {
+            trusted: self.trusted,
+            start_time: self.start_timeout.map_or(usual.start_time, Seconds::time),
+            call_time: self.timeout.map_or(usual.call_time, Seconds::time),
+            tools: tools.collect(),
+            ..usual
+        };
+        (config, way.secrets(sources.env))
+    }
+}
+
+impl Way {
+    fn link(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Link {
+        self.filled(kind, base, sources).unwrap_or_else(Link::None)
+    }
+
+    fn filled(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Result<Link, String> {
+        let fill = |text: &String| {
+            let filled = Filled::new(text, sources.env);
+            filled.get().map(str::to_owned).map_err(|variable| {
+                format!("it needs the variable {variable}, which is not set: set it where lango is started")
+            })
+        };
+        let pairs = |all: &BTreeMap<String, String>| {
+            all.iter().map(|(name, value)| Ok((name.clone(), fill(value)?))).collect::<Result<_, String>>()
+        };
+        if kind == Some("sse") {
+            return Err("it speaks HTTP+SSE, which MCP has given up; use its streamable HTTP address".to_owned());
+        }
+        match (&self.command, &self.url) {
+            (Some(command), None) => Ok(Link::Stdio {
+                command: fill(command)?,
+                args: self.args.iter().map(fill).collect::<Result<_, _>>()?,
+                env: pairs(&self.env)?,
+                cwd: self.cwd.as_ref().map_or_else(|| sources.workdir.to_owned(), |cwd| base.join(cwd)),
+            }),
+            (None, Some(url)) => Ok(Link::Http { url: fill(url)?, headers: pairs(&self.headers)? }),
+            (Some(_), Some(_)) => Err("it has both `command` and `url`; leave one of them out".to_owned()),
+            (None, None) => Err("it has neither `command` nor `url`; write one of them".to_owned()),
+        }
+    }
+
+    fn secrets(&self, env: &Env) -> Vec<String> {
+        let texts = self.args.iter().chain(self.env.values()).chain(&self.url).chain(self.headers.values());
+        texts.flat_map(|text| template::secrets(text, env)).collect()
+    }
+}
+
+/// A file that cannot be read is one server that does not work: it stops nobody.
+fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<String>)> {
+    let file = sources.workdir.join(PROJECT_FILE);
+    let text = std::fs::read_to_string(&file).ok()?;
+    let hash = digest(&[&text]);
+    let origin = file.display().to_string();
+    let (servers, secrets) = match serde_json::from_str::<ProjectFile>(&text) {
+        Ok(read) => {
+            let secrets = read.mcp_servers.values().flat_map(|server| server.way.secrets(sources.env)).collect();
+            let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
+            let meant = |(name, server): (String, ProjectServer)| {
+                let link = server.way.link(server.kind.as_deref(), sources.workdir, sources);
+                ServerConfig { origin: origin.clone(), ..ServerConfig::new(&name, link) }
+            };
+            (wanted.map(meant).collect(), secrets)
+        }
+        Err(error) => {
+            let link = Link::None(format!("{PROJECT_FILE} cannot be understood: {error}"));
+            (vec![ServerConfig { origin, ..ServerConfig::new(PROJECT_FILE, link) }], Vec::new())
+        }
+    };
+    Some((Project { file, hash, servers, said }, secrets))
+}
+
+impl Command {
+    /// What nobody says of a command is that it may do anything, once.
+    pub(super) fn meant(
+        self,
+        (name, path): (String, &Path),
+        usual: Duration,
+        sources: Sources<'_>,
+    ) -> Result<(CommandConfig, Vec<String>), ConfigError> {
+        let wrong = |message: String| ConfigError::Value { path: path.to_owned(), message };
+        if self.command.is_empty() {
+            return Err(wrong(format!("[commands.{name}]: `command` is empty; write the program and its arguments")));
+        }
+        let secrets = self.env.values().flat_map(|text| template::secrets(text, sources.env)).collect();
+        let fill = |(variable, text): (&String, &String)| match Filled::new(text, sources.env).get() {
+            Ok(value) => Ok((variable.clone(), value.to_owned())),
+            Err(missing) => Err(wrong(format!("[commands.{name}] needs the variable {missing}, which is not set"))),
+        };
+        let env = self.env.iter().map(fill).collect::<Result<_, _>>()?;
+        let safety = self.safety.unwrap_or(Safety::Execute);
+        let effect = self.effect.unwrap_or(Effect::Once);
+        let mut spec = Spec::acting(&name, &self.description, self.parameters, safety, effect);
+        spec.untrusted = self.untrusted;
+        let config = CommandConfig {
+            spec,
+            argv: self.command,
+            cwd: self.cwd.map_or_else(|| sources.workdir.to_owned(), |cwd| sources.base.join(cwd)),
+            env,
+            time: self.timeout.map_or(usual, Seconds::time),
+        };
+        Ok((config, secrets))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! MCP servers: which of them may start, and their tools as agents have them.
+
+use crate::{
+    config::{McpSettings, Settings},
+    screen,
+};
+use adk::tool::{Tool, Toolset};
+use bridge::{Guard, ToolAdapter};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tools::{
+    Kept, Registry,
+    mcp::{Ground, Link, Pins, ServerConfig, Servers},
+    policy::Decision,
+};
+
+/// The servers of this configuration, the same for all apps. None is started before its tools are asked for.
+pub(super) fn servers(settings: &Settings, registry: &Registry, kept: &Kept, tells: bool) -> Arc<Servers> {
+    let make = || {
+        let said = &settings.tools;
+        let pins = Arc::new(pins(settings));
+        let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
+        let ground = Ground {
+            environment: said.environment.clone(),
+            grace: said.limits.grace,
+            max_time: said.limits.max_time,
+            kept: kept.clone(),
+            mask: said.mask.clone(),
+            pins: Arc::clone(&pins),
+            tell: Arc::new(move |problem| {
+                if tells {
+                    screen::note(problem);
+                }
+            }),
+        };
+        Arc::new(Servers::new(allowed(&settings.mcp, &pins), taken, &ground))
+    };
+    Arc::clone(settings.mcp.running.get_or_init(make))
+}
+
+/// What people have seen of servers and of project files.
+pub(crate) fn pins(settings: &Settings) -> Pins {
+    Pins::new(&settings.home.join("mcp.jsonl"))
+}
+
+/// A file that came with a project starts nothing before a person has agreed to what it says.
+fn allowed(mcp: &McpSettings, pins: &Pins) -> Vec<ServerConfig> {
+    let mut all = mcp.servers.clone();
+    let Some(project) = &mcp.project else { return all };
+    let agreed = project.said == Decision::Allow || pins.is_approved(&project.file, &project.hash);
+    let waiting = |server: &ServerConfig| {
+        let why = "it comes with this directory and starts when you agree: look at .mcp.json, then run `lango tools --approve`";
+        let is_sound = !matches!(server.link, Link::None(_));
+        let link = if is_sound { Link::None(why.to_owned()) } else { server.link.clone() };
+        ServerConfig { link, ..server.clone() }
+    };
+    let of_project = project.servers.iter();
+    all.extend(of_project.map(|server| if agreed { server.clone() } else { waiting(server) }));
+    all
+}
+
+/// Tools of servers, as an agent has them.
+pub(super) struct ServerTools {
+    pub(super) servers: Arc<Servers>,
+    pub(super) guard: Arc<Guard>,
+    /// `None` for all of them; `name__*` for all of a server.
+    pub(super) wanted: Option<Vec<String>>,
+}
+
+/// Whether one of `patterns` means the tool.
+pub(crate) fn is_meant(patterns: &[String], tool: &str) -> bool {
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(prefix) => prefix.ends_with("__") && tool.starts_with(prefix),
+        None => pattern == tool,
+    })
+}
+
+impl Toolset for ServerTools {
+    fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>> {
+        let is_wanted = |name: &str| self.wanted.as_ref().is_none_or(|wanted| is_meant(wanted, name));
+        let arm = |tool: Arc<dyn tools::Tool>| -> Arc<dyn Tool> {
+            Arc::new(ToolAdapter::new(tool).guarded(Arc::clone(&self.guard)))
+        };
+        Box::pin(async move {
+            let listed = self.servers.tools().await.into_iter().map(|listed| listed.tool);
+            listed.filter(|tool| is_wanted(&tool.spec().name)).map(arm).collect()
+        })
+    }
+}
