@@ -122,11 +122,7 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
 }
 
 /// A tool that is not the agent's own, if it is there now.
-async fn found(
-    task: &Task<'_>,
-    name: &str,
-    args: &Map<String, Value>,
-) -> Result<Arc<dyn Tool>, ToolError> {
+async fn found(task: &Task<'_>, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
     let all = tokio::select! {
         biased;
         () = task.context.cancel.cancelled() => return Err(ToolError::Interrupted),

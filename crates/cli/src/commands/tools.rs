@@ -35,8 +35,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     let ground = Ground::on_disk(&settings.tools.root, "".as_ref());
     let own = toolbox.registry.with_origins().map(|(tool, origin)| (Arc::clone(tool), origin.to_owned()));
     let listed = toolbox.servers.tools().await;
-    let of_servers =
-        listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
+    let of_servers = listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
     let is_wanted = |tool: &Arc<dyn Tool>| {
         wanted.as_ref().is_none_or(|wanted| wiring::mcp::is_meant(wanted, &tool.spec().name))
     };
@@ -91,7 +90,10 @@ fn as_line(row: &Row, width: usize) -> String {
     };
     let stranger = if spec.untrusted { ", untrusted" } else { "" };
     let (safety, effect) = (safety(spec.safety), effect(spec.effect));
-    one_line(&format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {}{stranger}", spec.name, row.origin), 400)
+    one_line(
+        &format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {}{stranger}", spec.name, row.origin),
+        400,
+    )
 }
 
 fn as_value(row: &Row) -> Value {

@@ -186,7 +186,9 @@ impl Way {
             all.iter().map(|(name, value)| Ok((name.clone(), fill(value)?))).collect::<Result<_, String>>()
         };
         if kind == Some("sse") {
-            return Err("it speaks HTTP+SSE, which MCP has given up; use its streamable HTTP address".to_owned());
+            return Err(
+                "it speaks HTTP+SSE, which MCP has given up; use its streamable HTTP address".to_owned()
+            );
         }
         match (&self.command, &self.url) {
             (Some(command), None) => Ok(Link::Stdio {
@@ -215,7 +217,8 @@ fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<St
     let origin = file.display().to_string();
     let (servers, secrets) = match serde_json::from_str::<ProjectFile>(&text) {
         Ok(read) => {
-            let secrets = read.mcp_servers.values().flat_map(|server| server.way.secrets(sources.env)).collect();
+            let secrets =
+                read.mcp_servers.values().flat_map(|server| server.way.secrets(sources.env)).collect();
             let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
             let meant = |(name, server): (String, ProjectServer)| {
                 let link = server.way.link(server.kind.as_deref(), sources.workdir, sources);
@@ -241,12 +244,16 @@ impl Command {
     ) -> Result<(CommandConfig, Vec<String>), ConfigError> {
         let wrong = |message: String| ConfigError::Value { path: path.to_owned(), message };
         if self.command.is_empty() {
-            return Err(wrong(format!("[commands.{name}]: `command` is empty; write the program and its arguments")));
+            return Err(wrong(format!(
+                "[commands.{name}]: `command` is empty; write the program and its arguments"
+            )));
         }
         let secrets = self.env.values().flat_map(|text| template::secrets(text, sources.env)).collect();
         let fill = |(variable, text): (&String, &String)| match Filled::new(text, sources.env).get() {
             Ok(value) => Ok((variable.clone(), value.to_owned())),
-            Err(missing) => Err(wrong(format!("[commands.{name}] needs the variable {missing}, which is not set"))),
+            Err(missing) => {
+                Err(wrong(format!("[commands.{name}] needs the variable {missing}, which is not set")))
+            }
         };
         let env = self.env.iter().map(fill).collect::<Result<_, _>>()?;
         let safety = self.safety.unwrap_or(Safety::Execute);

@@ -20,7 +20,8 @@ impl Filled {
         while let Some((before, behind)) = rest.split_once("${") {
             let Some((name, behind)) = behind.split_once('}') else { break };
             plain = false;
-            let (name, default) = name.split_once(":-").map_or((name, None), |(name, text)| (name, Some(text)));
+            let (name, default) =
+                name.split_once(":-").map_or((name, None), |(name, text)| (name, Some(text)));
             match (env.secret(name), default) {
                 (Ok(Some(value)), _) => text.extend([before, value.trim()]),
                 (Ok(None), Some(default)) => text.extend([before, default]),

@@ -281,9 +281,8 @@ impl Wiring<'_> {
             let tools = registry.iter().map(|tool| self.tools.arm(tool)).collect();
             return Ok((tools, self.tools.arm_servers(None)));
         };
-        let (own, of_servers): (Vec<&String>, Vec<&String>) = names
-            .iter()
-            .partition(|name| registry.get(name).is_some() || !self.tools.servers.may_have(name));
+        let (own, of_servers): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|name| registry.get(name).is_some() || !self.tools.servers.may_have(name));
         let find = |name: &&String| {
             registry.get(name).map(|tool| self.tools.arm(tool)).with_context(|| {
                 let known = self.tools.names();

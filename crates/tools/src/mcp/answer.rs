@@ -2,7 +2,7 @@
 //! conversation.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -90,11 +90,7 @@ fn sort(content: Vec<ContentBlock>) -> Sorted {
             ContentBlock::Text(text) => sorted.texts.push(text.text),
             ContentBlock::Image(image) => sorted.files.push((image.mime_type, image.data)),
             ContentBlock::Audio(audio) => sorted.files.push((audio.mime_type, audio.data)),
-            ContentBlock::ResourceLink(link) => sorted.links.push(json!({
-                "uri": plain(link.uri.as_bytes()),
-                "name": plain(link.name.as_bytes()),
-                "description": link.description.map(|text| plain(text.as_bytes())),
-            })),
+            ContentBlock::ResourceLink(link) => sorted.links.push(named(&link)),
             ContentBlock::Resource(resource) => match resource.resource {
                 ResourceContents::TextResourceContents { uri, text, .. } => {
                     sorted.texts.push(format!("{uri}:\n{text}"));
@@ -110,4 +106,11 @@ fn sort(content: Vec<ContentBlock>) -> Sorted {
         }
     }
     sorted
+}
+
+fn named(link: &Resource) -> Value {
+    let description = link.description.as_ref().map(|text| ("description", text));
+    let said = [("uri", &link.uri), ("name", &link.name)].into_iter().chain(description);
+    let plain = said.map(|(key, text)| (key.to_owned(), Value::from(plain(text.as_bytes()))));
+    Value::Object(plain.collect())
 }

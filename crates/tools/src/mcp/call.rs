@@ -24,11 +24,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::http;
 use crate::Host;
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Trouble {
+    /// There is no server to call, and why.
+    NoServer(String),
     /// The server never heard of the call.
     NotSent,
     /// It heard of it and went away.
@@ -72,10 +75,17 @@ pub(super) async fn call(
         }
     };
     unless_done.id = None;
+    // What was said before the answer may be heard right after it.
+    tokio::task::yield_now().await;
+    while let Ok(text) = progress.heard.try_recv() {
+        host.progress(&text);
+    }
     match answer {
         Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result),
         Ok(Ok(_)) => Err(Trouble::Refused("it answered with something that is no result".to_owned())),
         Ok(Err(ServiceError::McpError(error))) => Err(Trouble::Refused(error.message.into_owned())),
+        Ok(Err(ServiceError::TransportSend(error))) => Err(Trouble::Lost(http::innermost(&*error.error))),
+        Ok(Err(ServiceError::TransportClosed)) => Err(Trouble::Lost("it ended".to_owned())),
         Ok(Err(error)) => Err(Trouble::Lost(error.to_string())),
         Err(_) => Err(Trouble::Lost("it ended".to_owned())),
     }

@@ -1,7 +1,7 @@
 //! A server that is reached by HTTP, with one client for each address. Whoever configured the address has allowed it, and
 //! nothing else: what is sent goes to no other host.
 
-use std::{collections::HashMap, net::IpAddr, sync::Once, time::Duration};
+use std::{collections::HashMap, error::Error, net::IpAddr, sync::Once, time::Duration};
 
 use reqwest::{
     Client, Url,
@@ -9,7 +9,8 @@ use reqwest::{
     redirect::Policy,
 };
 use rmcp::transport::{
-    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    StreamableHttpClientTransport,
+    streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
@@ -52,6 +53,18 @@ fn client(address: &Url) -> Result<Client, String> {
     let is_plain = address.scheme() == "http" && is_loopback(address);
     let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
     builder.build().map_err(|error| format!("no connection can be made from here: {error}"))
+}
+
+/// The innermost cause says the most, and holds no address, which may be a secret.
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    loop {
+        cause = match (cause.downcast_ref::<StreamableHttpError<reqwest::Error>>(), cause.source()) {
+            (Some(StreamableHttpError::Client(inner)), _) => inner,
+            (_, Some(inner)) => inner,
+            (_, None) => return cause.to_string(),
+        };
+    }
 }
 
 fn is_loopback(address: &Url) -> bool {

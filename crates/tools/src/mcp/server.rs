@@ -135,7 +135,7 @@ impl Server {
         let mut tries = 0;
         loop {
             tries += 1;
-            let connection = self.connection().await.map_err(Trouble::Refused)?;
+            let connection = self.connection().await.map_err(Trouble::NoServer)?;
             let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(args.clone());
             let times = Times { idle: self.config.call_time, most: self.ground.max_time };
             let way = (connection.service.peer(), connection.service.service());
@@ -146,7 +146,6 @@ impl Server {
                     return Ok(result);
                 }
                 Err(Trouble::NotSent) if tries < 3 => self.lose(&connection).await,
-                Err(Trouble::NotSent) => return Err(Trouble::Refused(self.named("ends before it is asked"))),
                 Err(Trouble::Lost(_)) if effect != Effect::Once && tries < 2 => self.lose(&connection).await,
                 Err(Trouble::Lost(why)) => {
                     let words = connection.last_words().await;
@@ -222,10 +221,7 @@ impl Server {
                 let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
                 let why = match timeout(limit, serve_client(Ears::default(), (output, input))).await {
                     Ok(Ok(service)) => return Ok(Connection { service, program: Some(program) }),
-                    Ok(Err(ClientInitializeError::ConnectionClosed(_))) => {
-                        format!("does not start: `{command}` ended before it said anything")
-                    }
-                    Ok(Err(error)) => format!("does not start: {error}"),
+                    Ok(Err(error)) => not_served(command, &error),
                     Err(_) => late(limit),
                 };
                 sleep(LAST_WORDS).await;
@@ -256,7 +252,8 @@ impl Server {
         match trouble {
             Trouble::Cancelled => Error::Cancelled,
             Trouble::NotSent => Error::Failed(self.named("did not hear of the call")),
-            Trouble::Refused(why) => Error::Failed(why),
+            Trouble::NoServer(why) => Error::Failed(why),
+            Trouble::Refused(why) => Error::Failed(self.named(&format!("says: {why}"))),
             Trouble::Lost(why) => {
                 Error::Failed(self.named(&format!("was lost during the call{unknown} ({why})")))
             }
@@ -269,19 +266,30 @@ impl Server {
 }
 
 fn late(limit: Duration) -> String {
-    format!("does not start: it said nothing within {} s", limit.as_secs())
+    format!("does not start: it said nothing within {} s", limit.as_secs_f64())
 }
 
-/// The innermost cause says the most; the address may hold a secret.
+/// Why a server at an address is none.
 fn not_reached(error: &ClientInitializeError) -> String {
-    if error.is_authorization_required() {
-        return "cannot be reached: it wants another Authorization; set it in its `headers`".to_owned();
+    let why = match error {
+        _ if error.is_authorization_required() => {
+            "it wants another Authorization; set it in its `headers`".to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } => http::innermost(&*error.error),
+        other => other.to_string(),
+    };
+    format!("cannot be reached: {why}")
+}
+
+/// Why a program is no server.
+fn not_served(command: &str, error: &ClientInitializeError) -> String {
+    match error {
+        // Whether it is gone is noticed by listening or by speaking.
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
+            format!("does not start: `{command}` ended before it said anything")
+        }
+        other => format!("does not start: {other}"),
     }
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    format!("cannot be reached: {cause}")
 }
 
 fn rest(failures: u32) -> Duration {

@@ -1,0 +1,88 @@
+use super::*;
+use std::fs;
+
+fn sources<'a>(workdir: &'a Path, env: &'a Env) -> Sources<'a> {
+    Sources { workdir, base: Path::new("etc"), env }
+}
+
+fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
+    let written: BTreeMap<String, Server> = toml::from_str(toml).unwrap();
+    McpSettings::new(written, None, sources(Path::new("/nowhere"), env))
+}
+
+#[test]
+fn secrets_of_the_environment_are_filled_in_and_masked() {
+    let env = Env::of(&[("TOKEN", "tok-123456"), ("HOME", "/home/ann")]);
+    let (mcp, secrets) = read(
+        r#"
+        [far]
+        url = "https://mcp.example/mcp"
+        headers = { Authorization = "Bearer ${TOKEN}" }
+        [near]
+        command = "serve"
+        args = ["${HOME}/x"]
+        cwd = "here"
+        enabled = false
+        "#,
+        &env,
+    );
+    assert_eq!(secrets, ["tok-123456"]);
+    let [far] = mcp.servers.as_slice() else { panic!("{:?}", mcp.servers) };
+    let Link::Http { headers, .. } = &far.link else { panic!("{far:?}") };
+    assert_eq!(headers[0].1, "Bearer tok-123456");
+    assert!(!format!("{mcp:?}").contains("tok-123456"));
+}
+
+#[test]
+fn a_server_that_cannot_work_says_why_and_what_to_do() {
+    let why = |toml: &str| match &read(toml, &Env::default()).0.servers[0].link {
+        Link::None(why) => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    insta::assert_snapshot!(
+        [
+            why("[a]\ncommand = 'x'\nenv = { KEY = '${NOT_SET}' }"),
+            why("[a]\ncommand = 'x'\nurl = 'https://x'"),
+            why("[a]\ntrusted = true"),
+        ].join("\n"), @"
+    it needs the variable NOT_SET, which is not set: set it where lango is started
+    it has both `command` and `url`; leave one of them out
+    it has neither `command` nor `url`; write one of them
+    ");
+}
+
+#[test]
+fn a_projects_file_is_read_with_its_foreign_keys_and_known_by_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(PROJECT_FILE);
+    let env = Env::default();
+    let read = |said| McpSettings::new(BTreeMap::new(), said, sources(dir.path(), &env)).0.project;
+    assert!(read(None).is_none());
+    fs::write(&file, r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1}, "b": {"type": "sse", "url": "https://x"}}, "other": {}}"#).unwrap();
+    let project = read(None).unwrap();
+    let Link::Stdio { args, .. } = &project.servers[0].link else { panic!("{project:?}") };
+    assert_eq!((args[0].as_str(), project.said), ("here", Decision::Ask));
+    assert!(matches!(&project.servers[1].link, Link::None(why) if why.contains("has given up")));
+    assert!(read(Some(Decision::Deny)).is_none());
+    fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
+    assert_ne!(read(None).unwrap().hash, project.hash);
+    fs::write(&file, "{").unwrap();
+    let broken = read(None).unwrap();
+    assert!(
+        matches!(&broken.servers[0].link, Link::None(why) if why.starts_with(".mcp.json cannot be understood"))
+    );
+}
+
+#[test]
+fn a_command_is_taken_for_one_that_acts_once_unless_it_says_otherwise() {
+    let written: BTreeMap<String, Command> =
+        toml::from_str("[weather]\ndescription = 'Tells it.'\ncommand = ['weather', '--json']\ncwd = 'bin'")
+            .unwrap();
+    let (name, command) = written.into_iter().next().unwrap();
+    let env = Env::default();
+    let usual = Duration::from_secs(60);
+    let (config, _) =
+        command.meant((name, Path::new("lango.toml")), usual, sources(Path::new("/here"), &env)).unwrap();
+    assert_eq!((config.spec.safety, config.spec.effect), (Safety::Execute, Effect::Once));
+    assert_eq!((config.cwd, config.time), (PathBuf::from("etc/bin"), usual));
+}
