@@ -179,9 +179,9 @@ impl Server {
             return Ok(Arc::clone(open));
         }
         if let Some((why, until)) = &state.rests
-            && let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            && *until > Instant::now()
         {
-            return Err(format!("{why} (it is tried again in {} s)", left.as_secs() + 1));
+            return Err(why.clone());
         }
         if state.connection.take().is_some() {
             state.failures += 1;
