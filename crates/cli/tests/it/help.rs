@@ -25,6 +25,7 @@ fn help_is_short_and_begins_with_what_one_wants_to_do() {
       doctor    Say what is missing, with the fix
       serve     Serve the agents to programs and browsers, with ADK's REST API
       token     Give others tokens for the server, and take them back
+      tools     List the tools of an agent: where they come from, what they can do, and whether they ask
       rules     Look at what tools may always do, and take it back
 
     Options:

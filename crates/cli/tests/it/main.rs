@@ -15,6 +15,7 @@ mod fallback;
 mod faults;
 mod help;
 mod kill;
+mod mcp;
 mod models;
 mod providers;
 mod real_model;

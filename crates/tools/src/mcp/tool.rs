@@ -8,7 +8,7 @@ use std::sync::{
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{answer, class, digest, pins::Standing, server::Server};
+use super::{answer, call::Trouble, class, digest, pins::Standing, server::Server};
 use crate::{Call, Error, Outcome, Spec, Tool, kept::plain};
 
 pub(super) struct ServerTool {
@@ -56,6 +56,10 @@ impl ServerTool {
         match made {
             Ok(result) => {
                 answer::answer(result, (&self.server.ground.kept, &self.spec.name), &*call.host).await
+            }
+            // What a stranger says when it fails is a stranger's text, too.
+            Err(trouble @ (Trouble::Refused(_) | Trouble::Lost(_))) if self.spec.untrusted => {
+                Ok(json!({"error": self.server.told(trouble, effect).to_string()}))
             }
             Err(trouble) => Err(self.server.told(trouble, effect)),
         }
