@@ -7,11 +7,19 @@ use adk::{
     error::{ToolError, TreeError},
     facts::REQUEST_CONFIRMATION,
     runner::RunRequest,
-    tool::ToolOutcome,
+    tool::{Tool, ToolOutcome, Toolset},
 };
+use futures::future::BoxFuture;
 use insta::assert_snapshot;
 use serde_json::json;
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 fn weather() -> FakeTool {
     let body =
@@ -43,6 +51,39 @@ async fn after(calls: Vec<Part>) -> App {
     let app = app(agent(calls).1).await;
     app.say("hi").await.result.unwrap();
     app
+}
+
+/// One more tool each time that it is asked, and one that the agent has itself.
+#[derive(Default)]
+struct Growing(AtomicUsize);
+
+impl Toolset for Growing {
+    fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>> {
+        let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let body = |_, _| async { Ok(ToolOutcome::Done(json!("from the set"))) };
+        let grown = (1..=count).map(move |at| tool(&format!("grown_{at}"), body).arc());
+        Box::pin(async move { grown.chain([tool("weather", body).arc()]).collect() })
+    }
+}
+
+#[tokio::test]
+async fn tools_that_come_and_go_are_asked_for_before_each_request() {
+    let first = call("grown_1", json!({}));
+    let both = vec![call("weather", json!({"city": "Oslo"})), call("gone", json!({}))];
+    let model = Fake::says([parts(vec![first]), parts(both), text("done")]);
+    let mut root = model.agent("root");
+    root.tools = vec![weather().arc()];
+    root.toolsets = vec![Arc::new(Growing::default())];
+    let app = app(root).await;
+    app.say("hi").await.result.unwrap();
+    let offered =
+        |at: usize| -> Vec<String> { model.asked()[at].tools.iter().map(|tool| tool.name.clone()).collect() };
+    assert_eq!(offered(0), ["weather", "grown_1"]);
+    // Whoever looks for a tool in order to call it asks, too.
+    assert_eq!(offered(1), ["weather", "grown_1", "grown_2", "grown_3"]);
+    let shown = contents_shape(&model.asked()[2].contents);
+    assert!(shown.contains("from the set") && shown.contains("Oslo"), "{shown}");
+    assert!(shown.contains("grown_1, grown_2"), "{shown}");
 }
 
 #[tokio::test]

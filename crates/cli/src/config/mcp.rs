@@ -81,7 +81,8 @@ struct ProjectServer {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Command {
     description: String,
-    command: Vec<String>,
+    #[serde(rename = "command")]
+    argv: Vec<String>,
     #[serde(default = "no_parameters")]
     parameters: Value,
     cwd: Option<PathBuf>,
@@ -243,7 +244,7 @@ impl Command {
         sources: Sources<'_>,
     ) -> Result<(CommandConfig, Vec<String>), ConfigError> {
         let wrong = |message: String| ConfigError::Value { path: path.to_owned(), message };
-        if self.command.is_empty() {
+        if self.argv.is_empty() {
             return Err(wrong(format!(
                 "[commands.{name}]: `command` is empty; write the program and its arguments"
             )));
@@ -262,7 +263,7 @@ impl Command {
         spec.untrusted = self.untrusted;
         let config = CommandConfig {
             spec,
-            argv: self.command,
+            argv: self.argv,
             cwd: self.cwd.map_or_else(|| sources.workdir.to_owned(), |cwd| sources.base.join(cwd)),
             env,
             time: self.timeout.map_or(usual, Seconds::time),

@@ -13,56 +13,40 @@ pub(super) fn classes(
     tool: &str,
     hints: Option<&ToolAnnotations>,
 ) -> (Safety, Effect) {
-    let hints = Hints::of(hints);
+    let usual = ToolAnnotations::default();
+    let hints = hints.unwrap_or(&usual);
     let is_remote = matches!(config.link, Link::Http { .. });
-    let (safety, effect) =
-        if config.trusted { (hints.safety(is_remote), hints.effect()) } else { hints.feared(is_remote) };
+    let (safety, effect) = if config.trusted {
+        (believed(hints, is_remote), repeated(hints))
+    } else {
+        (feared(hints, is_remote), Effect::Once)
+    };
     let said = config.tools.get(tool);
     let safety = said.and_then(|said| said.safety).unwrap_or(safety);
     (safety, said.and_then(|said| said.effect).unwrap_or(effect))
 }
 
-#[derive(Default)]
-struct Hints {
-    reads: bool,
-    repeats: bool,
-    only_adds: bool,
-    reaches_out: bool,
+fn believed(hints: &ToolAnnotations, is_remote: bool) -> Safety {
+    match hints {
+        ToolAnnotations { open_world_hint: Some(true), .. } => Safety::Network,
+        ToolAnnotations { read_only_hint: Some(true), .. } => Safety::Read,
+        _ if is_remote => Safety::Network,
+        ToolAnnotations { destructive_hint: Some(false), .. } => Safety::Write,
+        ToolAnnotations { .. } => Safety::Execute,
+    }
 }
 
-impl Hints {
-    fn of(said: Option<&ToolAnnotations>) -> Self {
-        let Some(said) = said else { return Self::default() };
-        Self {
-            reads: said.read_only_hint == Some(true),
-            repeats: said.idempotent_hint == Some(true),
-            only_adds: said.destructive_hint == Some(false),
-            reaches_out: said.open_world_hint == Some(true),
-        }
+fn repeated(hints: &ToolAnnotations) -> Effect {
+    match hints {
+        ToolAnnotations { read_only_hint: Some(true), .. } => Effect::ReadOnly,
+        ToolAnnotations { idempotent_hint: Some(true), .. } => Effect::Idempotent,
+        ToolAnnotations { .. } => Effect::Once,
     }
+}
 
-    fn safety(&self, is_remote: bool) -> Safety {
-        match self {
-            Self { reaches_out: true, .. } => Safety::Network,
-            Self { reads: true, .. } => Safety::Read,
-            _ if is_remote => Safety::Network,
-            Self { only_adds: true, .. } => Safety::Write,
-            Self { .. } => Safety::Execute,
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        match self {
-            Self { reads: true, .. } => Effect::ReadOnly,
-            Self { repeats: true, .. } => Effect::Idempotent,
-            Self { .. } => Effect::Once,
-        }
-    }
-
-    /// A stranger's program may do anything, and says so at best.
-    fn feared(&self, is_remote: bool) -> (Safety, Effect) {
-        (if is_remote || self.reaches_out { Safety::Network } else { Safety::Execute }, Effect::Once)
-    }
+/// A stranger's program may do anything, and says so at best.
+fn feared(hints: &ToolAnnotations, is_remote: bool) -> Safety {
+    if is_remote || hints.open_world_hint == Some(true) { Safety::Network } else { Safety::Execute }
 }
 
 #[cfg(test)]

@@ -131,5 +131,6 @@ pub fn digest(parts: &[&str]) -> String {
         context.update(&(part.len() as u64).to_le_bytes());
         context.update(part.as_bytes());
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let nibble = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    context.finish().as_ref().iter().flat_map(|byte| [nibble(byte >> 4), nibble(byte & 15)]).collect()
 }

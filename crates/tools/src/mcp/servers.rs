@@ -12,7 +12,7 @@ use super::{Ground, ServerConfig, name, server::Server, tool::ServerTool};
 use crate::Tool;
 
 pub struct Servers {
-    servers: Vec<Arc<Server>>,
+    all: Vec<Arc<Server>>,
     /// Names of tools that are not theirs.
     taken: HashSet<String>,
     last: Mutex<Option<(Vec<u64>, Vec<Listed>)>>,
@@ -28,18 +28,17 @@ pub struct Listed {
 impl Servers {
     /// Nothing is started yet.
     pub fn new(configs: Vec<ServerConfig>, taken: HashSet<String>, ground: &Ground) -> Self {
-        let servers =
-            configs.into_iter().map(|config| Arc::new(Server::new(config, ground.clone()))).collect();
-        Self { servers, taken, last: Mutex::default() }
+        let all = configs.into_iter().map(|config| Arc::new(Server::new(config, ground.clone()))).collect();
+        Self { all, taken, last: Mutex::default() }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.servers.is_empty()
+        self.all.is_empty()
     }
 
     /// Whether a tool of that name could be one of theirs, as far as can be told without starting any.
     pub fn may_have(&self, tool: &str) -> bool {
-        self.servers.iter().any(|server| {
+        self.all.iter().any(|server| {
             let prefix = name::name(&server.config.name, "", &HashSet::new());
             tool.starts_with(&prefix)
         })
@@ -47,22 +46,22 @@ impl Servers {
 
     /// The tools that there are now. A server that cannot be asked has none, or those that it had.
     pub async fn tools(&self) -> Vec<Listed> {
-        let lists = join_all(self.servers.iter().map(|server| server.tools())).await;
-        let versions: Vec<u64> = self.servers.iter().map(|server| server.version()).collect();
+        let lists = join_all(self.all.iter().map(|server| server.tools())).await;
+        let versions: Vec<u64> = self.all.iter().map(|server| server.version()).collect();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, listed)) = last.as_ref().filter(|(of, _)| *of == versions) {
             return listed.clone();
         }
         let mut taken = self.taken.clone();
         let mut listed = Vec::new();
-        for (server, tools) in self.servers.iter().zip(&lists) {
+        for (server, tools) in self.all.iter().zip(&lists) {
             let is_wanted = |tool: &&rmcp::model::Tool| {
                 server.config.tools.get(tool.name.as_ref()).is_none_or(|said| said.enabled)
             };
             for tool in tools.iter().filter(is_wanted) {
                 let name = name::name(&server.config.name, &tool.name, &taken);
                 taken.insert(name.clone());
-                let tool = Arc::new(ServerTool::new(name, Arc::clone(server), tool));
+                let tool = Arc::new(ServerTool::new(&name, Arc::clone(server), tool));
                 listed.push(Listed { server: server.config.name.clone(), tool });
             }
         }
@@ -72,15 +71,15 @@ impl Servers {
 
     /// What is wrong with servers, as far as they were asked: the name of each, and a sentence with what to do.
     pub async fn problems(&self) -> Vec<(String, String)> {
-        let all = join_all(self.servers.iter().map(|server| server.problem())).await;
-        let named = self.servers.iter().zip(all);
+        let problems = join_all(self.all.iter().map(|server| server.problem())).await;
+        let named = self.all.iter().zip(problems);
         named.filter_map(|(server, problem)| Some((server.config.name.clone(), problem?))).collect()
     }
 }
 
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.servers.iter().map(|server| &server.config.name)).finish()
+        f.debug_list().entries(self.all.iter().map(|server| &server.config.name)).finish()
     }
 }
 

@@ -66,7 +66,7 @@ impl Place {
         let server = Arc::new(server::Server::new(config, self.ground()));
         let described = json!({"name": tool, "inputSchema": {"type": "object"}});
         let described: rmcp::model::Tool = serde_json::from_value(described).unwrap();
-        Arc::new(tool::ServerTool::new(tool.to_owned(), server, &described))
+        Arc::new(tool::ServerTool::new(tool, server, &described))
     }
 
     fn log(&self) -> Vec<String> {

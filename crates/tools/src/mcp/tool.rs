@@ -24,7 +24,7 @@ pub(super) struct ServerTool {
 
 impl ServerTool {
     /// What is seen for the first time is remembered as it is.
-    pub(super) fn new(name: String, server: Arc<Server>, tool: &rmcp::model::Tool) -> Self {
+    pub(super) fn new(name: &str, server: Arc<Server>, tool: &rmcp::model::Tool) -> Self {
         let config = &server.config;
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let mut parameters = Value::Object((*tool.input_schema).clone());
@@ -40,7 +40,7 @@ impl ServerTool {
             schema.entry("type").or_insert_with(|| json!("object"));
         }
         let (safety, effect) = class::classes(config, &tool.name, tool.annotations.as_ref());
-        let mut spec = Spec::acting(&name, &plain(description.as_bytes()), parameters, safety, effect);
+        let mut spec = Spec::acting(name, &plain(description.as_bytes()), parameters, safety, effect);
         spec.untrusted = !config.trusted;
         let changed = AtomicBool::new(standing == Standing::Changed);
         Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }

@@ -80,7 +80,7 @@ fn a_command_is_taken_for_one_that_acts_once_unless_it_says_otherwise() {
             .unwrap();
     let (name, command) = written.into_iter().next().unwrap();
     let env = Env::default();
-    let usual = Duration::from_secs(60);
+    let usual = Duration::from_mins(1);
     let (config, _) =
         command.meant((name, Path::new("lango.toml")), usual, sources(Path::new("/here"), &env)).unwrap();
     assert_eq!((config.spec.safety, config.spec.effect), (Safety::Execute, Effect::Once));

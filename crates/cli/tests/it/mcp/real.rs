@@ -76,7 +76,7 @@ fn killed(place: &Place, server: &str, is_time: impl Fn(&[Value]) -> bool) -> Ve
         .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let mut seen = Vec::new();
     while !is_time(&seen) {
-        seen.push(lines.next().expect("the run goes on"));
+        seen.push(lines.next().unwrap());
     }
     let pid = child_of(lango.id(), server);
     let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
@@ -96,7 +96,7 @@ fn child_of(parent: u32, word: &str) -> u32 {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         after_name.split_whitespace().nth(1) == Some(&parent.to_string()) && line.contains(word)
     };
-    pids.into_iter().find(is_it).expect("the server runs")
+    pids.into_iter().find(is_it).unwrap()
 }
 
 #[test]
