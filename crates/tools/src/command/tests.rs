@@ -1,3 +1,5 @@
+//! Commands of the shell as tools.
+
 use std::{sync::Arc, time::Instant};
 
 use serde_json::json;

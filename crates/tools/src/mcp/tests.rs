@@ -1,3 +1,5 @@
+//! Servers that work, die, change and lie: a fake one in the shell, and programs that are none.
+
 use std::{
     collections::HashSet,
     fs,

@@ -1,3 +1,5 @@
+//! What is written of servers and commands, and what is meant.
+
 use super::*;
 use std::fs;
 
@@ -12,7 +14,7 @@ fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
 
 #[test]
 fn secrets_of_the_environment_are_filled_in_and_masked() {
-    let env = Env::of(&[("TOKEN", "tok-123456"), ("HOME", "/home/ann")]);
+    let env = Env::of(&[("TOKEN", "tok-123456"), ("HOME", "/rooms/ann")]);
     let (mcp, secrets) = read(
         r#"
         [far]
