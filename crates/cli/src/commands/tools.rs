@@ -13,9 +13,8 @@ use std::{
     sync::Arc,
 };
 use tools::{
-    Effect, Safety, Tool,
+    Effect, Owner, Safety, Tool,
     policy::{Decision, Ground, Policy, Request, Verdict},
-    rules::Owner,
 };
 
 /// One tool, as it is listed.

@@ -63,7 +63,7 @@ impl OwnCommand {
     async fn run(&self, id: &str, args: &Map<String, Value>, host: &dyn Host) -> Result<Value, Error> {
         let (mut running, input, words) = self.start(id)?;
         let mut capture = Capture::new(self.ground.kept.clone());
-        let mut sink = |piece: &[u8]| capture.take(piece);
+        let mut sink = |piece: &[u8]| drop(capture.take(piece));
         let given = serde_json::to_vec(args).map_err(|error| Error::Failed(error.to_string()))?;
         // A command that reads no arguments is no mistake.
         tokio::spawn(give(input, given));
