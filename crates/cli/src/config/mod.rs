@@ -126,6 +126,9 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let sources = mcp::Sources { workdir: &workdir, base: &base, env };
     let (mcp, mut secrets) = McpSettings::new(file.mcp, file.mcp_json, sources);
     secrets.extend(providers.secrets());
+    let telemetry = file.telemetry.meant(&said, env)?;
+    let headers = telemetry.iter().flat_map(|collector| &collector.headers);
+    secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
     let commands = own_commands(file.commands, &said, sources, &mut secrets)?;
     let tools = file.tools.meant(file.approval, (&workdir, &home, &base), (env, secrets))?;
     Ok(Settings {
@@ -158,7 +161,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         color: env.wants_color(),
         server: file.server.meant(&said, &base)?,
         server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| Secret::known(token.trim())),
-        telemetry: file.telemetry.meant(&said, env)?,
+        telemetry,
         history_file: home.join("history"),
         home,
         tools,

@@ -22,7 +22,8 @@ impl Secret {
         self.0.is_empty()
     }
 
-    pub(crate) fn reveal(&self) -> &str {
+    /// The value itself, for whoever sends it or hides it.
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

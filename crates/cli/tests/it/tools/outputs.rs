@@ -11,6 +11,7 @@ use std::{
 };
 
 const SECRET: &str = "sk-canary-0123456789";
+const HEADER: &str = "header-canary-98765-43210";
 
 fn files(dir: &Path, found: &mut Vec<Vec<u8>>) {
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -25,7 +26,7 @@ fn files(dir: &Path, found: &mut Vec<Vec<u8>>) {
 #[test]
 fn a_secret_of_the_configuration_is_in_nothing_that_a_tool_leaves_behind() {
     let toml = format!(
-        "[providers.team]\napi = \"chat\"\nbase_url = \"http://127.0.0.1:1\"\nkey = \"{SECRET}\"\n[approval]\nexecute = \"allow\"\nwrite = \"allow\"\n"
+        "[providers.team]\napi = \"chat\"\nbase_url = \"http://127.0.0.1:1\"\nkey = \"{SECRET}\"\n[telemetry]\nendpoint = \"http://127.0.0.1:1\"\nheaders = {{ X-Key = \"{HEADER}\" }}\n[approval]\nexecute = \"allow\"\nwrite = \"allow\"\n"
     );
     let calls = [
         exec("cat lango.toml"),
@@ -36,12 +37,14 @@ fn a_secret_of_the_configuration_is_in_nothing_that_a_tool_leaves_behind() {
     ];
     let place = Place::scripted(&toml, &one_by_one(&calls));
     let said = run(&place).well();
-    assert!(!said.out.contains(SECRET) && !said.err.contains(SECRET));
+    assert!([SECRET, HEADER].iter().all(|secret| !said.out.contains(secret) && !said.err.contains(secret)));
     assert!(answers(&said).iter().all(|answer| answer.to_string().contains("[masked]")), "{said:?}");
     let mut left = Vec::new();
     files(&place.home(), &mut left);
     assert!(left.len() > 1);
-    assert!(left.iter().all(|file| !file.windows(SECRET.len()).any(|bytes| bytes == SECRET.as_bytes())));
+    let holds =
+        |file: &[u8], secret: &str| file.windows(secret.len()).any(|bytes| bytes == secret.as_bytes());
+    assert!(left.iter().all(|file| !holds(file, SECRET) && !holds(file, HEADER)));
 }
 
 /// The most memory that a run had, when its model waits after the last call.
