@@ -31,7 +31,7 @@ fn a_wrong_key_has_its_place_and_the_right_one() {
     assert_snapshot!(refused(&[("lango.toml", "# mine\nmodell = \"demo\"\n")]), @"lango: lango.toml:2:1: there is no key `modell`; did you mean `model`?");
     assert_snapshot!(refused(&[("lango.toml", "[history]\nmaxMesages = 3\n")]), @"lango: lango.toml:2:1: there is no key `maxMesages`; did you mean `maxMessages`?");
     assert_snapshot!(refused(&[("lango.toml", "[stubs.lamp]\nrespond = 3\n")]), @"lango: lango.toml:2:1: there is no key `respond`; did you mean `response`?");
-    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs, server, telemetry, tools, approval");
+    assert_snapshot!(refused(&[("lango.toml", "colour = \"red\"\n")]), @"lango: lango.toml:1:1: there is no key `colour`; there is model, fallback, discover, app, user, database, agentsDir, maxMessageTokenBudget, history, providers, models, retry, limits, generate, stubs, server, telemetry, tools, approval, mcp, mcpJson, commands");
 }
 
 #[test]
