@@ -8,6 +8,7 @@ use crate::{
     tool::{Tool, Toolset},
 };
 use std::{collections::HashMap, fmt, sync::Arc};
+use tokio_util::sync::CancellationToken;
 
 /// Which part of the history an agent is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,18 +89,19 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// All tools that the agent has now, its own first.
-    pub(crate) async fn all_tools(&self) -> Vec<Arc<dyn Tool>> {
+    /// All tools that the agent has now, its own first; `None` if nobody waits for them any more.
+    pub(crate) async fn all_tools(&self, cancel: &CancellationToken) -> Option<Vec<Arc<dyn Tool>>> {
         let mut all = self.agent.tools.clone();
         for toolset in &self.agent.toolsets {
+            let found = cancel.run_until_cancelled(toolset.tools()).await?;
             let is_free = |tool: &Arc<dyn Tool>| {
                 let name = &tool.declaration().name;
                 !all.iter().any(|known| known.declaration().name == *name) && !is_reserved(name)
             };
-            let found: Vec<_> = toolset.tools().await.into_iter().filter(is_free).collect();
+            let found: Vec<_> = found.into_iter().filter(is_free).collect();
             all.extend(found);
         }
-        all
+        Some(all)
     }
 }
 

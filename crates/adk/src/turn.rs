@@ -115,8 +115,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         if !self.message_metadata.is_empty() {
             event.custom_metadata.get_or_insert_default().extend(std::mem::take(&mut self.message_metadata));
         }
-        self.runner.sessions.append(&mut self.session, event).await?;
-        Ok(())
+        Ok(self.runner.sessions.append(&mut self.session, event).await.map(drop)?)
     }
 
     /// Stores, then shows.
@@ -162,7 +161,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
 
     async fn request_of(&self, node: &Node) -> Result<LlmRequest, RunError> {
         let files = self.files_of(node).await?;
-        let tools = node.all_tools().await;
+        let tools = node.all_tools(&self.cancel).await.ok_or(RunError::Cancelled)?;
         request::build(&self.runner.agents, node, &self.session, (&files, &tools))
     }
 
@@ -173,11 +172,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
             return Err(RunError::TooManyModelCalls { limit });
         }
         self.meter.may_ask()?;
-        let request = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => return Err(RunError::Cancelled),
-            request = self.request_of(node) => request?,
-        };
+        let request = self.request_of(node).await?;
         self.stream_answer(node, request, frame).await
     }
 

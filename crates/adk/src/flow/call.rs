@@ -123,11 +123,7 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
 
 /// A tool that is not the agent's own, if it is there now.
 async fn found(task: &Task<'_>, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
-    let all = tokio::select! {
-        biased;
-        () = task.context.cancel.cancelled() => return Err(ToolError::Interrupted),
-        all = task.node.all_tools() => all,
-    };
+    let all = task.node.all_tools(&task.context.cancel).await.ok_or(ToolError::Interrupted)?;
     let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
         let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
         return Err(ToolError::Unknown { name: name.to_owned(), known: known.join(", ") });
