@@ -75,13 +75,7 @@ impl Conversation {
         };
         let show = |event: &Event| view.show(event);
         let result = Box::pin(self.app.agent.run(request, &show)).await;
-        let refused = view.end_turn();
-        result?;
-        match refused? {
-            // The turn is whole, but whoever asked has no answer.
-            Some(reason) => Err(anyhow!(reason)),
-            None => Ok(()),
-        }
+        view.ended(result.map_err(Into::into))
     }
 
     /// The session as it is stored; `None` before its first message.

@@ -16,7 +16,7 @@ use adk::{
     facts::{Facts, Question},
     session::SessionKey,
 };
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use http::Http;
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
@@ -108,13 +108,7 @@ impl Remote {
     ) -> anyhow::Result<()> {
         self.make_session().await?;
         let run = self.begin(content).await?;
-        let result = self.follow(&run, view, &cancel).await;
-        let refused = view.end_turn();
-        result?;
-        match refused? {
-            Some(reason) => Err(anyhow!(reason)),
-            None => Ok(()),
-        }
+        view.ended(self.follow(&run, view, &cancel).await)
     }
 
     async fn make_session(&self) -> anyhow::Result<()> {

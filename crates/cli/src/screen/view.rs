@@ -3,6 +3,7 @@
 use super::{Spent, Style, glimpse, json, printable, waiting::Waiting, width, width_of};
 use crate::config::Models;
 use adk::{content::Part, event::Event, facts::REQUEST_CONFIRMATION, progress::CallProgress};
+use anyhow::anyhow;
 use bridge::model::Notice;
 use std::{
     io::{self, Write},
@@ -63,8 +64,15 @@ impl View {
         }
     }
 
-    /// Ends the turn: the last line, and the tokens that it took. Answers with what the model said instead of an answer.
-    pub(crate) fn end_turn(&self) -> io::Result<Option<String>> {
+    /// Ends the turn on the screen, and says how it ended for whoever asked: a turn may be whole and still have no answer.
+    pub(crate) fn ended(&self, result: anyhow::Result<()>) -> anyhow::Result<()> {
+        let refused = self.end_turn();
+        result?;
+        refused?.map_or(Ok(()), |reason| Err(anyhow!(reason)))
+    }
+
+    /// The last line, and the tokens that the turn took. Answers with what the model said instead of an answer.
+    fn end_turn(&self) -> io::Result<Option<String>> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let spent = std::mem::take(&mut progress.spent);
         if let Some(error) = progress.failed.take() {

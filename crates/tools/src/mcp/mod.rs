@@ -3,12 +3,12 @@
 //! | read | for |
 //! |---|---|
 //! | [`Servers`] | all servers of one app, and the tools that they have now |
-//! | [`server`] | one server: started when it is needed, again when it died, asked again when its list changes |
-//! | [`call`] | one call: its progress, its end with the turn, its time |
-//! | [`stdio`], [`http`] | the two ways to a server |
-//! | [`tool`] | a server's tool as ours |
-//! | [`answer`] | what a server answers, as a model is shown it |
-//! | [`class`], [`name`] | what a tool can do, and what it is called here |
+//! | `server` | one server: started when it is needed, again when it died, asked again when its list changes |
+//! | `call` | one call: its progress, its end with the turn, its time |
+//! | `stdio`, `http` | the two ways to a server |
+//! | `tool` | a server's tool as ours |
+//! | `answer` | what a server answers, as a model is shown it |
+//! | `class`, `name` | what a tool can do, and what it is called here |
 //! | [`pins`] | what a person has seen of a server, so that a change is noticed |
 //!
 //! **Invariant.** A server that does not start or dies takes nobody along, and its trouble is told with its name. No call that
