@@ -27,7 +27,8 @@ rules:
 ";
 /// More connections than usual, for the readers.
 const CONFIG: &str = "discover = false\n[server]\nmax_connections = 12000\n";
-const AGENT: &str = "name: bench_root\nmodel: scripted/script.yaml\ninstruction: Be fast.\n";
+/// Of the name that the history has: what another agent said would be retold at each turn.
+const AGENT: &str = "name: bench\nmodel: scripted/script.yaml\ninstruction: Be fast.\n";
 
 /// What one side's server is started from.
 pub(super) enum Side {
