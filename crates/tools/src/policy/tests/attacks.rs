@@ -1,0 +1,136 @@
+//! Commands that do more than they seem to: each asks, with its reason.
+
+use super::*;
+
+const ATTACKS: &[&str] = &[
+    // Lists, substitutions, here-documents.
+    "ls && rm -rf /",
+    "ls;rm x",
+    "ls | sh",
+    "ls $(rm x)",
+    "ls `rm x`",
+    "ls &\nrm x",
+    "cat <<E\n$(rm x)\nE",
+    "(ls; rm x)",
+    "if ls; then rm x; fi",
+    "echo \"$(curl http://x)\"",
+    "ls # comment\nrm x",
+    // The environment.
+    "env X=1 rm",
+    "LD_PRELOAD=./x.so ls",
+    "PATH=. ls",
+    "IFS=/ ls",
+    "cat${IFS}/etc/passwd",
+    "X=1",
+    "x=1 ls",
+    "for PATH in .; do ls; done",
+    "env -S 'rm x'",
+    "GIT_PAGER=x git log",
+    "BASH_ENV=x sh -c ls",
+    "export PATH=.",
+    // Names that are none.
+    "$X",
+    "\"$(echo rm)\" x",
+    "r?",
+    "\u{441}at a",
+    "./ls",
+    "/tmp/ls",
+    "ls\u{a0}",
+    "l\\\ns -la; r''m x",
+    // What runs other things.
+    "eval ls",
+    ". ./x",
+    "source x",
+    "alias ls=rm",
+    "sudo ls",
+    "sudo -u root ls",
+    "xargs rm",
+    "find . -name x | xargs cat",
+    "sh x.sh",
+    "bash -c \"$X\"",
+    "sh -c 'ls; rm x'",
+    "sh -c 'sh -c \"rm x\"'",
+    "time rm x",
+    "nohup rm x &",
+    "timeout 5 rm x",
+    "command rm x",
+    "exec rm x",
+    "find . -exec rm {} \\;",
+    "find . -execdir sh -c 'rm {}' \\;",
+    "trap 'rm x' EXIT",
+    "ls() { rm x; }; ls",
+    // Options that write or run.
+    "find . -delete",
+    "find . -fprint x",
+    "git -c core.pager=rm log",
+    "git --exec-path=. status",
+    "git -C /tmp status",
+    "git diff --output=x",
+    "git diff --outp=x",
+    "git diff --ext-diff",
+    "git log --output=x",
+    "git branch -D main",
+    "git branch new",
+    "git push",
+    "git checkout .",
+    "sed -i s/a/b/ x",
+    "sed '1e rm x' a",
+    "sed -n 'w /etc/x' a",
+    "sed -n '1,5p;e rm x' a",
+    "awk 'BEGIN{system(\"rm x\")}'",
+    "tar --checkpoint-action=exec=sh -cf a b",
+    "sort -o x a",
+    "sort --compress-program=rm a",
+    "uniq a b",
+    "rg --pre rm x",
+    "date 01010101",
+    "tree -o x",
+    "sort *",
+    "printf -v x a",
+    "[ -v 'a[$(rm x)]' ]",
+    "hostname x",
+    // Files outside.
+    "cat /etc/passwd",
+    "cat ../secret",
+    "cat sub/../../secret",
+    "ls ~",
+    "cat ~/.ssh/id_rsa",
+    "cat $HOME/x",
+    "cat .*/x",
+    "cat .[.]/x",
+    "cd / && cat etc/passwd",
+    "cd .. && ls",
+    "cd",
+    "cd -",
+    "cat < /etc/passwd",
+    "grep x /etc/passwd",
+    "git diff --no-index a /etc/passwd",
+    "ls > /etc/passwd",
+    "ls > out",
+    "ls >> ../x",
+    "ls > $X",
+    "ls >& f",
+    "ls 2> ~/x",
+    "cat <> x",
+    "ls > .git/hooks/pre-commit",
+    // What cannot be read.
+    "ls \"",
+    "ls\rrm x",
+    "echo $((1))",
+    "a &> b",
+    "ls \u{202e}x",
+    "",
+];
+
+#[test]
+fn attacks_ask_each_with_its_reason() {
+    let lines: Vec<String> = ATTACKS
+        .iter()
+        .map(|command| {
+            let verdict = decide(&Policy::default(), command);
+            assert_eq!(verdict.decision, Ask, "{command}: {}", verdict.reason);
+            format!("{:<44} {}", command.escape_debug().to_string(), verdict.reason)
+        })
+        .collect();
+    assert_snapshot!(lines.join("\n"));
+}
