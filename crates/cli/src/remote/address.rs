@@ -1,9 +1,9 @@
 //! Where a server is, and which token may be shown to it.
 
+use provider::http::is_loopback;
 use reqwest::Url;
 use std::{
     fmt::{self, Write},
-    net::IpAddr,
     str::FromStr,
 };
 
@@ -14,9 +14,7 @@ pub(crate) struct Address(Url);
 impl Address {
     /// Whether it is on this machine, and may see this machine's own token.
     pub(super) fn is_here(&self) -> bool {
-        let host = self.0.host_str().unwrap_or_default();
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        is_loopback(&self.0)
     }
 
     pub(super) fn is_encrypted(&self) -> bool {

@@ -4,7 +4,7 @@ use super::Remote;
 use crate::screen::{self, View};
 use adk::{error::RunError, event::Event};
 use anyhow::{anyhow, bail};
-use provider::http::{Framing, Splitter};
+use provider::http::{Framing, Splitter, root};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use std::time::Duration;
@@ -175,6 +175,6 @@ impl Remote {
     }
 
     fn away(&self, error: &reqwest::Error) -> Stop {
-        Stop::Lost(anyhow!("{} is away: {error}", self.address()))
+        Stop::Lost(anyhow!("{} is away: {}", self.address(), root(error)))
     }
 }

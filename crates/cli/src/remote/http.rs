@@ -3,7 +3,7 @@
 use super::Address;
 use crate::config::Settings;
 use anyhow::{Context, anyhow, bail};
-use provider::http::client;
+use provider::http::{client, root};
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode,
     header::{AUTHORIZATION, HeaderValue},
@@ -120,11 +120,7 @@ impl Http {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
-        let mut source: &dyn std::error::Error = error;
-        while let Some(deeper) = source.source() {
-            source = deeper;
-        }
-        anyhow!("{} cannot be reached: {source}; lango serve starts a server", self.shown())
+        anyhow!("{} cannot be reached: {}; lango serve starts a server", self.shown(), root(error))
     }
 }
 

@@ -38,7 +38,7 @@ fn install_crypto() {
 }
 
 /// Whether the address is on this machine, where no proxy belongs in between.
-fn is_loopback(url: &Url) -> bool {
+pub fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())

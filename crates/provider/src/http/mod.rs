@@ -28,8 +28,9 @@ mod trouble;
 
 pub(crate) use call::Call;
 pub(crate) use client::certificates;
-pub use client::client;
+pub use client::{client, is_loopback};
 pub(crate) use fetch::fetch;
 pub use post::Post;
 pub use secret::Secret;
 pub use splitter::{Broken, Framing, Splitter};
+pub use trouble::root;

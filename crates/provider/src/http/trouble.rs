@@ -123,7 +123,7 @@ fn causes<'a>(
 }
 
 /// What was at the bottom of it.
-pub(super) fn root(error: &(dyn error::Error + 'static)) -> String {
+pub fn root(error: &(dyn error::Error + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
