@@ -124,13 +124,17 @@ impl Agent {
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let mut place = self.queue.place(&request.key, name.clone());
-        // Only a message is sure to be stored before anything else happens.
-        if matches!(request.input, Input::Message(_))
-            && !request.cancel.is_cancelled()
-            && let Some(turn) = place.at_once()
-            && let Some(result) = self.run_at_once(turn, name.clone(), request.clone(), out).await
-        {
-            return result;
+        // What is in memory may be out of date: then once more, with what is stored.
+        let attempts = 1 + usize::from(self.sessions.remembers(&request.key));
+        for _ in 0..attempts {
+            // Only a message is sure to be stored before anything else happens.
+            if matches!(request.input, Input::Message(_))
+                && !request.cancel.is_cancelled()
+                && let Some(turn) = place.at_once()
+                && let Some(result) = self.run_at_once(turn, name.clone(), request.clone(), out).await
+            {
+                return result;
+            }
         }
         let entered = tokio::select! {
             biased;

@@ -1,17 +1,35 @@
 //! EventsAdapter: rows of the store as ADK's events, within the budget.
 
 use crate::{budget::Budget, history, row::Restorer};
-use adk::event::Event;
-use session::Stored;
+use adk::{content::Content, event::Event};
+use session::{Message, Seq, Stored};
 use std::sync::Arc;
 
 /// The history of a session in memory. Appended events become visible at once, in the order of insertion.
 #[derive(Clone, Debug)]
 pub struct EventsAdapter {
-    events: Vec<Arc<Event>>,
+    /// Shared with the copy that outlives the turn; whoever is alone with it adds to it in place.
+    events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
     /// What the rows of these events count.
     tokens: u64,
+    /// What they hold, about.
+    bytes: usize,
+}
+
+/// An event as its row will give it back.
+#[derive(Debug)]
+pub(crate) struct Upcoming {
+    event: Arc<Event>,
+    restorer: Restorer,
+    tokens: u64,
+    bytes: usize,
+}
+
+impl Upcoming {
+    pub(crate) fn into_event(self) -> Arc<Event> {
+        self.event
+    }
 }
 
 impl EventsAdapter {
@@ -24,9 +42,11 @@ impl EventsAdapter {
         for row in before {
             restorer.restore(row);
         }
-        let mut adapter = Self { events: Vec::with_capacity(window.len() + 8), restorer, tokens: 0 };
+        let events = Arc::new(Vec::with_capacity(window.len() + 8));
+        let mut adapter = Self { events, restorer, tokens: 0, bytes: 0 };
         for row in &rows[window] {
-            adapter.show(row);
+            let upcoming = adapter.upcoming(row);
+            adapter.show(upcoming);
         }
         adapter
     }
@@ -55,22 +75,50 @@ impl EventsAdapter {
         self.events.iter().rev().any(|event| event.id == id)
     }
 
-    /// Shows a row that was stored just now; answers with the event as the wire has it.
-    pub(crate) fn show(&mut self, row: &Stored) -> Event {
-        let event = self.restorer.restore(row);
-        self.tokens += u64::from(row.message.tokens);
-        self.events.push(Arc::new(as_shown(event.clone())));
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The event of a row that comes next.
+    fn upcoming(&self, row: &Stored) -> Upcoming {
+        let mut restorer = self.restorer.clone();
+        let event = Arc::new(restorer.restore(row));
+        let (tokens, bytes) = (row.message.tokens.into(), row.message.size());
+        Upcoming { event, restorer, tokens, bytes }
+    }
+
+    /// An event that is about to be stored as this row, after that place. One without calls is what its row gives back;
+    /// calls may get their ids from it.
+    pub(crate) fn about_to_store(&self, event: Event, row: &Message, after: Seq) -> Upcoming {
+        if !row.tool_calls.is_empty() {
+            return self.upcoming(&Stored { seq: after.next(), message: row.clone() });
+        }
+        let mut restorer = self.restorer.clone();
+        restorer.pass(row);
+        Upcoming { event: Arc::new(event), restorer, tokens: row.tokens.into(), bytes: row.size() }
+    }
+
+    /// Shows an event that was stored just now; answers with it as the wire has it.
+    pub(crate) fn show(&mut self, upcoming: Upcoming) -> Arc<Event> {
+        let Upcoming { event, restorer, tokens, bytes } = upcoming;
+        self.restorer = restorer;
+        self.tokens += tokens;
+        self.bytes += bytes;
+        Arc::make_mut(&mut self.events).push(as_shown(&event));
         event
     }
 }
 
 /// Answers of tools have the role `function` here (spec M1); the row and the wire keep their own.
-fn as_shown(mut event: Event) -> Event {
-    if let Some(content) = event.content.as_mut()
-        && !content.parts.is_empty()
-        && content.parts.iter().all(|part| part.response().is_some())
+fn as_shown(event: &Arc<Event>) -> Arc<Event> {
+    let answers = |content: &Content| {
+        !content.parts.is_empty() && content.parts.iter().all(|part| part.response().is_some())
+    };
+    let mut shown = Arc::clone(event);
+    if event.content.as_ref().is_some_and(answers)
+        && let Some(content) = Arc::make_mut(&mut shown).content.as_mut()
     {
         content.role = Some("function".to_owned());
     }
-    event
+    shown
 }

@@ -2,8 +2,9 @@
 
 use crate::{
     budget::Budget,
+    events::Upcoming,
     facts,
-    recent::{Kept, Recent},
+    recent::Recent,
     row::{Kind, save},
     session::SessionAdapter,
     state,
@@ -20,7 +21,7 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{
-    Append, Appended, Enter, NewRun, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store, Stored,
+    Append, Appended, Enter, NewRun, NewSession, OnConflict, RunStatus, RunUpdate, Snapshot, Store,
     TailBudget,
 };
 use std::{
@@ -46,15 +47,19 @@ pub(crate) struct TurnMark {
 }
 
 impl TurnMark {
+    fn is_of_a_turn(&self) -> bool {
+        self.enters.is_some() || self.epoch.is_some()
+    }
+
     /// What a step carried is not carried again; a step that was there already brought its event alone.
-    fn stored(&mut self, carried: Carried, appended: Appended) {
+    fn stored(&mut self, carried: Carried, appended: &Appended) {
         self.takes = self.takes.filter(|_| !carried.takes);
         if appended.repeated {
             return;
         }
         self.run = self.run.take().filter(|_| !carried.ends);
         (self.enters, self.starts) = (None, None);
-        self.epoch = appended.epoch.or(self.epoch);
+        self.epoch = appended.entered.as_ref().map(|entered| entered.epoch).or(self.epoch);
     }
 }
 
@@ -64,11 +69,18 @@ struct Carried {
     takes: bool,
     ends: bool,
     releases: bool,
+    /// The session was in memory, and this step finds out whether it still is what it was.
+    follows: bool,
 }
 
 impl Carried {
     fn by(step: &Append) -> Self {
-        Self { takes: step.takes.is_some(), ends: step.run.is_some(), releases: step.release }
+        Self {
+            takes: step.takes.is_some(),
+            ends: step.run.is_some(),
+            releases: step.release,
+            follows: step.enters.as_ref().is_some_and(|enter| enter.follows.is_some()),
+        }
     }
 }
 
@@ -130,16 +142,29 @@ impl SessionServiceAdapter {
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }
 
-    /// The session with the events that are in memory, if nothing has happened to it since.
+    /// Whether the next turn may begin with what is in memory.
+    pub(crate) fn remembers(&self, key: &SessionKey) -> bool {
+        self.recent.holds(key)
+    }
+
+    /// The session as it is in memory, or with the events that are, if nothing has happened to it since. A turn that stores
+    /// its first event with its claim learns that from the store's answer; all others ask before.
     async fn remembered(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
-        let Some(kept) = self.recent.of(key, self.budget) else { return Ok(None) };
+        let in_turn = self.mark().is_of_a_turn();
+        let kept =
+            if in_turn { self.recent.take(key, self.budget) } else { self.recent.of(key, self.budget) };
+        let Some(kept) = kept else { return Ok(None) };
+        if let Some(enters) = &mut self.mark().enters {
+            enters.follows = Some(kept.epoch);
+            return Ok(Some(kept.session));
+        }
         let loaded = self.store.load(&store_key(key), TailBudget::NONE).await;
         let snapshot = loaded.map_err(|error| service_error(error, key))?;
         let Some(snapshot) = snapshot.filter(|snapshot| kept.is_still(&snapshot.row)) else {
             self.recent.forget(key);
             return Ok(None);
         };
-        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.events)))
+        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.session.events)))
     }
 
     /// Reads on until the newest exchange is whole: an answer larger than the budget comes with its call.
@@ -241,32 +266,34 @@ impl SessionService for SessionServiceAdapter {
         let mut event = event;
         event.actions.state_delta = without_temp(&delta);
         let (step, facts) = self.step(session, &event, kept)?;
-        let (message, titled) = (step.message.clone(), step.title.is_some());
-        let carried = Carried::by(&step);
-        let appended = self
-            .store
-            .append(&store_key(&session.key), step)
-            .await
-            .map_err(|error| service_error(error, &session.key))?;
-        self.mark().stored(carried, appended);
-        if appended.repeated && session.events.holds(&event.id) {
-            return Ok(Arc::new(event));
+        let (carried, titled) = (Carried::by(&step), step.title.is_some());
+        let (id, timestamp) = (event.id.clone(), event.timestamp);
+        let upcoming = match &step.message {
+            Some(row) => Ok(session.events.about_to_store(event, row, session.last_seq)),
+            None => Err(Arc::new(event)),
+        };
+        let appended = self.store.append(&store_key(&session.key), step).await;
+        let appended = appended.map_err(|error| match service_error(error, &session.key) {
+            // What was in memory is out of date: whoever reads the session knows what it is now.
+            ServiceError::NotFound(key) if carried.follows => ServiceError::Stale(key),
+            other => other,
+        })?;
+        self.mark().stored(carried, &appended);
+        if appended.repeated && session.events.holds(&id) {
+            return Ok(upcoming.map_or_else(|event| event, Upcoming::into_event));
         }
+        session.state.share(appended.entered.map(|entered| entered.shared).unwrap_or_default());
         session.state.apply(&delta);
         session.facts = facts;
         session.last_seq = session.last_seq.max(appended.seq);
-        session.last_update_time = event.timestamp;
+        session.last_update_time = timestamp;
         session.has_title |= titled;
-        let event = match message {
-            Some(message) => session.events.show(&Stored { seq: appended.seq, message }),
-            None => event,
-        };
-        if carried.releases {
-            let SessionAdapter { events, last_seq, created_at, .. } = &*session;
-            let kept = Kept { events: events.clone(), last_seq: *last_seq, created_at: *created_at };
-            self.recent.keep(&session.key, kept);
+        let event = upcoming.map_or_else(|event| event, |upcoming| session.events.show(upcoming));
+        let epoch = self.mark().epoch.filter(|_| carried.releases);
+        if let Some(kept) = epoch.and_then(|epoch| session.to_keep(epoch)) {
+            self.recent.keep(kept);
         }
-        Ok(Arc::new(event))
+        Ok(event)
     }
 
     async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {

@@ -1,6 +1,6 @@
 //! SessionAdapter: a stored session as ADK sees it.
 
-use crate::{budget::Budget, events::EventsAdapter, facts, state::StateAdapter};
+use crate::{budget::Budget, events::EventsAdapter, facts, recent::Kept, state::StateAdapter};
 use adk::{
     event::Event,
     facts::Facts,
@@ -41,6 +41,22 @@ impl SessionAdapter {
             last_update_time: snapshot.row.updated_at,
             has_title: snapshot.row.title.is_some(),
         }
+    }
+
+    /// What the next turn may begin with. A session that waits for something is read instead: what it waits for changes
+    /// without a trace in the log.
+    pub(crate) fn to_keep(&self, epoch: u64) -> Option<Kept> {
+        let Facts { active_agent, open_calls, questions, deferred: _ } = &self.facts;
+        let facts = Facts { active_agent: active_agent.clone(), ..Facts::default() };
+        let rests = open_calls.is_empty() && questions.is_empty();
+        let keep = || Self {
+            key: self.key.clone(),
+            events: self.events.clone(),
+            state: self.state.own(),
+            facts,
+            ..*self
+        };
+        rests.then(|| Kept { session: keep(), epoch })
     }
 
     /// The history, as the adapter of the seeds shows it.

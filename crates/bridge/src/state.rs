@@ -33,6 +33,18 @@ impl StateAdapter {
         &self.values
     }
 
+    /// What is this session's alone, and may be kept: others change the rest, and `temp:` ends with its turn.
+    pub(crate) fn own(&self) -> Self {
+        let is_own = |(key, _): &(&String, &Value)| Scope::of(key).0 == Scope::Session;
+        let own = self.values.iter().filter(is_own);
+        Self { values: own.map(|(key, value)| (key.clone(), value.clone())).collect() }
+    }
+
+    /// Adds the state that is shared with other sessions.
+    pub(crate) fn share(&mut self, rows: Vec<StateChange>) {
+        self.values.extend(Self::new(rows).values);
+    }
+
     pub(crate) fn apply(&mut self, delta: &Map<String, Value>) {
         self.values.extend(delta.iter().map(|(key, value)| (key.clone(), value.clone())));
     }

@@ -41,8 +41,8 @@ pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{Message, Stored, ToolCall};
 pub use run::{NewRun, Run, RunLog, RunStatus, RunUpdate};
 pub use store::{
-    Append, Appended, Enter, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot,
-    StateChange, TailBudget,
+    Append, Appended, Enter, Entered, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore,
+    Snapshot, StateChange, TailBudget,
 };
 
 use std::{future::Future, pin::Pin};

@@ -86,6 +86,18 @@ pub struct Snapshot {
 pub struct Enter {
     pub owner: String,
     pub ttl: Duration,
+    /// For a caller that has the session in memory as the turn of this epoch left it, and has read nothing:
+    /// [`Error::Fenced`](crate::Error::Fenced) if there was another turn since, or if this is another session of that name.
+    pub follows: Option<u64>,
+}
+
+/// What a step that took the lease found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entered {
+    pub epoch: u64,
+    /// The state of the app and of the user, with what this step changed in it: others may have changed it since the turn
+    /// that this one follows. Empty if it follows none.
+    pub shared: Vec<StateChange>,
 }
 
 /// One step of a session. All of it is stored, or nothing.
@@ -118,14 +130,14 @@ pub struct Append {
     pub title: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Appended {
     /// The place that the step took; the session's last place if it took none.
     pub seq: Seq,
     /// The message was there already: nothing was stored again.
     pub repeated: bool,
-    /// The epoch of the lease, if the step took it.
-    pub epoch: Option<u64>,
+    /// If the step took the lease.
+    pub entered: Option<Entered>,
 }
 
 /// A page of sessions, newest change first.

@@ -14,7 +14,7 @@ pub async fn rows_come_back_in_the_order_in_which_they_were_appended(store: Shar
     // Descending ids and one time for all: neither may decide.
     for n in (0..40_u64).rev() {
         let appended = store.append(&key, says(&format!("m{n:02}"))).await?;
-        assert_eq!(appended, Appended { seq: Seq(40 - n), repeated: false, epoch: None });
+        assert_eq!(appended, Appended { seq: Seq(40 - n), repeated: false, entered: None });
     }
     let expected: Vec<String> = (0..40).rev().map(|n| format!("m{n:02}")).collect();
     assert_eq!(ids(&load(&store, &key).await?.tail), expected);
@@ -43,7 +43,7 @@ pub async fn a_repeated_message_changes_nothing(store: Shared) -> Result<()> {
     let first = whole_step(&store, &key, "m1").await?;
     assert_eq!(
         store.append(&key, first.clone()).await?,
-        Appended { seq: Seq(1), repeated: false, epoch: None }
+        Appended { seq: Seq(1), repeated: false, entered: None }
     );
     let undo = Append {
         state: vec![sets(Scope::Session, "count", 2), sets(Scope::User, "count", 2)],
@@ -54,7 +54,7 @@ pub async fn a_repeated_message_changes_nothing(store: Shared) -> Result<()> {
     store.append(&key, undo).await?;
     let before = load(&store, &key).await?;
 
-    assert_eq!(store.append(&key, first).await?, Appended { seq: Seq(1), repeated: true, epoch: None });
+    assert_eq!(store.append(&key, first).await?, Appended { seq: Seq(1), repeated: true, entered: None });
     let after = load(&store, &key).await?;
     assert_eq!((after.row, after.tail, after.state), (before.row, before.tail, before.state));
     assert!(after.facts.is_empty());
@@ -73,7 +73,7 @@ pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: Shared) -> R
     store.append(&key, says("m2")).await?;
     // The first answer was lost; meanwhile the session moved on and has another owner.
     granted(&store, &key, "new").await?;
-    assert_eq!(store.append(&key, step).await?, Appended { seq: Seq(1), repeated: true, epoch: None });
+    assert_eq!(store.append(&key, step).await?, Appended { seq: Seq(1), repeated: true, entered: None });
     Ok(())
 }
 
@@ -92,7 +92,10 @@ async fn granted(store: &Shared, key: &SessionKey, owner: &str) -> Result<u64> {
 pub async fn the_same_id_in_another_session_is_another_message(store: Shared) -> Result<()> {
     let (one, two) = (session(&store, "one").await?, session(&store, "two").await?);
     store.append(&one, says("m1")).await?;
-    assert_eq!(store.append(&two, says("m1")).await?, Appended { seq: Seq(1), repeated: false, epoch: None });
+    assert_eq!(
+        store.append(&two, says("m1")).await?,
+        Appended { seq: Seq(1), repeated: false, entered: None }
+    );
     Ok(())
 }
 

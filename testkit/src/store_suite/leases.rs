@@ -4,7 +4,7 @@ use super::{
     Shared,
     make::{says, session, ticket},
 };
-use session::{Append, Claim, Claimed, Enter, Error, Lease, Result, SessionKey};
+use session::{Append, Claim, Claimed, Enter, Error, Lease, Result, Scope, SessionKey, StateChange};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_hours(1);
@@ -91,21 +91,68 @@ pub async fn a_step_may_give_the_lease_back(store: Shared) -> Result<()> {
 }
 
 fn enters(owner: &str, id: &str) -> Append {
-    Append { enters: Some(Enter { owner: owner.into(), ttl: LONG }), ..says(id) }
+    Append { enters: Some(Enter { owner: owner.into(), ttl: LONG, follows: None }), ..says(id) }
+}
+
+/// The epoch that a step got.
+async fn entered(store: &Shared, key: &SessionKey, step: Append) -> Result<Option<u64>> {
+    Ok(store.append(key, step).await?.entered.map(|entered| entered.epoch))
 }
 
 pub async fn a_step_may_take_a_free_lease(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let epoch = store.append(&key, enters("a", "m1")).await?.epoch;
+    let epoch = entered(&store, &key, enters("a", "m1")).await?;
     assert_eq!(holder(&store, &key).await?, epoch.map(|epoch| ("a".into(), epoch)));
     // A step that is there already takes nothing, and one that has to wait leaves nothing behind.
     let again = store.append(&key, enters("b", "m1")).await?;
-    assert!(again.repeated && again.epoch.is_none());
+    assert!(again.repeated && again.entered.is_none());
     assert!(matches!(store.append(&key, enters("b", "m2")).await, Err(Error::Busy(_))));
     let last = store.append(&key, Append { epoch, release: true, ..says("m2") }).await?;
-    assert_eq!((last.seq.0, last.repeated, last.epoch), (2, false, None));
-    let next = store.append(&key, enters("b", "m3")).await?.epoch;
+    assert_eq!((last.seq.0, last.repeated, last.entered), (2, false, None));
+    let next = entered(&store, &key, enters("b", "m3")).await?;
     assert!(next > epoch);
+    Ok(())
+}
+
+/// A turn of its own, from its first step to its last.
+async fn turn(store: &Shared, key: &SessionKey, owner: &str, id: &str) -> Result<u64> {
+    let epoch = entered(store, key, enters(owner, id)).await?;
+    store.append(key, Append { epoch, release: true, ..says(&format!("{id}-end")) }).await?;
+    Ok(epoch.unwrap_or_default())
+}
+
+fn follows(epoch: u64, id: &str) -> Append {
+    Append { enters: Some(Enter { owner: "a".into(), ttl: LONG, follows: Some(epoch) }), ..says(id) }
+}
+
+pub async fn a_step_that_follows_a_turn_is_refused_if_there_was_another(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let first = turn(&store, &key, "a", "m1").await?;
+    let second = turn(&store, &key, "b", "m2").await?;
+    assert!(matches!(store.append(&key, follows(first, "m3")).await, Err(Error::Fenced(_))));
+    // A lease that was taken and given back is a turn, too, whether or not it left a trace in the log.
+    let claimed = granted(&store, &key, claim("b")).await?;
+    store.release(&claimed).await?;
+    assert!(matches!(store.append(&key, follows(second, "m3")).await, Err(Error::Fenced(_))));
+    assert!(entered(&store, &key, follows(claimed.epoch, "m3")).await?.is_some());
+    // And so is another session of that name.
+    store.delete(&key).await?;
+    session(&store, "s").await?;
+    assert!(matches!(store.append(&key, follows(claimed.epoch, "m3")).await, Err(Error::Fenced(_))));
+    Ok(())
+}
+
+pub async fn a_step_that_follows_a_turn_is_told_the_shared_state(store: Shared) -> Result<()> {
+    let (key, other) = (session(&store, "s").await?, session(&store, "other").await?);
+    let set = |scope, key: &str, value: i64| StateChange { scope, key: key.into(), value: value.into() };
+    let first = turn(&store, &key, "a", "m1").await?;
+    let state = vec![set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::Session, "s", 3)];
+    store.append(&other, Append { state, ..says("m1") }).await?;
+    let own = vec![set(Scope::User, "own", 4), set(Scope::Session, "own", 5)];
+    let step = Append { state: own, ..follows(first, "m2") };
+    let shared = store.append(&key, step).await?.entered.map(|entered| entered.shared);
+    let expected = [set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::User, "own", 4)];
+    assert_eq!(shared.as_deref(), Some(expected.as_slice()));
     Ok(())
 }
 

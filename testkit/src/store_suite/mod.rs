@@ -115,6 +115,8 @@ macro_rules! store_laws {
                 a_released_lease_goes_to_the_next,
                 a_step_may_give_the_lease_back,
                 a_step_may_take_a_free_lease,
+                a_step_that_follows_a_turn_is_refused_if_there_was_another,
+                a_step_that_follows_a_turn_is_told_the_shared_state,
                 a_step_that_takes_the_lease_overtakes_nobody,
                 a_dead_owner_is_displaced_by_its_epoch,
                 renewing_moves_the_end,

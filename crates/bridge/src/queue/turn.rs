@@ -83,7 +83,7 @@ impl Turn {
 
     /// A turn whose first event claims it.
     pub(super) fn unclaimed(desk: Desk) -> Self {
-        let enters = Some(Enter { owner: desk.owner.name().to_owned(), ttl: LEASE });
+        let enters = Some(Enter { owner: desk.owner.name().to_owned(), ttl: LEASE, follows: None });
         Self::new(desk, TurnMark { enters, ..TurnMark::default() }, None)
     }
 

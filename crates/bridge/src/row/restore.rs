@@ -9,7 +9,7 @@ use adk::{
     event::Event,
 };
 use session::{Message, Stored};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The name that the seeds give to an agent without one.
 pub const DEFAULT_AGENT: &str = "lango-agent";
@@ -17,7 +17,7 @@ pub const DEFAULT_AGENT: &str = "lango-agent";
 /// Restores rows one after the other: a row without ids answers a call of the rows before it.
 #[derive(Clone, Debug)]
 pub struct Restorer {
-    root_agent: String,
+    root_agent: Arc<str>,
     waiting: Waiting,
 }
 
@@ -25,7 +25,7 @@ impl Restorer {
     /// `root_agent` is the author of rows that have none and are not the user's (spec F3–F5).
     pub fn new(root_agent: &str) -> Self {
         let root_agent = if root_agent.is_empty() { DEFAULT_AGENT } else { root_agent };
-        Self { root_agent: root_agent.to_owned(), waiting: VecDeque::new() }
+        Self { root_agent: root_agent.into(), waiting: VecDeque::new() }
     }
 
     /// The event that the row was made of. A `meta` that cannot be read, or that does not fit the columns any more, is
@@ -45,6 +45,11 @@ impl Restorer {
         };
         legacy::follow(row, &mut self.waiting);
         event
+    }
+
+    /// As [`restore`](Self::restore), for a row whose event is at hand.
+    pub(crate) fn pass(&mut self, row: &Message) {
+        legacy::follow(row, &mut self.waiting);
     }
 
     fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
@@ -83,7 +88,7 @@ impl Restorer {
         }
         match Kind::of(row) {
             Kind::User => "user".to_owned(),
-            Kind::Assistant | Kind::Tool | Kind::Other => self.root_agent.clone(),
+            Kind::Assistant | Kind::Tool | Kind::Other => self.root_agent.to_string(),
         }
     }
 }

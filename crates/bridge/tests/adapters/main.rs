@@ -18,7 +18,9 @@ mod spec_j_to_m;
 mod spec_n_to_p;
 mod turn_drop;
 mod turn_flows;
+mod turn_memory;
 mod turn_owners;
 mod turn_queue;
+
 mod turn_records;
 mod turn_runs;

@@ -202,7 +202,7 @@ async fn a_run_that_a_crash_cut_goes_on_from_its_last_stored_event() {
         said.content = Some(adk::content::Content::user("hello"));
         let step = Append {
             message: Some(bridge::row::save(&said).unwrap()),
-            enters: Some(Enter { owner, ttl: Duration::from_hours(1) }),
+            enters: Some(Enter { owner, ttl: Duration::from_hours(1), follows: None }),
             starts: Some(run),
             ..Append::default()
         };

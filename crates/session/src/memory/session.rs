@@ -74,6 +74,10 @@ impl Session {
         if step.enters.is_some() && (self.lease_owner.is_some() || !self.inbox.is_empty()) {
             return Err(Error::Busy(key.clone()));
         }
+        let follows = step.enters.as_ref().and_then(|enter| enter.follows);
+        if follows.is_some_and(|epoch| epoch != self.lease_epoch) {
+            return Err(Error::Fenced(key.clone()));
+        }
         if let Some(expected) = step.expected_seq
             && expected != self.row.last_seq
         {

@@ -2,9 +2,9 @@
 
 use super::session::{Session, Values, set};
 use crate::{
-    Append, Appended, Artifact, ArtifactKey, Claim, Claimed, Enter, Error, Lease, ListQuery, NewArtifact,
-    NewSession, NewTicket, OnConflict, Result, Scope, Seq, SessionKey, SessionRow, Snapshot, StateChange,
-    StateEntry, TailBudget, Ticket, clock,
+    Append, Appended, Artifact, ArtifactKey, Claim, Claimed, Enter, Entered, Error, Lease, ListQuery,
+    NewArtifact, NewSession, NewTicket, OnConflict, Result, Scope, Seq, SessionKey, SessionRow, Snapshot,
+    StateChange, StateEntry, TailBudget, Ticket, clock,
 };
 use std::{
     cmp::Reverse,
@@ -80,26 +80,27 @@ impl World {
     pub(super) fn append(&mut self, key: &SessionKey, step: Append) -> Result<Appended> {
         let session = self.session_mut(key)?;
         if let Some(seq) = session.place(&step) {
-            return Ok(Appended { seq, repeated: true, epoch: None });
+            return Ok(Appended { seq, repeated: true, entered: None });
         }
         session.admit(&step)?;
         let (state, enters) = (step.state.clone(), step.enters.clone());
         let seq = session.store(step);
-        let epoch = enters.map(|enter| self.enter(key, enter)).transpose()?;
         for change in state {
             self.change_state(key, seq, change)?;
         }
-        Ok(Appended { seq, repeated: false, epoch })
+        let entered = enters.map(|enter| self.enter(key, enter)).transpose()?;
+        Ok(Appended { seq, repeated: false, entered })
     }
 
     /// Takes a lease that is free.
-    fn enter(&mut self, key: &SessionKey, enter: Enter) -> Result<u64> {
+    fn enter(&mut self, key: &SessionKey, enter: Enter) -> Result<Entered> {
         let epoch = self.next_number();
+        let shared = if enter.follows.is_some() { self.shared(key) } else { Vec::new() };
         let session = self.session_mut(key)?;
         session.lease_epoch = epoch;
         session.lease_until = clock::now() + enter.ttl.as_secs_f64();
         session.lease_owner = Some(enter.owner);
-        Ok(epoch)
+        Ok(Entered { epoch, shared })
     }
 
     fn change_state(&mut self, key: &SessionKey, seq: Seq, change: StateChange) -> Result<()> {
@@ -118,17 +119,15 @@ impl World {
     pub(super) fn load(&self, key: &SessionKey, budget: TailBudget) -> Option<Snapshot> {
         let session = self.sessions.get(key)?;
         let (tail, truncated) = session.tail(budget);
-        let scopes = [
-            (Scope::App, self.apps.get(&key.app)),
-            (Scope::User, self.users.get(&(key.app.clone(), key.user.clone()))),
-            (Scope::Session, Some(&session.state)),
-        ];
-        let of_scope = |(scope, values): (Scope, Option<&Values>)| {
-            let pairs = values.cloned().unwrap_or_default();
-            pairs.into_iter().map(move |(key, value)| StateChange { scope, key, value })
-        };
-        let state = scopes.into_iter().flat_map(of_scope).collect();
+        let mut state = self.shared(key);
+        state.extend(changes(Scope::Session, Some(&session.state)));
         Some(Snapshot { row: session.row.clone(), tail, truncated, state, facts: session.carried() })
+    }
+
+    /// The state that does not end with the session.
+    fn shared(&self, key: &SessionKey) -> Vec<StateChange> {
+        let user = self.users.get(&(key.app.clone(), key.user.clone()));
+        changes(Scope::App, self.apps.get(&key.app)).chain(changes(Scope::User, user)).collect()
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
@@ -216,4 +215,9 @@ impl World {
     pub(super) fn remove(&mut self, key: &ArtifactKey) -> bool {
         self.files.remove(&key.into()).is_some()
     }
+}
+
+fn changes(scope: Scope, values: Option<&Values>) -> impl Iterator<Item = StateChange> {
+    let pairs = values.cloned().unwrap_or_default();
+    pairs.into_iter().map(move |(key, value)| StateChange { scope, key, value })
 }

@@ -108,12 +108,12 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
     if let Some(run) = &step.run {
         runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?;
     }
-    let entered = step.enters.as_ref().map(|enter| leases::enter(conn, head.session_key, enter));
-    Ok(Appended { seq: Seq(seq), repeated: false, epoch: entered.transpose()? })
+    let entered = step.enters.as_ref().map(|enter| leases::enter(conn, (head.session_key, &step.key), enter));
+    Ok(Appended { seq: Seq(seq), repeated: false, entered: entered.transpose()? })
 }
 
 fn repeated(seq: Seq) -> Appended {
-    Appended { seq, repeated: true, epoch: None }
+    Appended { seq, repeated: true, entered: None }
 }
 
 fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
@@ -123,6 +123,10 @@ fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
     }
     if step.enters.is_some() && (head.is_leased || inbox::count(conn, head.session_key)? > 0) {
         return Err(Error::Busy(key()).into());
+    }
+    let follows = step.enters.as_ref().and_then(|enter| enter.follows);
+    if follows.is_some_and(|epoch| epoch != head.lease_epoch) {
+        return Err(Error::Fenced(key()).into());
     }
     if let Some(expected) = step.expected_seq
         && expected.0 != head.last_seq

@@ -1,7 +1,7 @@
 //! Leases: three columns of the session's row. A claim is one read and one write inside a write transaction.
 
-use super::{fault::Outcome, inbox, sessions};
-use crate::{Claim, Claimed, Enter, Error, Lease, SessionKey, clock};
+use super::{fault::Outcome, inbox, sessions, state};
+use crate::{Claim, Claimed, Enter, Entered, Error, Lease, SessionKey, clock};
 use rusqlite::Connection;
 use std::time::Duration;
 
@@ -28,11 +28,19 @@ pub(super) fn claim(conn: &Connection, key: &SessionKey, claim: &Claim) -> Outco
     Ok(Claimed::Granted { lease, waiting: inbox::count(conn, session_key)? })
 }
 
-/// Takes a lease that is free, and answers with its epoch.
-pub(super) fn enter(conn: &Connection, session_key: i64, enter: &Enter) -> rusqlite::Result<u64> {
+/// Takes a lease that is free.
+pub(super) fn enter(
+    conn: &Connection,
+    (session_key, key): (i64, &SessionKey),
+    enter: &Enter,
+) -> rusqlite::Result<Entered> {
     let epoch = next_number(conn)?;
     grant(conn, session_key, epoch, (&enter.owner, enter.ttl))?;
-    Ok(epoch)
+    let mut shared = Vec::new();
+    if enter.follows.is_some() {
+        state::shared(conn, key, &mut shared)?;
+    }
+    Ok(Entered { epoch, shared })
 }
 
 fn grant(

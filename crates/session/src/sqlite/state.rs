@@ -79,22 +79,32 @@ pub(super) fn merged(
     key: &SessionKey,
 ) -> rusqlite::Result<Vec<StateChange>> {
     let mut state = Vec::new();
-    let mut add = |scope, row: &Row<'_>| {
-        state.push(StateChange { scope, key: row.get(0)?, value: json(row, 1)? });
-        Ok(())
-    };
+    shared(conn, key, &mut state)?;
+    conn.prepare_cached("SELECT key, value FROM session_state WHERE session_key = ?1 ORDER BY position")?
+        .query_map((session_key,), |row| add(&mut state, Scope::Session, row))?
+        .collect::<rusqlite::Result<()>>()?;
+    Ok(state)
+}
+
+/// The state that does not end with the session.
+pub(super) fn shared(
+    conn: &Connection,
+    key: &SessionKey,
+    state: &mut Vec<StateChange>,
+) -> rusqlite::Result<()> {
     conn.prepare_cached("SELECT key, value FROM app_state WHERE app_name = ?1 ORDER BY position")?
-        .query_map((&key.app,), |row| add(Scope::App, row))?
+        .query_map((&key.app,), |row| add(state, Scope::App, row))?
         .collect::<rusqlite::Result<()>>()?;
     conn.prepare_cached(
         "SELECT key, value FROM user_state WHERE app_name = ?1 AND user_id = ?2 ORDER BY position",
     )?
-    .query_map((&key.app, &key.user), |row| add(Scope::User, row))?
-    .collect::<rusqlite::Result<()>>()?;
-    conn.prepare_cached("SELECT key, value FROM session_state WHERE session_key = ?1 ORDER BY position")?
-        .query_map((session_key,), |row| add(Scope::Session, row))?
-        .collect::<rusqlite::Result<()>>()?;
-    Ok(state)
+    .query_map((&key.app, &key.user), |row| add(state, Scope::User, row))?
+    .collect()
+}
+
+fn add(state: &mut Vec<StateChange>, scope: Scope, row: &Row<'_>) -> rusqlite::Result<()> {
+    state.push(StateChange { scope, key: row.get(0)?, value: json(row, 1)? });
+    Ok(())
 }
 
 /// Stops at the first change behind the limit that another append made.

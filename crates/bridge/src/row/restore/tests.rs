@@ -43,7 +43,7 @@ fn f3_to_f5_rows_without_an_author_are_the_users_or_the_root_agents() {
     root: system {"text":"hi"}
     root:  {"text":"hi"}
     "#);
-    assert_eq!(Restorer::new("").root_agent, DEFAULT_AGENT);
+    assert_eq!(Restorer::new("").root_agent.as_ref(), DEFAULT_AGENT);
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(crate) struct Tap {
     store: Shared,
     steps: Mutex<Vec<Append>>,
     refuses: Mutex<Option<Refusal>>,
+    loads: AtomicUsize,
     renewals: AtomicUsize,
     releases: AtomicUsize,
     busy: AtomicUsize,
@@ -31,6 +32,7 @@ impl Tap {
             store: store.clone(),
             steps: Mutex::default(),
             refuses: Mutex::default(),
+            loads: AtomicUsize::new(0),
             renewals: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
@@ -44,6 +46,11 @@ impl Tap {
 
     pub(crate) fn refuse(&self, which: impl Fn(&Append) -> bool + Send + Sync + 'static) {
         *self.refuses.lock().unwrap() = Some(Box::new(which));
+    }
+
+    /// How often a session was read since the last look.
+    pub(crate) fn loads(&self) -> usize {
+        self.loads.swap(0, Ordering::Relaxed)
     }
 
     /// How often a lease was renewed.
@@ -76,6 +83,7 @@ impl SessionStore for Tap {
     }
 
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
         self.store.load(key, tail)
     }
 
