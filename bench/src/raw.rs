@@ -76,12 +76,12 @@ impl Raw {
         let Message { id, role, author, content, timestamp, tokens, counted_by, meta, .. } = message;
         self.conn
             .prepare_cached(
-                "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
+                "INSERT INTO messages (place, session_key, tokens, timestamp, counted_by, message_id, role, author,
                      tool_calls, meta, content)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
                  ON CONFLICT (session_key, message_id) DO NOTHING",
             )?
-            .execute((session_key, seq, tokens, timestamp, counted_by, id, role, author, calls, meta, content))?;
+            .execute((session_key << 32 | seq, session_key, tokens, timestamp, counted_by, id, role, author, calls, meta, content))?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ pub struct Lease {
     pub key: SessionKey,
     pub owner: String,
     /// Appends that carry this number are refused once there was another owner, or another session of the same name:
-    /// no two owners of one store ever have the same one.
+    /// no two of them ever have the same one.
     pub epoch: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     fault::{Failure, Outcome},
-    inbox, leases, runs,
+    inbox, leases, log, runs,
     sessions::{self, Head},
     state,
 };
@@ -108,7 +108,8 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
     if let Some(run) = &step.run {
         runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?;
     }
-    let entered = step.enters.as_ref().map(|enter| leases::enter(conn, (head.session_key, &step.key), enter));
+    let enter = |enter| leases::enter(conn, (head.session_key, &step.key), (head.lease_epoch, enter));
+    let entered = step.enters.as_ref().map(enter);
     Ok(Appended { seq: Seq(seq), repeated: false, entered: entered.transpose()? })
 }
 
@@ -162,14 +163,14 @@ fn insert(conn: &Connection, (session_key, seq): (i64, u64), text: &MessageText)
     let MessageText { message, tool_calls } = text;
     let inserted = conn
         .prepare_cached(
-            "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
+            "INSERT INTO messages (place, session_key, tokens, timestamp, counted_by, message_id, role, author,
                  tool_calls, meta, content)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (session_key, message_id) DO NOTHING",
         )?
         .execute((
+            log::place(session_key, seq),
             session_key,
-            seq,
             message.tokens,
             message.timestamp,
             &message.counted_by,

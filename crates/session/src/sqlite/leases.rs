@@ -5,7 +5,7 @@ use crate::{Claim, Claimed, Enter, Entered, Error, Lease, SessionKey, clock};
 use rusqlite::Connection;
 use std::time::Duration;
 
-/// A number that no epoch and no ticket of this database ever had.
+/// A number that this database never gave before.
 pub(super) fn next_number(conn: &Connection) -> rusqlite::Result<u64> {
     conn.prepare_cached("UPDATE numbers SET last = last + 1 RETURNING last")?.query_row([], |row| row.get(0))
 }
@@ -21,20 +21,26 @@ pub(super) fn claim(conn: &Connection, key: &SessionKey, claim: &Claim) -> Outco
         Some(owner) if until > now && claim.displaces != Some(epoch) => {
             return Ok(Claimed::Held { owner, epoch });
         }
-        Some(_) | None => next_number(conn)?,
+        Some(_) | None => epoch + 1,
     };
     grant(conn, session_key, epoch, (&claim.owner, claim.ttl))?;
     let lease = Lease { key: key.clone(), owner: claim.owner.clone(), epoch };
     Ok(Claimed::Granted { lease, waiting: inbox::count(conn, session_key)? })
 }
 
-/// Takes a lease that is free.
+/// The epoch before the first of a new session. Epochs of a session follow each other; those of another session of the
+/// same name, before it or after it, are none of them.
+pub(super) fn first_epoch(conn: &Connection) -> rusqlite::Result<u64> {
+    Ok(next_number(conn)? << 32)
+}
+
+/// Takes a lease that is free, and whose last epoch was this one.
 pub(super) fn enter(
     conn: &Connection,
     (session_key, key): (i64, &SessionKey),
-    enter: &Enter,
+    (epoch, enter): (u64, &Enter),
 ) -> rusqlite::Result<Entered> {
-    let epoch = next_number(conn)?;
+    let epoch = epoch + 1;
     grant(conn, session_key, epoch, (&enter.owner, enter.ttl))?;
     let mut shared = Vec::new();
     if enter.follows.is_some() {

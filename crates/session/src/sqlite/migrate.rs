@@ -5,10 +5,11 @@ use crate::{Error, Result, clock, import};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
+    include_str!("migrations/0004_places.sql"),
 ];
 
 /// Brings the file to the newest schema. Of two processes that open it at once, one does the work.

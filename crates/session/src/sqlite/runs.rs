@@ -44,9 +44,10 @@ pub(super) fn start(conn: &Connection, new: &NewRun) -> Outcome<Run> {
     let NewRun { id, key, status, idempotency_key, owner } = new.clone();
     let now = clock::now();
     conn.prepare_cached(
-        "INSERT INTO runs (session_key, run_id, status, idempotency_key, owner, started_after, last_seq,
+        "INSERT INTO runs (session_key, position, run_id, status, idempotency_key, owner, started_after, last_seq,
              created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?7)",
+         VALUES (?1, (SELECT COALESCE(MAX(position), 0) + 1 FROM runs WHERE session_key = ?1), ?2, ?3, ?4, ?5, ?6, ?6,
+             ?7, ?7)",
     )?
     .execute((session_key, &id, status.as_str(), &idempotency_key, &owner, last_seq, now))?;
     let place = Seq(last_seq);
@@ -73,9 +74,10 @@ pub(super) fn begin(
 ) -> rusqlite::Result<()> {
     let NewRun { id, status, idempotency_key, owner, .. } = new;
     conn.prepare_cached(
-        "INSERT INTO runs (session_key, run_id, status, idempotency_key, owner, started_after, last_seq,
+        "INSERT INTO runs (session_key, position, run_id, status, idempotency_key, owner, started_after, last_seq,
              created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+         VALUES (?1, (SELECT COALESCE(MAX(position), 0) + 1 FROM runs WHERE session_key = ?1), ?2, ?3, ?4, ?5, ?6, ?7,
+             ?8, ?8)
          ON CONFLICT (session_key, run_id) DO UPDATE
          SET status = excluded.status, owner = excluded.owner, last_seq = excluded.last_seq,
              updated_at = excluded.updated_at,

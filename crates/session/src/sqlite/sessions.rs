@@ -1,6 +1,6 @@
 //! The session's own row: made, found, listed, removed.
 
-use super::{append, artifacts, fault::Outcome, state};
+use super::{append, artifacts, fault::Outcome, leases, state};
 use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
@@ -72,10 +72,10 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
     let last_seq = u64::from(!state.is_empty());
     let made = conn
         .prepare_cached(
-            "INSERT INTO sessions (app_name, user_id, session_id, last_seq, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
+            "INSERT INTO sessions (app_name, user_id, session_id, last_seq, lease_epoch, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
         )?
-        .execute((&key.app, &key.user, &key.session, last_seq, clock::now()))?;
+        .execute((&key.app, &key.user, &key.session, last_seq, leases::first_epoch(conn)?, clock::now()))?;
     if made == 1 {
         state::change(
             conn,

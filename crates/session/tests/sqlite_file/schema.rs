@@ -2,7 +2,7 @@
 
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
-use session::{Error, Inbox, OnConflict, SessionLog, SessionStore, TailBudget, sqlite::Options};
+use session::{Error, Inbox, OnConflict, RunLog, SessionLog, SessionStore, TailBudget, sqlite::Options};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 use testkit::store_suite::make::{key, new_session, page, says, ticket};
@@ -15,7 +15,7 @@ fn steps() -> Vec<String> {
     files.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
-/// A file as the given version would have left it, with a session of one message.
+/// A file as the given version would have left it, with a session of one message and one run that earlier versions made.
 fn file_of_version(version: usize) -> (TempDir, Connection) {
     let place = tempfile::tempdir().unwrap();
     let conn = Connection::open(file(&place)).unwrap();
@@ -26,19 +26,29 @@ fn file_of_version(version: usize) -> (TempDir, Connection) {
     for (number, step) in (1..).zip(steps()).take(version) {
         conn.execute_batch(&step).unwrap();
         conn.execute("INSERT INTO schema_version VALUES (?1, 0)", [number]).unwrap();
+        conn.execute_batch(held_since(number)).unwrap();
     }
-    if version > 0 {
-        conn.execute_batch(
+    (place, conn)
+}
+
+/// What is stored as soon as there is a table for it.
+fn held_since(version: i64) -> &'static str {
+    match version {
+        1 => {
             "INSERT INTO sessions (app_name, user_id, session_id, last_seq, total_tokens, created_at, updated_at)
                  VALUES ('app', 'ann', 's', 2, 10, 1, 2);
              INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author, content)
                  VALUES (1, 1, 10, 1, '', 'm1', 'user', 'user', 'hello');
              INSERT INTO session_state (session_key, key, value) VALUES (1, 'k', '1');
-             INSERT INTO state_log (session_key, seq, scope, key, value) VALUES (1, 2, 'session', 'k', '1')",
-        )
-        .unwrap();
+             INSERT INTO state_log (session_key, seq, scope, key, value) VALUES (1, 2, 'session', 'k', '1')"
+        }
+        2 => {
+            "INSERT INTO runs (session_key, run_id, status, idempotency_key, owner, started_after, last_seq, created_at,
+                 updated_at)
+             VALUES (1, 'r1', 'done', 'once', 'o', 0, 1, 1, 1), (1, 'r2', 'failed', NULL, 'o', 1, 2, 2, 2)"
+        }
+        _ => "",
     }
-    (place, conn)
 }
 
 fn version(conn: &Connection) -> i64 {
@@ -56,7 +66,12 @@ async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
         assert_eq!((found.tail.len(), found.row.last_seq.0, found.state.len()), (1, 2, 1));
         assert_eq!(found.tail[0].message.content, "hello");
         assert_eq!(store.state_changes(&key("s"), page(0, 10)).await.unwrap().len(), 1);
+        assert_eq!(store.read(&key("s"), page(0, 10)).await.unwrap(), found.tail);
+        let runs: Vec<String> =
+            store.runs(&key("s"), 10).await.unwrap().into_iter().map(|run| run.id).collect();
+        assert_eq!(runs, if earlier > 1 { vec!["r2", "r1"] } else { vec![] });
         // And what came later works on what was there before.
+        assert!(store.append(&key("s"), says("m1")).await.unwrap().repeated);
         assert_eq!(store.append(&key("s"), says("m2")).await.unwrap().seq.0, 3);
         store.push(&key("s"), ticket("t")).await.unwrap();
         assert!(store.delete(&key("s")).await.unwrap());
