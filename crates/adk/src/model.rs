@@ -1,9 +1,14 @@
 //! The port to a language model, in ADK's words.
 
-use crate::{content::Content, error::LlmError, event::UsageMetadata};
+use crate::{
+    content::Content,
+    error::LlmError,
+    event::{Event, UsageMetadata},
+};
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::{ops::Deref, sync::Arc};
 
 /// Partial responses first, if streaming was asked for; then one that is whole; or an error, and nothing after it.
 pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
@@ -15,10 +20,51 @@ pub trait Llm: Send + Sync {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmRequest {
-    pub contents: Vec<Content>,
+    pub contents: Vec<Said>,
     pub config: GenerateContentConfig,
     /// In the order in which the agent names them, so that the same agent always asks the same way.
     pub tools: Vec<FunctionDeclaration>,
+}
+
+/// A content of a request. Most are what an event says, word for word: a long history is shown without being copied.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// By an event that has a content.
+    By(Arc<Event>),
+    Anew(Content),
+}
+
+impl Said {
+    pub(crate) fn into_content(self) -> Content {
+        match self {
+            Self::By(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
+            Self::Anew(content) => content,
+        }
+    }
+}
+
+impl Deref for Said {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        const NOTHING: &Content = &Content { parts: Vec::new(), role: None, origin: None };
+        match self {
+            Self::By(event) => event.content.as_ref().unwrap_or(NOTHING),
+            Self::Anew(content) => content,
+        }
+    }
+}
+
+impl From<Content> for Said {
+    fn from(content: Content) -> Self {
+        Self::Anew(content)
+    }
+}
+
+impl PartialEq for Said {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
 }
 
 /// Settings of a call, in the names of ADK's `generate_content_config`.

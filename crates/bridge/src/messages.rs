@@ -17,8 +17,9 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert(contents: &[Content], target: &Origin) -> Vec<Message> {
-    let mut messages = Vec::with_capacity(contents.len());
+pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Origin) -> Vec<Message> {
+    let contents = contents.into_iter();
+    let mut messages = Vec::with_capacity(contents.size_hint().0);
     for content in contents {
         convert_one(content, target, &mut messages);
     }
@@ -163,7 +164,8 @@ mod tests {
             events: &[std::sync::Arc::new(event)],
             deferred: &[],
         });
-        let messages = converted(&told);
+        let target = Origin { provider: "p".to_owned(), model: "m".to_owned() };
+        let messages = convert(told.iter().map(|said| &**said), &target);
         let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
         assert!(
             text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),

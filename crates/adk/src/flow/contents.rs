@@ -6,6 +6,7 @@ use crate::{
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
     facts::{Call, REQUEST_CONFIRMATION, is_question},
+    model::Said,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -24,11 +25,11 @@ pub struct View<'a> {
 }
 
 /// The contents of a request: visible events in order, each call followed by its newest answer.
-pub fn contents(view: View<'_>) -> Vec<Content> {
+pub fn contents(view: View<'_>) -> Vec<Said> {
     arrange(visible(view))
 }
 
-fn visible(view: View<'_>) -> Vec<Content> {
+fn visible(view: View<'_>) -> Vec<Said> {
     let events = match view.include {
         IncludeContents::Default => view.events,
         IncludeContents::None => present_turn(view.events),
@@ -40,14 +41,14 @@ fn visible(view: View<'_>) -> Vec<Content> {
     let mut contents = Vec::with_capacity(events.len());
     for event in events.iter().filter(|event| is_in_branch(event, view.branch)) {
         callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
-        let Some(mut content) = shown(event, &between_people) else { continue };
+        let Some(said) = shown(event, &between_people) else { continue };
         if !event.is_from_user() && event.author != view.agent {
-            contents.extend(foreign::told(&event.author, &content));
+            contents.extend(foreign::told(&event.author, &said).map(Said::from));
             continue;
         }
-        contents.extend(results_of_others(&mut content, view.agent, &callers));
-        contents.extend(missing_calls(&content, view.deferred, &mut seen));
-        contents.extend((!content.parts.is_empty()).then_some(content));
+        let said = tell_results_of_others(said, view.agent, &callers, &mut contents);
+        contents.extend(missing_calls(&said, view.deferred, &mut seen).map(Said::from));
+        contents.extend((!said.parts.is_empty()).then_some(said));
     }
     contents
 }
@@ -68,19 +69,20 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
 }
 
 /// The content of an event without what is nobody's business; `None` if nothing is left.
-fn shown(event: &Event, between_people: &BetweenPeople<'_>) -> Option<Content> {
+fn shown(event: &Arc<Event>, between_people: &BetweenPeople<'_>) -> Option<Said> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
     let speaks = |part: &&Part| !part.is_empty() && !between_people.has(part);
-    let mut parts = Vec::with_capacity(content.parts.len());
-    parts.extend(content.parts.iter().filter(speaks).cloned());
     // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
     let idle =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();
-    (!parts.iter().all(idle)).then(|| Content {
-        parts,
-        role: content.role.clone(),
-        origin: content.origin.clone(),
-    })
+    if content.parts.iter().filter(speaks).all(idle) {
+        return None;
+    }
+    if content.parts.iter().all(|part| speaks(&part)) {
+        return Some(Said::By(Arc::clone(event)));
+    }
+    let parts = content.parts.iter().filter(speaks).cloned().collect();
+    Some(Said::Anew(Content { parts, role: content.role.clone(), origin: content.origin.clone() }))
 }
 
 /// Questions to people and their answers are no business of the model.
@@ -113,23 +115,27 @@ impl<'a> BetweenPeople<'a> {
 }
 
 /// Takes the late results of other agents' calls out of a user's message and tells of them.
-fn results_of_others(content: &mut Content, agent: &str, callers: &HashMap<String, &str>) -> Vec<Content> {
+fn tell_results_of_others(
+    said: Said,
+    agent: &str,
+    callers: &HashMap<String, &str>,
+    told: &mut Vec<Said>,
+) -> Said {
     let caller = |part: &Part| -> Option<&str> {
         let caller = *callers.get(&part.response()?.id_or_name())?;
         (caller != agent).then_some(caller)
     };
-    if !content.parts.iter().any(|part| caller(part).is_some()) {
-        return Vec::new();
+    if !said.parts.iter().any(|part| caller(part).is_some()) {
+        return said;
     }
-    let (theirs, ours) =
-        std::mem::take(&mut content.parts).into_iter().partition(|part| caller(part).is_some());
-    content.parts = ours;
-    let theirs: Vec<Part> = theirs;
-    let told = theirs.into_iter().filter_map(|part| {
+    let content = said.into_content();
+    let (theirs, ours): (Vec<Part>, Vec<Part>) =
+        content.parts.into_iter().partition(|part| caller(part).is_some());
+    told.extend(theirs.into_iter().filter_map(|part| {
         let caller = caller(&part)?;
-        foreign::told(caller, &Content::new("user", vec![part]))
-    });
-    told.collect()
+        foreign::told(caller, &Content::new("user", vec![part])).map(Said::from)
+    }));
+    Said::Anew(Content { parts: ours, ..content })
 }
 
 /// Calls that are answered here but lie before everything that is shown.
@@ -145,7 +151,7 @@ fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String
 
 /// Answers stand right behind their calls, the newest one only; the last entry, if it answers an older call, takes that
 /// call along to the end. What answers nothing stays where it is.
-fn arrange(contents: Vec<Content>) -> Vec<Content> {
+fn arrange(contents: Vec<Said>) -> Vec<Said> {
     let pairs = Pairs::find(&contents);
     if pairs.answers.is_empty() {
         return contents;
@@ -157,7 +163,7 @@ fn arrange(contents: Vec<Content>) -> Vec<Content> {
         let place = if moved == Some(index) { &mut tail } else { &mut arranged };
         let answers = pairs.answers_to(index, &content);
         place.extend(pairs.without_answers(index, content));
-        place.extend(answers);
+        place.extend(answers.map(Said::from));
     }
     arranged.extend(tail);
     arranged
@@ -176,7 +182,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn find(contents: &[Content]) -> Self {
+    fn find(contents: &[Said]) -> Self {
         let mut calls: HashMap<String, usize> = HashMap::new();
         let mut pairs = Self { answers: HashMap::new(), matched: HashSet::new(), pure: HashSet::new() };
         for (place, content) in contents.iter().enumerate() {
@@ -216,13 +222,18 @@ impl Pairs {
         answered.min().filter(|&call| (call + 1..last).any(|between| !self.pure.contains(&between)))
     }
 
-    fn without_answers(&self, place: usize, mut content: Content) -> Option<Content> {
+    fn without_answers(&self, place: usize, said: Said) -> Option<Said> {
+        let is_answer = |index| self.matched.contains(&(place, index));
+        if !(0..said.parts.len()).any(is_answer) {
+            return Some(said);
+        }
+        let mut content = said.into_content();
         let mut index = 0;
         content.parts.retain(|_| {
             index += 1;
-            !self.matched.contains(&(place, index - 1))
+            !is_answer(index - 1)
         });
-        (!content.parts.is_empty()).then_some(content)
+        (!content.parts.is_empty()).then_some(Said::Anew(content))
     }
 
     fn answers_to(&self, place: usize, content: &Content) -> Option<Content> {

@@ -43,7 +43,7 @@ pub(crate) fn chat(
     span.set_some("gen_ai.request.max_tokens", config.max_output_tokens);
     span.set_some("gen_ai.request.seed", config.seed);
     span.set_content("gen_ai.system_instructions", || messages(config.system_instruction.iter()));
-    span.set_content("gen_ai.input.messages", || messages(request.contents.iter()));
+    span.set_content("gen_ai.input.messages", || messages(request.contents.iter().map(|said| &**said)));
     span
 }
 

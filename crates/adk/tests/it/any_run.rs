@@ -38,7 +38,7 @@ fn moves() -> impl Strategy<Value = (Move, Option<usize>)> {
 }
 
 fn model(request: &LlmRequest) -> Reply {
-    let last = request.contents.last().map(Content::said).unwrap_or_default();
+    let last = request.contents.last().map(|last| last.said()).unwrap_or_default();
     let ask = || call("asks", json!({}));
     let hand_over = || call("transfer_to_agent", json!({"agent_name": "helper"}));
     match last.as_str() {

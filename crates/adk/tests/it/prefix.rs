@@ -10,6 +10,7 @@ use adk::{
         contents::{View, contents},
         step::{Step, next_step},
     },
+    model::Said,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
@@ -95,7 +96,7 @@ fn log(acts: &[Act]) -> Log {
     log
 }
 
-fn view(log: &Log, agent: &str, length: usize) -> Vec<Content> {
+fn view(log: &Log, agent: &str, length: usize) -> Vec<Said> {
     let events = &log.events[..length];
     contents(View { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
 }
@@ -108,7 +109,7 @@ proptest! {
         let log = log(&acts);
         for agent in ["a", "b"] {
             let lengths = log.asked.iter().filter(|(asked, _)| asked == agent).map(|(_, length)| *length);
-            let views: Vec<Vec<Content>> = lengths.map(|length| view(&log, agent, length)).collect();
+            let views: Vec<Vec<Said>> = lengths.map(|length| view(&log, agent, length)).collect();
             for pair in views.windows(2) {
                 prop_assert!(
                     pair[1].starts_with(&pair[0]),

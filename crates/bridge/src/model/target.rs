@@ -2,7 +2,7 @@
 
 use super::room;
 use crate::{budget::Budget, history, messages, options};
-use adk::{content::Content, model::LlmRequest};
+use adk::model::{LlmRequest, Said};
 use provider::{EventStream, Origin, Provider, Request};
 use std::{
     fmt,
@@ -90,7 +90,7 @@ pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Requ
 }
 
 fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
-    let spoken = messages::convert(&request.contents, &target);
+    let spoken = messages::convert(request.contents.iter().map(|said| &**said), &target);
     let all = messages::system(&request.config).into_iter().chain(spoken).collect();
     let mut made = Request {
         messages: all,
@@ -104,7 +104,7 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
 }
 
 /// Whether the model is asked what it makes of its tools' answers.
-fn has_answers(contents: &[Content]) -> bool {
+fn has_answers(contents: &[Said]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 

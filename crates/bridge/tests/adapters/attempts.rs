@@ -63,7 +63,7 @@ fn one(fake: &Arc<Fake>) -> ModelAdapter {
 }
 
 fn request() -> LlmRequest {
-    LlmRequest { contents: vec![Content::user("hi")], ..LlmRequest::default() }
+    LlmRequest { contents: vec![Content::user("hi").into()], ..LlmRequest::default() }
 }
 
 /// What comes of a call, one line for each response.
@@ -263,7 +263,7 @@ fn session_notice(session: &impl Session, said: &str) -> Notice {
 fn long_talk() -> LlmRequest {
     let words = |n: usize| Content::user(format!("{n} {}", "word ".repeat(500)));
     let contents = (0..20).flat_map(|n| [words(n), Content::model(format!("heard {n}"))]);
-    let contents = contents.chain([Content::user("and now?")]).collect();
+    let contents = contents.chain([Content::user("and now?")]).map(Into::into).collect();
     LlmRequest { contents, ..LlmRequest::default() }
 }
 

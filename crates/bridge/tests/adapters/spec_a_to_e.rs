@@ -170,7 +170,7 @@ async fn ask(instruction: Option<Content>) -> Vec<String> {
     let model = Fake::echo();
     let adapter = ModelAdapter::new(model.clone(), "m1", Budget::default());
     let request = LlmRequest {
-        contents: vec![Content::user("hello")],
+        contents: vec![Content::user("hello").into()],
         config: GenerateContentConfig { system_instruction: instruction, ..GenerateContentConfig::default() },
         tools: Vec::new(),
     };

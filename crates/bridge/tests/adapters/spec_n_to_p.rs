@@ -176,7 +176,14 @@ fn outgoing(ids: [Option<&str>; 2]) -> Vec<String> {
         Content::new("user", ids.map(response).into()),
     ];
     let adapter = ModelAdapter::new(Fake::echo(), "m1", Budget::default());
-    messages(&adapter.request(&LlmRequest { contents, ..LlmRequest::default() }).messages)
+    messages(
+        &adapter
+            .request(&LlmRequest {
+                contents: contents.into_iter().map(Into::into).collect(),
+                ..LlmRequest::default()
+            })
+            .messages,
+    )
 }
 
 #[test]

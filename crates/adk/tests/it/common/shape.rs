@@ -3,6 +3,7 @@
 use adk::{
     content::{Content, Data, Part},
     event::Event,
+    model::Said,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -56,7 +57,7 @@ fn fields(map: Option<&Map<String, Value>>) -> String {
     fields.join(" ")
 }
 
-pub(crate) fn contents_shape(contents: &[Content]) -> String {
+pub(crate) fn contents_shape(contents: &[Said]) -> String {
     let mut ids = Ids::default();
     let mut shape = String::new();
     for (at, content) in contents.iter().enumerate() {
