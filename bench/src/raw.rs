@@ -32,6 +32,7 @@ impl Raw {
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "cache_size", -65_536)?;
+        conn.pragma_update(None, "wal_autocheckpoint", 4_096)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(Self { conn })
@@ -76,12 +77,12 @@ impl Raw {
         let Message { id, role, author, content, timestamp, tokens, counted_by, meta, .. } = message;
         self.conn
             .prepare_cached(
-                "INSERT INTO messages (place, session_key, tokens, timestamp, counted_by, message_id, role, author,
+                "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
                      tool_calls, meta, content)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
                  ON CONFLICT (session_key, message_id) DO NOTHING",
             )?
-            .execute((session_key << 32 | seq, session_key, tokens, timestamp, counted_by, id, role, author, calls, meta, content))?;
+            .execute((session_key, seq, tokens, timestamp, counted_by, id, role, author, calls, meta, content))?;
         Ok(())
     }
 }

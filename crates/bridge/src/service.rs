@@ -142,9 +142,14 @@ impl SessionServiceAdapter {
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }
 
-    /// Whether the next turn may begin with what is in memory.
-    pub(crate) fn remembers(&self, key: &SessionKey) -> bool {
+    /// Whether the session is in memory, so that its next turn need not read it.
+    pub fn remembers(&self, key: &SessionKey) -> bool {
         self.recent.holds(key)
+    }
+
+    /// For whoever knows that it is not what it was.
+    pub fn forget(&self, key: &SessionKey) {
+        self.recent.forget(key);
     }
 
     /// The session as it is in memory, or with the events that are, if nothing has happened to it since. A turn that stores

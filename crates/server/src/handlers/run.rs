@@ -77,7 +77,9 @@ pub(crate) async fn run_sse(
 ) -> Result<Response, Failure> {
     let asked = Asked::new(&server, &caller, sent)?;
     // A stream that has begun cannot say 404 any more.
-    exists(&server, &asked.request.key).await?;
+    if !asked.app.agent.sessions().remembers(&asked.request.key) {
+        exists(&server, &asked.request.key).await?;
+    }
     let splits = asked.splits;
     let reader = start(&server, asked, origin).await?;
     let id = reader.id().to_owned();

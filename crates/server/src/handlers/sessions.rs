@@ -167,6 +167,9 @@ pub(crate) async fn delete(
 ) -> Result<Response, Failure> {
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
+    if let Ok(app) = server.app(&key.app_name) {
+        app.agent.sessions().forget(&key);
+    }
     Ok(null())
 }
 

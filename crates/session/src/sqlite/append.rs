@@ -2,7 +2,7 @@
 
 use super::{
     fault::{Failure, Outcome},
-    inbox, leases, log, runs,
+    inbox, leases, runs,
     sessions::{self, Head},
     state,
 };
@@ -163,14 +163,14 @@ fn insert(conn: &Connection, (session_key, seq): (i64, u64), text: &MessageText)
     let MessageText { message, tool_calls } = text;
     let inserted = conn
         .prepare_cached(
-            "INSERT INTO messages (place, session_key, tokens, timestamp, counted_by, message_id, role, author,
+            "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
                  tool_calls, meta, content)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (session_key, message_id) DO NOTHING",
         )?
         .execute((
-            log::place(session_key, seq),
             session_key,
+            seq,
             message.tokens,
             message.timestamp,
             &message.counted_by,

@@ -10,14 +10,6 @@ use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 const COLUMNS: &str =
     "seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls, meta, content";
 
-/// A session has room for as many rows, and a file for half as many sessions.
-const ROWS: u64 = u32::MAX as u64;
-
-/// Where a row of a session lies: behind all rows of the sessions that were made before it.
-pub(super) fn place(session_key: i64, seq: u64) -> i64 {
-    session_key << 32 | seq.min(ROWS).cast_signed()
-}
-
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let message = Message {
         tokens: row.get(1)?,
@@ -52,9 +44,9 @@ pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> O
 /// The rows that fit, oldest first, and whether older ones were left out.
 fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> Outcome<(Vec<Stored>, bool)> {
     let mut statement = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM messages WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC"
+        "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 ORDER BY seq DESC"
     ))?;
-    let mut rows = statement.query((place(session_key, 0), place(session_key, u64::MAX)))?;
+    let mut rows = statement.query((session_key,))?;
     let (mut taken, mut tokens, mut truncated) = (Vec::new(), 0_u64, false);
     while let Some(row) = rows.next()? {
         tokens = tokens.saturating_add(row.get(1)?);
@@ -72,10 +64,9 @@ pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> Ou
     let session_key = sessions::head(conn, key)?.session_key;
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let mut statement = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM messages WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT ?3"
+        "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
-    let (after, end) = (place(session_key, page.after.0), place(session_key, u64::MAX));
-    let rows = statement.query_map((after, end, limit), stored)?;
+    let rows = statement.query_map((session_key, super::bounded(page.after), limit), stored)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

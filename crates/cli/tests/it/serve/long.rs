@@ -15,9 +15,9 @@ fn grow(place: &Place) {
     let conn = Connection::open(place.database()).unwrap();
     let grow = format!(
         "WITH RECURSIVE more (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM more WHERE n < {EVENTS} - 1)
-         INSERT INTO messages (place, session_key, tokens, timestamp, counted_by, message_id, role, author, tool_calls,
+         INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls,
              meta, content)
-         SELECT place + n, session_key, tokens, timestamp, counted_by, message_id || n, role, author, tool_calls, meta,
+         SELECT session_key, seq + n, tokens, timestamp, counted_by, message_id || n, role, author, tool_calls, meta,
              content
          FROM messages, more;
          UPDATE sessions SET last_seq = {EVENTS};"
