@@ -32,7 +32,6 @@ impl Raw {
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "cache_size", -65_536)?;
-        conn.pragma_update(None, "wal_autocheckpoint", 4_096)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(Self { conn })

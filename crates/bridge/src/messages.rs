@@ -35,7 +35,7 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
         Some("model" | "assistant") => Role::Assistant,
         Some(_) | None => Role::User,
     };
-    let mut ids = Ids::default();
+    let mut ids = None;
     let before = messages.len();
     for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
@@ -57,7 +57,8 @@ fn push(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
+/// Most parts need no ids, and a history has many parts.
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<Ids>) -> Option<Part> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
         mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
@@ -67,14 +68,14 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Ids) -> Option<Part> {
         Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
         Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
         Data::FunctionCall(call) => Some(Part::Call(ToolCall {
-            id: ids.of_call(call),
+            id: ids.get_or_insert_default().of_call(call),
             name: call.name.clone(),
             args: call.args.clone().unwrap_or_default(),
             signature,
             malformed: None,
         })),
         Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
-            id: ids.of_response(response),
+            id: ids.get_or_insert_default().of_response(response),
             name: response.name.clone(),
             response: Value::Object(response.response.clone().unwrap_or_default()),
         })),

@@ -26,10 +26,17 @@ pub struct View<'a> {
 
 /// The contents of a request: visible events in order, each call followed by its newest answer.
 pub fn contents(view: View<'_>) -> Vec<Said> {
-    arrange(visible(view))
+    let Visible { contents, have_calls } = visible(view);
+    if have_calls { arrange(contents) } else { contents }
 }
 
-fn visible(view: View<'_>) -> Vec<Said> {
+struct Visible {
+    contents: Vec<Said>,
+    /// Whether there are calls or answers among them. A history without them is already in order.
+    have_calls: bool,
+}
+
+fn visible(view: View<'_>) -> Visible {
     let events = match view.include {
         IncludeContents::Default => view.events,
         IncludeContents::None => present_turn(view.events),
@@ -39,18 +46,31 @@ fn visible(view: View<'_>) -> Vec<Said> {
         view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
     let mut contents = Vec::with_capacity(events.len());
+    let mut have_calls = false;
     for event in events.iter().filter(|event| is_in_branch(event, view.branch)) {
-        callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
+        let has_calls = event.content.iter().flat_map(|content| &content.parts).any(is_call_or_answer);
+        if has_calls {
+            callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
+        }
         let Some(said) = shown(event, &between_people) else { continue };
         if !event.is_from_user() && event.author != view.agent {
             contents.extend(foreign::told(&event.author, &said).map(Said::from));
             continue;
         }
+        if !has_calls {
+            contents.push(said);
+            continue;
+        }
+        have_calls = true;
         let said = tell_results_of_others(said, view.agent, &callers, &mut contents);
         contents.extend(missing_calls(&said, view.deferred, &mut seen).map(Said::from));
         contents.extend((!said.parts.is_empty()).then_some(said));
     }
-    contents
+    Visible { contents, have_calls }
+}
+
+fn is_call_or_answer(part: &Part) -> bool {
+    matches!(part.data, Data::FunctionCall(_) | Data::FunctionResponse(_))
 }
 
 /// From the last message of the user on.

@@ -16,7 +16,12 @@ pub fn fit(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
         return messages;
     }
     let front = front(&messages, &weights, budget);
-    shorten::to(from(messages, front, budget), budget.tokens())
+    let kept = from(messages, front, budget);
+    // An opening may be in front of them, or in the first; the others weigh what they did.
+    let others = weights.iter().rev().take(kept.len().saturating_sub(1));
+    let first = kept.first().map_or(0, cost::of_message);
+    let weight = others.copied().fold(first, u32::saturating_add);
+    if weight <= budget.tokens() { kept } else { shorten::to(kept, budget.tokens()) }
 }
 
 /// Where the oldest exchange begins that fits together with all newer ones. The newest stays, whatever its size.

@@ -12,11 +12,24 @@ use std::{
 
 /// Makes messages legal for every provider. Messages that are legal already come out as they went in.
 pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+    if is_plain(&messages) {
+        return messages;
+    }
     let mut healed = Healed::default();
     for message in messages {
         healed.take(message);
     }
     healed.finish()
+}
+
+/// Whether there is nothing to repair: the user and the assistant speak in turn, and in words alone. Most histories do.
+fn is_plain(messages: &[Message]) -> bool {
+    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if !text.trim().is_empty());
+    let in_turn = [Role::User, Role::Assistant].into_iter().cycle();
+    let is_plain = |(message, role): (&Message, Role)| {
+        message.role == role && !message.parts.is_empty() && message.parts.iter().all(words)
+    };
+    !messages.len().is_multiple_of(2) && messages.iter().zip(in_turn).all(is_plain)
 }
 
 #[derive(Default)]

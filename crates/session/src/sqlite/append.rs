@@ -2,12 +2,13 @@
 
 use super::{
     fault::{Failure, Outcome},
-    inbox, leases, runs,
+    inbox, runs,
     sessions::{self, Head},
     state,
 };
 use crate::{
-    Append, Appended, Enter, Error, FactChange, Message, NewRun, Result, RunUpdate, Seq, SessionKey, clock,
+    Append, Appended, Enter, Entered, Error, FactChange, Message, NewRun, Result, RunUpdate, Seq, SessionKey,
+    clock,
 };
 use rusqlite::{Connection, OptionalExtension};
 
@@ -96,7 +97,7 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
             .map(repeated)
             .ok_or_else(|| Error::NotFound(step.key.clone()).into());
     }
-    update(conn, (head.session_key, seq), step)?;
+    update(conn, &head, seq, step)?;
     state::change(conn, state::Place { key: &step.key, session_key: head.session_key, seq }, &step.state)?;
     change_facts(conn, head.session_key, &step.facts)?;
     if let Some(number) = step.takes {
@@ -108,8 +109,7 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
     if let Some(run) = &step.run {
         runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?;
     }
-    let enter = |enter| leases::enter(conn, (head.session_key, &step.key), (head.lease_epoch, enter));
-    let entered = step.enters.as_ref().map(enter);
+    let entered = step.enters.as_ref().map(|enter| entered(conn, &step.key, &head, enter));
     Ok(Appended { seq: Seq(seq), repeated: false, entered: entered.transpose()? })
 }
 
@@ -184,15 +184,37 @@ fn insert(conn: &Connection, (session_key, seq): (i64, u64), text: &MessageText)
     Ok(inserted == 1)
 }
 
-fn update(conn: &Connection, (session_key, seq): (i64, u64), step: &Step) -> rusqlite::Result<()> {
+/// All that a step changes in the session's own row, at once.
+fn update(conn: &Connection, head: &Head, seq: u64, step: &Step) -> rusqlite::Result<()> {
     let tokens = step.message.as_ref().map_or(0, |text| text.message.tokens);
+    let now = clock::now();
+    let enters = step.enters.as_ref();
     conn.prepare_cached(
         "UPDATE sessions SET last_seq = ?2, total_tokens = total_tokens + ?3, updated_at = ?4,
-             title = COALESCE(title, ?5), lease_owner = CASE WHEN ?6 THEN NULL ELSE lease_owner END
+             title = COALESCE(title, ?5), lease_owner = CASE WHEN ?6 THEN NULL ELSE COALESCE(?7, lease_owner) END,
+             lease_epoch = COALESCE(?8, lease_epoch), lease_until = COALESCE(?9, lease_until)
          WHERE session_key = ?1",
     )?
-    .execute((session_key, seq, tokens, clock::now(), &step.title, step.release))
+    .execute((
+        head.session_key,
+        seq,
+        tokens,
+        now,
+        &step.title,
+        step.release,
+        enters.map(|enter| &enter.owner),
+        enters.map(|_| head.next_epoch()),
+        enters.map(|enter| now + enter.ttl.as_secs_f64()),
+    ))
     .map(drop)
+}
+
+fn entered(conn: &Connection, key: &SessionKey, head: &Head, enter: &Enter) -> rusqlite::Result<Entered> {
+    let mut shared = Vec::new();
+    if enter.follows.is_some() {
+        state::shared(conn, key, &mut shared)?;
+    }
+    Ok(Entered { epoch: head.next_epoch(), shared })
 }
 
 fn change_facts(conn: &Connection, session_key: i64, changes: &[FactChange]) -> rusqlite::Result<()> {

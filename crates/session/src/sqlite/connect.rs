@@ -15,8 +15,6 @@ use std::{
 /// A turn changes a dozen pages and little on each of them, and all of them go through the log: small pages cost the least.
 /// Fixed when the file is made.
 const PAGE_BYTES: u64 = 4_096;
-/// So much is written to the log before its pages go to the file: those that change with every turn go there once.
-const LOG_BYTES: u64 = 16 * 1024 * 1024;
 const STATEMENTS: usize = 64;
 
 /// The one connection that writes. Makes the file if there is none.
@@ -33,8 +31,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "cache_size", -65_536)?;
-        conn.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
-        conn.pragma_update(None, "journal_size_limit", 4 * LOG_BYTES)?;
+        conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = options.max_bytes {
             // A file of an earlier version has larger pages.
             let page: u64 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;

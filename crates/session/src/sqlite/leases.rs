@@ -1,7 +1,7 @@
 //! Leases: three columns of the session's row. A claim is one read and one write inside a write transaction.
 
-use super::{fault::Outcome, inbox, sessions, state};
-use crate::{Claim, Claimed, Enter, Entered, Error, Lease, SessionKey, clock};
+use super::{fault::Outcome, inbox, sessions};
+use crate::{Claim, Claimed, Error, Lease, SessionKey, clock};
 use rusqlite::Connection;
 use std::time::Duration;
 
@@ -32,21 +32,6 @@ pub(super) fn claim(conn: &Connection, key: &SessionKey, claim: &Claim) -> Outco
 /// same name, before it or after it, are none of them.
 pub(super) fn first_epoch(conn: &Connection) -> rusqlite::Result<u64> {
     Ok(next_number(conn)? << 32)
-}
-
-/// Takes a lease that is free, and whose last epoch was this one.
-pub(super) fn enter(
-    conn: &Connection,
-    (session_key, key): (i64, &SessionKey),
-    (epoch, enter): (u64, &Enter),
-) -> rusqlite::Result<Entered> {
-    let epoch = epoch + 1;
-    grant(conn, session_key, epoch, (&enter.owner, enter.ttl))?;
-    let mut shared = Vec::new();
-    if enter.follows.is_some() {
-        state::shared(conn, key, &mut shared)?;
-    }
-    Ok(Entered { epoch, shared })
 }
 
 fn grant(

@@ -12,6 +12,13 @@ pub(super) struct Head {
     pub(super) is_leased: bool,
 }
 
+impl Head {
+    /// The epoch of the turn that begins now.
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.lease_epoch + 1
+    }
+}
+
 pub(super) fn head(conn: &Connection, key: &SessionKey) -> Outcome<Head> {
     let found = conn
         .prepare_cached(
