@@ -71,8 +71,8 @@ fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
     let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
-    let root = directory.path().to_path_buf();
-    let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, root, Mask::default()));
+    let roots = vec![directory.path().to_path_buf()];
+    let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, roots, Mask::default()));
     let tool: Arc<dyn AdkTool> = Arc::new(ToolAdapter::new(Arc::new(Nothing::new(kind))).guarded(guard));
     let model = Arc::new(ModelAdapter::new(Arc::new(Calls(calls)), "", Budget::default()));
     let root = LlmAgent { tools: vec![tool], ..LlmAgent::new("bench", model) };

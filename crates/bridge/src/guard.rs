@@ -21,8 +21,8 @@ const MOST_SHOWN: usize = 8_000;
 pub struct Guard {
     policy: Policy,
     book: RuleBook,
-    /// The directory that commands may look at, free of links.
-    root: PathBuf,
+    /// The directories that commands may look at, free of links; the first is the working directory.
+    roots: Vec<PathBuf>,
     mask: Mask,
     /// Nobody is there to be asked.
     unattended: bool,
@@ -37,8 +37,8 @@ pub(crate) enum Admission {
 }
 
 impl Guard {
-    pub fn new(policy: Policy, book: RuleBook, root: PathBuf, mask: Mask) -> Self {
-        Self { policy, book, root, mask, unattended: false }
+    pub fn new(policy: Policy, book: RuleBook, roots: Vec<PathBuf>, mask: Mask) -> Self {
+        Self { policy, book, roots, mask, unattended: false }
     }
 
     /// Without anyone to ask, the answer is no.
@@ -82,7 +82,7 @@ impl Guard {
     /// Stored rules only allow, so that they are looked at only where somebody would be asked.
     fn verdict(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Verdict {
         let workdir = args.get("workdir").and_then(Value::as_str).unwrap_or_default();
-        let ground = Ground::on_disk(self.root.clone(), workdir.as_ref());
+        let ground = Ground::on_disk(self.roots.clone(), workdir.as_ref());
         let (target, source) = (tool.target(args), context.state(UNTRUSTED));
         let tainted_by = source.as_ref().and_then(Value::as_str);
         let request = Request { spec: tool.spec(), args, target: target.as_deref(), tainted_by };

@@ -23,8 +23,14 @@ pub enum Error {
     #[error("cannot compute this: column {column}: {fault}")]
     Expression { column: usize, fault: Fault },
 
-    #[error("`{path}` {why}; only what lies inside the working directory can be reached, by a relative path")]
-    Outside { path: String, why: &'static str },
+    /// `others` are the directories beside the working directory, in words that go on with the sentence.
+    #[error(
+        "`{path}` {why}; only what lies inside the working directory can be reached, by a relative path{others}"
+    )]
+    Outside { path: String, why: &'static str, others: String },
+
+    #[error("`{path}` lies in a directory that is there to be read, not written")]
+    ReadOnly { path: String },
 
     #[error("there is no `{path}`; list_files shows what there is")]
     NotFound { path: String },
@@ -53,6 +59,13 @@ pub enum Error {
     Root { path: PathBuf, source: io::Error },
 
     #[error(
+        "{} lies inside {}, and both are roots of file tools; name one of them",
+        inner.display(),
+        outer.display()
+    )]
+    Overlap { inner: PathBuf, outer: PathBuf },
+
+    #[error(
         "two tools are called `{name}`: one from {first}, one from {second}; rename or remove one of them"
     )]
     Duplicate { name: String, first: String, second: String },
@@ -64,4 +77,11 @@ pub enum Error {
 
     #[error("the parameters of `{name}` (from {origin}) are no JSON Schema of type `object`")]
     Parameters { name: String, origin: String },
+}
+
+impl Error {
+    /// A path that one root does not lead to.
+    pub(crate) fn outside(path: &str, why: &'static str) -> Self {
+        Self::Outside { path: path.to_owned(), why, others: String::new() }
+    }
 }

@@ -9,7 +9,7 @@
 //! | [`registry`] | the tools of one agent, each name once |
 //! | [`error`] | why a call failed, in words that the model reads |
 //! | [`now`], [`calculate`] | the clock and the calculator |
-//! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside one directory |
+//! | [`files`] | `read_file`, `list_files`, `search_files`, `write_file`, `edit_file`, `undo_edit`, all inside the roots |
 //! | [`exec`] | `exec`, `exec_start`, `exec_status`, `exec_stop`, and the cage that commands run in |
 //! | [`fetch`] | `fetch`: pages from the open Internet |
 //! | [`mcp`] | tools of MCP servers |
@@ -56,9 +56,9 @@ pub use tool::{Call, Effect, Outcome, Safety, Spec, Tool};
 
 /// The tools that need no configuration; those for files see nothing outside `root`.
 pub fn built_in(root: &Path) -> Result<Registry, Error> {
-    let root = files::Root::new(root)?;
+    let roots = files::Root::new(root)?.into();
     let mut registry = Registry::new();
-    for tool in looking(&root, &files::Seen::default()) {
+    for tool in looking(&roots, &files::Seen::default()) {
         registry.add("built in", tool)?;
     }
     Ok(registry)
@@ -67,7 +67,7 @@ pub fn built_in(root: &Path) -> Result<Registry, Error> {
 /// All tools that are built in. Those that act are for agents that somebody watches, or that a [`policy`] holds.
 pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
     let desk =
-        files::Desk { root: shell.root.clone(), seen: files::Seen::default(), kept: shell.kept.clone() };
+        files::Desk { roots: shell.roots.clone(), seen: files::Seen::default(), kept: shell.kept.clone() };
     let shell = Arc::new(shell);
     let jobs = exec::Jobs::new(Arc::clone(&shell));
     let acting: [Arc<dyn Tool>; 9] = [
@@ -82,18 +82,18 @@ pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
         Arc::new(fetch::Fetch::new(desk.kept.clone())),
     ];
     let mut registry = Registry::new();
-    for tool in looking(&desk.root, &desk.seen).into_iter().chain(acting) {
+    for tool in looking(&desk.roots, &desk.seen).into_iter().chain(acting) {
         registry.add("built in", tool)?;
     }
     Ok(registry)
 }
 
-fn looking(root: &files::Root, seen: &files::Seen) -> [Arc<dyn Tool>; 5] {
+fn looking(roots: &files::Roots, seen: &files::Seen) -> [Arc<dyn Tool>; 5] {
     [
         Arc::new(now::Now::new()),
         Arc::new(calculate::Calculate::new()),
-        Arc::new(files::ReadFile::new(root.clone(), seen.clone())),
-        Arc::new(files::ListFiles::new(root.clone())),
-        Arc::new(files::SearchFiles::new(root.clone())),
+        Arc::new(files::ReadFile::new(roots.clone(), seen.clone())),
+        Arc::new(files::ListFiles::new(roots.clone())),
+        Arc::new(files::SearchFiles::new(roots.clone())),
     ]
 }

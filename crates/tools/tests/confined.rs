@@ -118,7 +118,7 @@ fn exec_runs_in_its_cage(helper: &Path) {
     let limits =
         Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
     let shell = Shell {
-        root: Root::new(&root).unwrap(),
+        roots: Root::new(&root).unwrap().into(),
         kept: Kept::new(&dir.path().join("kept")),
         environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
         cage: cage.into(),

@@ -73,6 +73,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![configuration(settings), database(settings).await];
     findings.extend(agents(settings).await);
     findings.push(tools(settings));
+    findings.push(roots(settings));
     findings.push(commands(settings));
     findings.extend(keys(settings));
     findings.extend(survey(settings).await.iter().map(|report| provider(settings, report)));
@@ -115,6 +116,16 @@ async fn agents(settings: &Settings) -> Vec<Finding> {
 
 fn tools(settings: &Settings) -> Finding {
     Finding::of("tools", Toolbox::open(settings, false), |tools| tools.names())
+}
+
+/// What tools see of the disk.
+fn roots(settings: &Settings) -> Finding {
+    let found = wiring::roots(settings).map_err(anyhow::Error::from);
+    let also: Vec<String> = settings.tools.writable.iter().map(|dir| dir.display().to_string()).collect();
+    Finding::of("roots", found, |roots| match also.as_slice() {
+        [] => roots.to_string(),
+        some => format!("{roots}; commands write in {}, too", some.join(", ")),
+    })
 }
 
 /// What keeps commands from the rest of the machine.

@@ -14,6 +14,7 @@ use std::{
 };
 use tools::{
     Effect, Owner, Safety, Tool,
+    files::Roots,
     policy::{Decision, Ground, Policy, Request, Verdict},
 };
 
@@ -24,6 +25,14 @@ struct Row {
     verdict: Verdict,
 }
 
+/// All that is listed.
+struct Listed {
+    rows: Vec<Row>,
+    roots: Roots,
+    /// What is wrong with servers, by their names.
+    problems: Vec<(String, String)>,
+}
+
 pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Result<()> {
     if args.approve {
         return approve(settings);
@@ -31,7 +40,8 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     let toolbox = Toolbox::quiet(settings)?;
     let wanted = wiring::tools_wanted(settings, args.app.as_deref())?;
     let policy = policy(settings, args.app.as_deref())?;
-    let ground = Ground::on_disk(&settings.tools.root, "".as_ref());
+    let roots = wiring::roots(settings)?;
+    let ground = Ground::on_disk(roots.paths(), "".as_ref());
     let own = toolbox.registry.with_origins().map(|(tool, origin)| (Arc::clone(tool), origin.to_owned()));
     let listed = toolbox.servers.tools().await;
     let of_servers = listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
@@ -42,7 +52,8 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
         let verdict = verdict(&*tool, &policy, &ground);
         Row { tool, origin, verdict }
     });
-    print(&rows.collect::<Vec<_>>(), &toolbox.servers.problems().await, args.json)
+    let listed = Listed { rows: rows.collect(), problems: toolbox.servers.problems().await, roots };
+    print(&listed, args.json)
 }
 
 /// The rules of the file, and those that the user of this machine has stored.
@@ -63,12 +74,21 @@ fn verdict(tool: &dyn Tool, policy: &Policy, ground: &Ground) -> Verdict {
     }
 }
 
-fn print(rows: &[Row], problems: &[(String, String)], as_json: bool) -> anyhow::Result<()> {
+fn print(listed: &Listed, as_json: bool) -> anyhow::Result<()> {
+    let Listed { rows, roots, problems } = listed;
     let mut out = io::stdout().lock();
     let width = rows.iter().map(|row| row.tool.spec().name.len()).max().unwrap_or_default();
     for row in rows {
         let line = if as_json { json(&as_value(row))? } else { as_line(row, width) };
         writeln!(out, "{line}")?;
+    }
+    // That the working directory is all needs no words.
+    if roots.iter().any(|root| !root.is_writable()) || roots.iter().count() > 1 {
+        for root in roots.iter() {
+            let value = json!({"root": root.path(), "write": root.is_writable()});
+            let line = if as_json { json(&value)? } else { one_line(&format!("files in {root}"), 1_000) };
+            writeln!(out, "{line}")?;
+        }
     }
     for (server, problem) in problems {
         if as_json {

@@ -21,7 +21,7 @@ pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
 pub(crate) use template::Filled;
-pub(crate) use tools::ToolSettings;
+pub(crate) use tools::{RootSettings, ToolSettings};
 
 use crate::args::Place;
 use ::server::auth::Secret;
@@ -130,7 +130,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
     secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
     let commands = own_commands(file.commands, &said, sources, &mut secrets)?;
-    let tools = file.tools.meant(file.approval, (&workdir, &home, &base), (env, secrets))?;
+    let tools = file.tools.meant(file.approval, (&workdir, &home, &said), (env, secrets))?;
     Ok(Settings {
         file: path,
         database: env

@@ -20,6 +20,7 @@ const KEPT_MB: u64 = 1_024;
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Tools {
     root: Option<PathBuf>,
+    roots: Vec<WrittenRoot>,
     writable: Vec<PathBuf>,
     network: bool,
     #[serde(rename = "timeoutS", alias = "timeout_s")]
@@ -28,6 +29,26 @@ pub(super) struct Tools {
     max_timeout: Option<Seconds>,
     #[serde(alias = "keep_mb")]
     keep_mb: Option<u64>,
+}
+
+/// A directory, or one with what may be done in it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a directory, or { path = \"…\", write = false }")]
+enum WrittenRoot {
+    Plain(PathBuf),
+    Limited(LimitedRoot),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitedRoot {
+    path: PathBuf,
+    #[serde(default = "yes")]
+    write: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What may run unasked, by class, by tool and by command.
@@ -46,8 +67,10 @@ pub(super) struct Approval {
 /// As it is meant.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolSettings {
-    /// What tools see of the disk.
-    pub(crate) root: PathBuf,
+    /// What tools see of the disk, by relative paths.
+    pub(crate) root: RootSettings,
+    /// What else they see, by absolute paths.
+    pub(crate) others: Vec<RootSettings>,
     /// Where else commands may write.
     pub(crate) writable: Vec<PathBuf>,
     /// Whether commands may use the network.
@@ -60,14 +83,23 @@ pub(crate) struct ToolSettings {
     pub(crate) mask: Mask,
 }
 
+/// A directory that tools see.
+#[derive(Clone, Debug)]
+pub(crate) struct RootSettings {
+    pub(crate) path: PathBuf,
+    pub(crate) write: bool,
+}
+
 impl Tools {
     /// Paths are relative to the file; what is not said is the working directory.
     pub(super) fn meant(
         self,
         approval: Approval,
-        (workdir, home, base): (&Path, &Path, &Path),
+        (workdir, home, file): (&Path, &Path, &Path),
         (env, secrets): (&Env, Vec<String>),
     ) -> Result<ToolSettings, ConfigError> {
+        let base = file.parent().unwrap_or(Path::new(""));
+        let (root, others) = roots(self.root, self.roots, (workdir, file))?;
         let token = env.secret("LANGO_SERVER_TOKEN")?.map(|token| token.trim().to_owned());
         let usual = Limits::default();
         let time = self.timeout.map_or(usual.time, Seconds::time);
@@ -79,7 +111,8 @@ impl Tools {
             tmp: home.join("tmp"),
         };
         Ok(ToolSettings {
-            root: self.root.map_or_else(|| workdir.to_owned(), |root| base.join(root)),
+            root,
+            others,
             writable: self.writable.into_iter().map(|path| base.join(path)).collect(),
             network: self.network,
             limits: Limits { time, max_time, ..usual },
@@ -89,6 +122,25 @@ impl Tools {
             mask: Mask::new(secrets.into_iter().chain(token)),
         })
     }
+}
+
+/// The first directory, and the others. Of two ways to name them one is used.
+fn roots(
+    root: Option<PathBuf>,
+    roots: Vec<WrittenRoot>,
+    (workdir, file): (&Path, &Path),
+) -> Result<(RootSettings, Vec<RootSettings>), ConfigError> {
+    if root.is_some() && !roots.is_empty() {
+        let message = "[tools] has root and roots; name all directories in roots".to_owned();
+        return Err(ConfigError::Value { path: file.to_owned(), message });
+    }
+    let base = file.parent().unwrap_or(Path::new(""));
+    let mut meant = roots.into_iter().chain(root.map(WrittenRoot::Plain)).map(|written| match written {
+        WrittenRoot::Plain(path) => RootSettings { path: base.join(path), write: true },
+        WrittenRoot::Limited(LimitedRoot { path, write }) => RootSettings { path: base.join(path), write },
+    });
+    let first = meant.next().unwrap_or_else(|| RootSettings { path: workdir.to_owned(), write: true });
+    Ok((first, meant.collect()))
 }
 
 impl Approval {

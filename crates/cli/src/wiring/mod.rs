@@ -5,7 +5,7 @@ mod models;
 mod tools;
 
 pub(crate) use models::{chosen, endpoint};
-pub(crate) use tools::{Toolbox, confinement, rule_book};
+pub(crate) use tools::{Toolbox, confinement, roots, rule_book};
 
 use crate::{
     args::Reasoning,

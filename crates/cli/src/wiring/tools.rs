@@ -1,7 +1,7 @@
 //! The tools that agents may have, and what stands between them and a model's calls.
 
 use super::mcp;
-use crate::config::Settings;
+use crate::config::{RootSettings, Settings};
 use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
@@ -9,7 +9,7 @@ use tools::{
     Kept, Registry, RuleBook,
     command::{Ground, OwnCommand},
     exec::{Cage, Confinement, LazyCage, Shell, confine::Wanted},
-    files::Root,
+    files::{Root, Roots},
     mcp::Servers,
     stub::Stub,
 };
@@ -35,13 +35,12 @@ impl Toolbox {
 
     fn telling(settings: &Settings, attended: bool, tells: bool) -> anyhow::Result<Self> {
         let said = &settings.tools;
-        let root = Root::new(&said.root)?;
+        let roots = roots(settings)?;
         let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
-        let guard =
-            Guard::new(said.policy.clone(), rule_book(settings), root.path().to_owned(), said.mask.clone());
+        let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
         let guard = if attended { guard } else { guard.unattended() };
         let shell = Shell {
-            root,
+            roots,
             kept: kept.clone(),
             environment: said.environment.clone(),
             cage: LazyCage::new(wanted(settings)),
@@ -80,6 +79,16 @@ impl Toolbox {
     }
 }
 
+/// The directories that tools see.
+pub(crate) fn roots(settings: &Settings) -> Result<Roots, tools::Error> {
+    let open = |said: &RootSettings| {
+        let root = Root::new(&said.path)?;
+        Ok(if said.write { root } else { root.read_only() })
+    };
+    let (first, others) = (&settings.tools.root, &settings.tools.others);
+    Roots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
+}
+
 /// What people have allowed for good.
 pub(crate) fn rule_book(settings: &Settings) -> RuleBook {
     RuleBook::new(&settings.home.join("rules.jsonl"))
@@ -92,8 +101,8 @@ pub(crate) fn confinement(settings: &Settings) -> Confinement {
 
 fn wanted(settings: &Settings) -> Wanted {
     let said = &settings.tools;
-    let mut writable = vec![said.root.clone(), said.environment.tmp.clone()];
-    writable.extend(said.writable.iter().cloned());
+    let roots = said.others.iter().chain([&said.root]).filter(|root| root.write).map(|root| &root.path);
+    let writable = roots.chain([&said.environment.tmp]).chain(&said.writable).cloned().collect();
     Wanted { helper: ourselves(), writable, network: said.network, path: said.environment.path.clone() }
 }
 

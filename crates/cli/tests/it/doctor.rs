@@ -19,7 +19,7 @@ fn is_about_commands(line: &str) -> bool {
 fn what_keeps_commands_from_the_rest_of_the_machine_is_told() {
     let said = Place::new().lango(&["doctor"]).well();
     let line = said.out.lines().find(|line| is_about_commands(line)).unwrap();
-    let files = line.contains("Commands write only inside the working directory and $TMPDIR (Landlock ");
+    let files = line.contains("Commands write only inside the roots and $TMPDIR (Landlock ");
     assert!(files || line.contains("Commands can write wherever this program can ("), "{line}");
     let place = Place::new();
     place.file("lango.toml", "[tools]\nnetwork = true\n");
@@ -35,6 +35,7 @@ fn a_fresh_machine_is_well() {
     ok    database       /data/lango.db is made with the first message
     ok    agent          lango uses demo
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
+    ok    roots          /here
     [exit 0]
     ");
     assert!(!place.home().exists(), "looking leaves nothing behind");
@@ -52,6 +53,7 @@ fn a_machine_with_a_provider_is_well() {
     ok    database       /data/lango.db can be read
     ok    agent          lango uses one/claude-x
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    ok    roots          /here
     ok    provider       one answers and lists its models
     [exit 0]
     ");
@@ -60,6 +62,7 @@ fn a_machine_with_a_provider_is_well() {
     {"about":"database","health":"ok","message":"/data/lango.db can be read"}
     {"about":"agent","health":"ok","message":"lango uses one/claude-x"}
     {"about":"tools","health":"ok","message":"now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather"}
+    {"about":"roots","health":"ok","message":"/here"}
     {"about":"provider","health":"ok","message":"one answers and lists its models"}
     [exit 0]
     "#);
@@ -91,6 +94,7 @@ fn everything_that_is_broken_is_told_at_once() {
     bad   agent          agents/lost/root_agent.yaml: there is no tool "lamp"; there is now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
     bad   agent          agents/odd/root_agent.yaml: there is no provider "nobody"; there is demo, scripted, openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm, one, three, two, and what [providers.NAME] in lango.toml adds
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    ok    roots          /here
     warn  key            the key of one stands in lango.toml; write ${NAME} there and set that variable
     warn  key            the key of three travels unencrypted; use an https:// address
     bad   provider       one refuses the key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
@@ -127,6 +131,7 @@ fn a_database_that_cannot_be_used_is_told() {
     bad   database       /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     ok    agent          lango uses demo
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
+    ok    roots          /here
     lango: one thing is broken
     [exit 1]
     ");

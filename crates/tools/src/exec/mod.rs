@@ -24,12 +24,12 @@ pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
 pub use run::Exec;
 use tokio::process::Command;
 
-use crate::{Error, Kept, files::Root};
+use crate::{Error, Kept, files::Roots};
 
 /// What the tools that run commands share.
 #[derive(Debug, Clone)]
 pub struct Shell {
-    pub root: Root,
+    pub roots: Roots,
     pub kept: Kept,
     pub environment: Environment,
     pub cage: LazyCage,
@@ -98,9 +98,9 @@ impl Shell {
 
     /// The directory that a command starts in.
     fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, Error> {
-        let place = self.root.resolve(workdir.unwrap_or("."))?;
+        let place = self.roots.resolve(workdir.unwrap_or("."))?;
         if place.metadata.is_dir() {
-            return Ok(self.root.path().join(place.relative));
+            return Ok(place.absolute());
         }
         Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
     }

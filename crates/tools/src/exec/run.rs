@@ -23,8 +23,8 @@ pub(super) const NAME: &str = "exec";
 /// Those who watch are told no more than this much at a time.
 const PROGRESS_BYTES: usize = 2 * 1024;
 
-const DESCRIPTION: &str = "Runs a shell command and gives its output, standard error included. It can write inside the \
-     working directory and $TMPDIR, and has no network unless the configuration gives it one. What it leaves in the \
+const DESCRIPTION: &str = "Runs a shell command and gives its output, standard error included. It can write where \
+     write_file can and in $TMPDIR, and has no network unless the configuration gives it one. What it leaves in the \
      background is ended.";
 
 /// Runs shell commands.
@@ -51,7 +51,7 @@ impl Exec {
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": "Relative to the working directory. Default: the working directory."},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", shell.roots.how_to_name())},
                 "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is ended. Default: {time}.")},
             },
             "required": ["command"],

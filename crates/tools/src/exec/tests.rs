@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     Outcome, Owner, Tool,
+    files::Root,
     kept::ReadOutput,
     testing::{Recorder, ask, call},
 };
@@ -25,7 +26,7 @@ fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
         tmp,
     };
     let shell = Shell {
-        root: Root::new(&root).unwrap(),
+        roots: Root::new(&root).unwrap().into(),
         kept: Kept::new(&dir.path().join("kept")),
         environment,
         cage: Cage::open("a test").into(),
@@ -91,7 +92,7 @@ async fn the_environment_holds_nothing_but_what_is_said() {
 #[tokio::test]
 async fn a_command_runs_in_a_directory_inside_the_root() {
     let (_dir, shell) = shell(quick());
-    let inside = shell.root.path().join("sub").display().to_string();
+    let inside = shell.roots.first().path().join("sub").display().to_string();
     let tool = Exec::new(shell);
     let answer = ask(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
     assert_eq!(answer["output"], format!("{inside}\n"));

@@ -10,8 +10,8 @@ use std::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{ListFiles, ReadFile, Root, SearchFiles, Seen};
-use crate::testing::ask;
+use super::{Desk, EditFile, ListFiles, ReadFile, Root, Roots, SearchFiles, Seen, UndoEdit, WriteFile};
+use crate::{Kept, testing::ask};
 
 /// `outside/secret.txt` beside `root/`, and every kind of link between them.
 fn trap() -> (TempDir, Root) {
@@ -42,9 +42,9 @@ const REFUSED: [(&str, &str); 24] = [
     ("sub/../../outside/secret.txt", "goes up with `..`"),
     ("sub/../sub/inside.txt", "goes up with `..`"),
     ("..", "goes up with `..`"),
-    ("/etc/passwd", "is an absolute path"),
-    ("//etc/passwd", "is an absolute path"),
-    ("/", "is an absolute path"),
+    ("/etc/passwd", "is an absolute path to somewhere else"),
+    ("//etc/passwd", "is an absolute path to somewhere else"),
+    ("/", "is an absolute path to somewhere else"),
     ("link_file", "leads outside by a link"),
     ("relative_link", "leads outside by a link"),
     ("link_dir/secret.txt", "leads outside by a link"),
@@ -77,6 +77,119 @@ async fn no_path_leads_out_and_nothing_but_a_file_is_read() {
     assert_eq!(ask(&tool, json!({"path": "good_link"})).await.unwrap()["text"], "inside");
 }
 
+/// The trap beside a working directory that has nothing to do with it.
+fn second() -> (TempDir, Roots, Root) {
+    let (dir, root) = trap();
+    fs::create_dir(dir.path().join("first")).unwrap();
+    fs::write(dir.path().join("first/own.txt"), "own").unwrap();
+    let first = Root::new(&dir.path().join("first")).unwrap();
+    (dir, Roots::new(first, vec![root.clone()]).unwrap(), root)
+}
+
+fn desk(dir: &TempDir, roots: Roots) -> Desk {
+    Desk { roots, seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) }
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_another_root_either() {
+    let (dir, roots, root) = second();
+    let _socket = UnixListener::bind(root.path().join("socket")).unwrap();
+    let desk = desk(&dir, roots.clone());
+    let (read, write) = (ReadFile::new(roots, Seen::default()), WriteFile::new(desk));
+    let (inside, prefix) = (root.path().display(), format!("{}/", root.path().display()));
+    for (path, reason) in REFUSED {
+        if path.starts_with('/') || path.is_empty() {
+            continue;
+        }
+        let error = ask(&read, json!({"path": format!("{prefix}{path}")})).await.expect_err(path);
+        // What is named by its kind is named as the model named it.
+        let reason = reason.strip_prefix('`').map_or(reason.to_owned(), |rest| format!("`{prefix}{rest}"));
+        let reason = reason.replace("there is no `", &format!("there is no `{prefix}"));
+        assert!(error.contains(&reason), "{path}: {error}");
+        assert!(!error.contains("SECRET"), "{path}: {error}");
+    }
+    for path in ["link_dir/new", "link_to_link/new", "../outside/new", "relative_link", "dangling_out"] {
+        let error = ask(&write, json!({"path": format!("{prefix}{path}"), "content": "x"})).await;
+        error.expect_err(path);
+    }
+    let beside = format!("{inside}-not/a.txt");
+    for path in ["../root/sub/inside.txt", "/etc/passwd", &beside, "//", "/", "sub/inside.txt"] {
+        ask(&read, json!({"path": path})).await.expect_err(path);
+    }
+    let error = ask(&read, json!({"path": "/etc/passwd"})).await.unwrap_err();
+    let reach = format!("by a relative path, or inside {inside}, by an absolute one");
+    assert_eq!(
+        error,
+        format!(
+            "`/etc/passwd` is an absolute path to somewhere else; only what lies inside the working directory can be reached, {reach}"
+        )
+    );
+    assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 2);
+    let good = ask(&read, json!({"path": format!("{prefix}good_link")})).await.unwrap();
+    assert_eq!((&good["text"], &good["path"]), (&json!("inside"), &json!(format!("{prefix}sub/inside.txt"))));
+    assert_eq!(ask(&read, json!({"path": "own.txt"})).await.unwrap()["text"], "own");
+}
+
+#[tokio::test]
+async fn a_link_from_one_root_into_another_leads_outside() {
+    let (dir, roots, root) = second();
+    symlink(root.path().join("sub"), dir.path().join("first/link")).unwrap();
+    let error = ask(&ReadFile::new(roots, Seen::default()), json!({"path": "link/inside.txt"})).await;
+    assert!(error.unwrap_err().contains("leads outside by a link"));
+}
+
+#[tokio::test]
+async fn each_root_is_listed_searched_changed_and_undone_for_itself() {
+    let (dir, roots, root) = second();
+    let desk = desk(&dir, roots.clone());
+    let inside = root.path().display();
+    let listed = ask(&ListFiles::new(roots.clone()), json!({"path": inside.to_string()})).await.unwrap();
+    assert!(listed["entries"].to_string().contains(&format!("{inside}/sub/")), "{listed}");
+    let search = SearchFiles::new(roots.clone());
+    assert_eq!(ask(&search, json!({"pattern": "inside"})).await.unwrap()["total"], 0);
+    let found = ask(&search, json!({"pattern": "inside", "path": format!("{inside}/sub")})).await.unwrap();
+    assert_eq!(found["matches"][0]["path"], format!("{inside}/sub/inside.txt"));
+
+    let path = format!("{inside}/sub/inside.txt");
+    let edit = json!({"path": path, "old": "inside", "new": "changed"});
+    let edited = ask(&EditFile::new(desk.clone()), edit).await.unwrap();
+    assert_eq!(edited["path"], path);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "changed");
+    let undone = ask(&UndoEdit::new(desk.clone()), json!({"undo": edited["undo"]})).await.unwrap();
+    assert_eq!((&undone["undone"], fs::read_to_string(&path).unwrap().as_str()), (&json!(true), "inside"));
+    // Somebody else's change is seen there, too.
+    fs::write(&path, "theirs").unwrap();
+    let error = ask(&WriteFile::new(desk), json!({"path": path, "content": "x"})).await.unwrap_err();
+    assert!(error.contains("has changed since it was read"), "{error}");
+}
+
+#[tokio::test]
+async fn a_root_that_is_there_to_be_read_is_not_written() {
+    let (dir, _, root) = second();
+    let first = Root::new(&dir.path().join("first")).unwrap();
+    let roots = Roots::new(first, vec![root.clone().read_only()]).unwrap();
+    let (desk, inside) = (desk(&dir, roots.clone()), root.path().display());
+    let path = format!("{inside}/sub/inside.txt");
+    assert_eq!(ask(&ReadFile::new(roots, Seen::default()), json!({"path": path})).await.unwrap()["bytes"], 6);
+    let only_read =
+        |path: &str| format!("`{path}` lies in a directory that is there to be read, not written");
+    let edit = json!({"path": path, "old": "inside", "new": "changed"});
+    assert_eq!(ask(&EditFile::new(desk.clone()), edit).await.unwrap_err(), only_read(&path));
+    let new = format!("{inside}/made/new.txt");
+    let error = ask(&WriteFile::new(desk), json!({"path": new, "content": "x"})).await.unwrap_err();
+    assert_eq!(error, only_read(&new));
+    assert!(!root.path().join("made").exists());
+}
+
+#[test]
+fn a_root_inside_another_is_refused() {
+    let (dir, root) = trap();
+    let (outer, inner) = (Root::new(dir.path()).unwrap(), root.clone().read_only());
+    let error = Roots::new(outer, vec![inner.clone()]).unwrap_err().to_string();
+    assert!(error.ends_with("and both are roots of file tools; name one of them"), "{error}");
+    assert!(Roots::new(root, vec![inner]).is_err());
+}
+
 #[tokio::test]
 async fn listing_and_searching_stay_inside_too() {
     let (_dir, root) = trap();
@@ -97,16 +210,16 @@ async fn listing_and_searching_stay_inside_too() {
 
 #[tokio::test]
 async fn a_link_swapped_in_after_the_check_is_not_followed() {
-    let (dir, root) = trap();
-    let file = root.resolve("sub/inside.txt").unwrap();
+    let (dir, roots, root) = second();
+    let file = roots.resolve(&root.path().join("sub/inside.txt").display().to_string()).unwrap();
     fs::remove_file(root.path().join("sub/inside.txt")).unwrap();
     symlink(dir.path().join("outside/secret.txt"), root.path().join("sub/inside.txt")).unwrap();
-    assert!(root.open(&file).unwrap_err().to_string().contains("was replaced while it was being opened"));
+    assert!(file.open().unwrap_err().to_string().contains("was replaced while it was being opened"));
 
     fs::remove_dir_all(root.path().join("sub")).unwrap();
     fs::write(dir.path().join("outside/inside.txt"), "SECRET").unwrap();
     symlink(dir.path().join("outside"), root.path().join("sub")).unwrap();
-    assert!(root.open(&file).unwrap_err().to_string().contains("was replaced while it was being opened"));
+    assert!(file.open().unwrap_err().to_string().contains("was replaced while it was being opened"));
 }
 
 #[tokio::test]

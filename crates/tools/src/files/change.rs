@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::{
-    root::Root,
+    roots::Roots,
     seen::{Digest, Seen},
     target::Target,
 };
@@ -26,7 +26,7 @@ const MAX_DIFF: usize = 16 * 1024;
 /// What the tools that change files share.
 #[derive(Debug, Clone)]
 pub struct Desk {
-    pub root: Root,
+    pub roots: Roots,
     pub seen: Seen,
     pub kept: Kept,
 }
@@ -52,7 +52,7 @@ impl Desk {
     /// Refuses what somebody else has changed since it was read here.
     pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), Error> {
         let Some(before) = &target.before else { return Ok(()) };
-        if self.seen.has_changed(&target.relative(), &before.metadata, &before.content) {
+        if self.seen.has_changed(&target.absolute(), &before.metadata, &before.content) {
             return Err(Error::Changed { path: target.shown() });
         }
         Ok(())
@@ -63,15 +63,15 @@ impl Desk {
         let before = target.before.as_ref().map(|before| before.content.as_slice());
         let undo = self.keep(target, before, after)?;
         let metadata = target.write(after)?;
-        self.seen.note(&target.relative(), &metadata, Some(Digest::of(after)));
+        self.seen.note(&target.absolute(), &metadata, Some(Digest::of(after)));
         let diff = diff(&target.shown(), before, after);
         Ok(json!({"path": target.shown(), "bytes": after.len(), "diff": shortened(diff), "undo": undo}))
     }
 
     fn keep(&self, target: &Target, before: Option<&[u8]>, after: &[u8]) -> Result<String, Error> {
         let header = Header {
-            root: self.root.path().display().to_string(),
-            path: target.shown(),
+            root: target.root().path().display().to_string(),
+            path: target.relative().display().to_string(),
             before: before.map(<[u8]>::len),
             after: after.len(),
         };
@@ -87,11 +87,11 @@ impl Desk {
     pub(super) fn record(&self, handle: &str) -> Result<Record, Error> {
         let file = self.kept.open(Kind::Edit, handle)?;
         let (header, before, after) = parts(file).map_err(|source| Error::Kept { source })?;
-        if header.root != self.root.path().display().to_string() {
+        let Some(root) = self.roots.at(header.root.as_ref()) else {
             let reason = format!("`{handle}` is an edit in another working directory");
             return Err(Error::Failed(reason));
-        }
-        Ok(Record { path: header.path, before, after })
+        };
+        Ok(Record { path: root.shown(header.path.as_ref()), before, after })
     }
 }
 

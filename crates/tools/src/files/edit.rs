@@ -34,7 +34,7 @@ impl EditFile {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "Relative to the working directory."},
+                "path": {"type": "string", "description": desk.roots.how_to_name()},
                 "old": {"type": "string", "minLength": 1, "description": "The text to replace, exactly as it is in the file, with enough around it to be there once."},
                 "new": {"type": "string", "description": "What takes its place."},
                 "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
@@ -63,7 +63,7 @@ impl Tool for EditFile {
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
         let args: Args = args::parse(NAME, args.clone()).ok()?;
-        let target = Target::find(&self.desk.root, &args.path).ok()?;
+        let target = Target::find(&self.desk.roots, &args.path).ok()?;
         let before = target.before.as_ref()?.content.as_slice();
         let (after, _) = replaced(before, &args).ok()?;
         Some(change::diff(&target.shown(), Some(before), &after))
@@ -71,7 +71,7 @@ impl Tool for EditFile {
 }
 
 fn edit(desk: &Desk, args: &Args) -> Result<Value, Error> {
-    let target = Target::find(&desk.root, &args.path)?;
+    let target = Target::find(&desk.roots, &args.path)?;
     let Some(before) = &target.before else { return Err(Error::NotFound { path: args.path.clone() }) };
     if let Some(kind) = media::binary(&before.content[..before.content.len().min(media::SAMPLE)]) {
         return Err(Error::WrongKind { path: target.shown(), is: kind, wanted: "text" });

@@ -5,7 +5,7 @@ use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{root::Root, walk::walk};
+use super::{root::Root, roots::Roots, walk::walk};
 use crate::{
     Call, Error, Outcome, Spec, Tool, args,
     work::{self, Stop},
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug)]
 pub struct ListFiles {
     spec: Spec,
-    root: Root,
+    roots: Roots,
 }
 
 #[derive(Deserialize)]
@@ -31,17 +31,18 @@ struct Args {
 }
 
 impl ListFiles {
-    pub fn new(root: Root) -> Self {
+    pub fn new(roots: impl Into<Roots>) -> Self {
+        let roots = roots.into();
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "Directory, relative to the working directory. Default: the working directory."},
+                "path": {"type": "string", "description": format!("A directory. {} Default: the working directory.", roots.how_to_name())},
                 "depth": {"type": "integer", "minimum": 1, "maximum": MAX_DEPTH, "description": "How many levels to go down. Default: 1."},
             },
             "additionalProperties": false,
         });
         let description = "Lists files and directories (these end in /, links in @). Hidden and git-ignored ones are left out.";
-        Self { spec: Spec::reading(NAME, description, parameters), root }
+        Self { spec: Spec::reading(NAME, description, parameters), roots }
     }
 }
 
@@ -53,23 +54,23 @@ impl Tool for ListFiles {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args = args::parse(NAME, call.args)?;
-            let root = self.root.clone();
-            work::run(&*call.host, move |stop| list(&root, &args, stop)).await.map(Outcome::Done)
+            let roots = self.roots.clone();
+            work::run(&*call.host, move |stop| list(&roots, &args, stop)).await.map(Outcome::Done)
         })
     }
 }
 
-fn list(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
-    let place = root.resolve(args.path.as_deref().unwrap_or("."))?;
+fn list(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let place = roots.resolve(args.path.as_deref().unwrap_or("."))?;
     if !place.metadata.is_dir() {
         return Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" });
     }
     let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
     let (mut entries, mut total) = (Vec::new(), 0_usize);
-    walk(root, &place, Some(depth), stop, &mut |entry| {
+    walk(&place, Some(depth), stop, &mut |entry| {
         total += 1;
         if entries.len() < MAX_SHOWN {
-            entries.push(shown(root, entry));
+            entries.push(shown(&place.root, entry));
         }
     })?;
     let mut answer = json!({"path": place.shown(), "entries": entries, "total": total});
@@ -81,11 +82,11 @@ fn list(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
 }
 
 fn shown(root: &Root, entry: &DirEntry) -> String {
-    let path = entry.path().strip_prefix(root.path()).unwrap_or(entry.path()).display();
+    let path = root.shown(entry.path().strip_prefix(root.path()).unwrap_or(entry.path()));
     match entry.file_type() {
         Some(kind) if kind.is_dir() => format!("{path}/"),
         Some(kind) if kind.is_symlink() => format!("{path}@"),
-        Some(_) | None => path.to_string(),
+        Some(_) | None => path,
     }
 }
 

@@ -1,10 +1,11 @@
-//! The tools that look at files and change them, and the directory that they cannot leave.
+//! The tools that look at files and change them, and the directories that they cannot leave.
 
 mod change;
 mod edit;
 mod list;
 mod read;
 mod root;
+mod roots;
 mod search;
 mod seen;
 mod target;
@@ -17,6 +18,7 @@ pub use edit::EditFile;
 pub use list::ListFiles;
 pub use read::ReadFile;
 pub use root::Root;
+pub use roots::Roots;
 pub use search::SearchFiles;
 pub use seen::Seen;
 pub use undo::UndoEdit;

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    root::{Place, Root, cannot_read},
+    root::{Place, cannot_read},
+    roots::Roots,
     seen::{Digest, Seen},
 };
 use crate::{
@@ -25,7 +26,7 @@ const NAME: &str = "read_file";
 #[derive(Debug)]
 pub struct ReadFile {
     spec: Spec,
-    root: Root,
+    roots: Roots,
     seen: Seen,
 }
 
@@ -41,11 +42,12 @@ struct Args {
 
 impl ReadFile {
     /// What was read is noted in `seen`, so that an edit knows whether the file is still the same.
-    pub fn new(root: Root, seen: Seen) -> Self {
+    pub fn new(roots: impl Into<Roots>, seen: Seen) -> Self {
+        let roots = roots.into();
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "Relative to the working directory."},
+                "path": {"type": "string", "description": roots.how_to_name()},
                 "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1. Default: 1."},
                 "limit": {"type": "integer", "minimum": 0, "description": "How many lines to read. Default: as many as fit."},
             },
@@ -54,7 +56,7 @@ impl ReadFile {
         });
         let description =
             "Reads a text file. Of a large one, its beginning and end are shown; read on with offset.";
-        Self { spec: Spec::reading(NAME, description, parameters), root, seen }
+        Self { spec: Spec::reading(NAME, description, parameters), roots, seen }
     }
 }
 
@@ -66,15 +68,15 @@ impl Tool for ReadFile {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args = args::parse(NAME, call.args)?;
-            let (root, seen) = (self.root.clone(), self.seen.clone());
-            work::run(&*call.host, move |stop| read(&root, &seen, &args, stop)).await.map(Outcome::Done)
+            let (roots, seen) = (self.roots.clone(), self.seen.clone());
+            work::run(&*call.host, move |stop| read(&roots, &seen, &args, stop)).await.map(Outcome::Done)
         })
     }
 }
 
-fn read(root: &Root, seen: &Seen, args: &Args, stop: &Stop) -> Result<Value, Error> {
-    let place = root.resolve(&args.path)?;
-    let mut file = root.open(&place)?;
+fn read(roots: &Roots, seen: &Seen, args: &Args, stop: &Stop) -> Result<Value, Error> {
+    let place = roots.resolve(&args.path)?;
+    let mut file = place.open()?;
     let fail = |source| cannot_read(&place.shown(), source);
     let metadata = file.metadata().map_err(fail)?;
     let size = metadata.len();
@@ -91,7 +93,7 @@ fn read(root: &Root, seen: &Seen, args: &Args, stop: &Stop) -> Result<Value, Err
             Lines { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
         (read_lines(file, &place, &wanted, stop)?, None)
     };
-    seen.note(&place.relative, &metadata, digest);
+    seen.note(&place.absolute(), &metadata, digest);
     Ok(answer)
 }
 
@@ -133,6 +135,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        files::Root,
         paging::{HEAD, TAIL, WHOLE},
         testing::ask,
     };

@@ -4,6 +4,7 @@
 //! place inside can therefore only be opened inside, whatever happens to the tree in between.
 
 use std::{
+    fmt,
     fs::{self, File, FileType, Metadata},
     io,
     os::unix::fs::FileTypeExt,
@@ -17,15 +18,22 @@ use rustix::{
 
 use crate::Error;
 
-/// The directory that file tools live in.
+/// Why an absolute path is refused.
+pub(super) const ELSEWHERE: &str = "is an absolute path to somewhere else";
+
+/// A directory that file tools live in.
 #[derive(Debug, Clone)]
 pub struct Root {
     dir: PathBuf,
+    write: bool,
+    /// Models name what is in it by relative paths.
+    is_first: bool,
 }
 
 /// Something that exists inside a root: its path from there, free of links.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
+    pub(super) root: Root,
     pub(crate) relative: PathBuf,
     pub(crate) metadata: Metadata,
 }
@@ -33,11 +41,22 @@ pub(crate) struct Place {
 impl Place {
     /// As the model may write it.
     pub(crate) fn shown(&self) -> String {
-        if self.relative.as_os_str().is_empty() {
-            ".".to_owned()
-        } else {
-            self.relative.display().to_string()
-        }
+        self.root.shown(&self.relative)
+    }
+
+    pub(crate) fn absolute(&self) -> PathBuf {
+        self.root.dir.join(&self.relative)
+    }
+
+    /// Opens a regular file for reading.
+    pub(super) fn open(&self) -> Result<File, Error> {
+        // Opening is not always harmless: a pipe would wait for its writer, a device may act.
+        insist_on_file(self, &self.metadata)?;
+        let fail = |source| cannot_read(&self.shown(), source);
+        let file = self.root.open_beneath(&self.relative).map_err(fail)?;
+        let opened = file.metadata().map_err(fail)?;
+        insist_on_file(self, &opened)?;
+        Ok(file)
     }
 }
 
@@ -45,16 +64,43 @@ impl Root {
     pub fn new(dir: &Path) -> Result<Self, Error> {
         let fail = |source| Error::Root { path: dir.to_owned(), source };
         let dir = dir.canonicalize().map_err(fail)?;
-        if dir.is_dir() { Ok(Self { dir }) } else { Err(fail(io::ErrorKind::NotADirectory.into())) }
+        if !dir.is_dir() {
+            return Err(fail(io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(Self { dir, write: true, is_first: true })
+    }
+
+    /// The same, for looking alone.
+    pub fn read_only(self) -> Self {
+        Self { write: false, ..self }
+    }
+
+    /// The same, beside the one that relative paths are for.
+    pub(super) fn beside(self) -> Self {
+        Self { is_first: false, ..self }
     }
 
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Finds what `path` names, if that is inside.
+    pub fn is_writable(&self) -> bool {
+        self.write
+    }
+
+    /// A path inside, as the model may write it.
+    pub(super) fn shown(&self, relative: &Path) -> String {
+        match (self.is_first, relative.as_os_str().is_empty()) {
+            (true, true) => ".".to_owned(),
+            (true, false) => relative.display().to_string(),
+            (false, true) => self.dir.display().to_string(),
+            (false, false) => self.dir.join(relative).display().to_string(),
+        }
+    }
+
+    /// Finds what a relative path names, if that is inside.
     pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
-        let outside = |why| Error::Outside { path: path.to_owned(), why };
+        let outside = |why| Error::outside(path, why);
         if path.contains('\0') {
             return Err(outside("has a NUL byte in it"));
         }
@@ -62,7 +108,7 @@ impl Root {
             match component {
                 Component::Normal(_) | Component::CurDir => {}
                 Component::ParentDir => return Err(outside("goes up with `..`")),
-                Component::RootDir | Component::Prefix(_) => return Err(outside("is an absolute path")),
+                Component::RootDir | Component::Prefix(_) => return Err(outside(ELSEWHERE)),
             }
         }
         let full = self.dir.join(path);
@@ -70,14 +116,14 @@ impl Root {
         let relative =
             found.strip_prefix(&self.dir).map_err(|_| outside("leads outside by a link"))?.to_owned();
         let metadata = fs::symlink_metadata(&found).map_err(|source| cannot_read(path, source))?;
-        Ok(Place { relative, metadata })
+        Ok(Place { root: self.clone(), relative, metadata })
     }
 
     /// A path that leads outside is refused in the same words whether its end exists or not.
     fn why_missing(&self, path: &str, full: &Path, error: io::Error) -> Error {
         let nearest = full.ancestors().skip(1).find_map(|ancestor| ancestor.canonicalize().ok());
         if nearest.is_none_or(|nearest| !nearest.starts_with(&self.dir)) {
-            return Error::Outside { path: path.to_owned(), why: "leads outside by a link" };
+            return Error::outside(path, "leads outside by a link");
         }
         if error.kind() != io::ErrorKind::NotFound {
             return cannot_read(path, error);
@@ -92,17 +138,6 @@ impl Root {
         Error::NotFound { path: path.to_owned() }
     }
 
-    /// Opens a regular file for reading.
-    pub(super) fn open(&self, place: &Place) -> Result<File, Error> {
-        // Opening is not always harmless: a pipe would wait for its writer, a device may act.
-        insist_on_file(place, &place.metadata)?;
-        let file =
-            self.open_beneath(&place.relative).map_err(|source| cannot_read(&place.shown(), source))?;
-        let opened = file.metadata().map_err(|source| cannot_read(&place.shown(), source))?;
-        insist_on_file(place, &opened)?;
-        Ok(file)
-    }
-
     fn open_beneath(&self, relative: &Path) -> io::Result<File> {
         let step = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = step | OFlags::DIRECTORY;
@@ -114,6 +149,12 @@ impl Root {
             at = rustix::fs::openat(&at, component.as_os_str(), flags, Mode::empty()).map_err(tell_swap)?;
         }
         Ok(File::from(at))
+    }
+}
+
+impl fmt::Display for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dir.display(), if self.write { "" } else { " (read only)" })
     }
 }
 

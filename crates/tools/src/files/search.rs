@@ -7,10 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    root::{Place, Root},
-    walk::walk,
-};
+use super::{root::Place, roots::Roots, walk::walk};
 use crate::{
     Call, Error, Outcome, Spec, Tool, args, media,
     work::{self, Stop},
@@ -27,7 +24,7 @@ const MAX_LINE: usize = 240;
 #[derive(Debug)]
 pub struct SearchFiles {
     spec: Spec,
-    root: Root,
+    roots: Roots,
 }
 
 #[derive(Deserialize)]
@@ -40,19 +37,20 @@ struct Args {
 }
 
 impl SearchFiles {
-    pub fn new(root: Root) -> Self {
+    pub fn new(roots: impl Into<Roots>) -> Self {
+        let roots = roots.into();
         let parameters = json!({
             "type": "object",
             "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "Text to look for. All in lower case, it matches any case."},
-                "path": {"type": "string", "description": "File or directory, relative to the working directory. Default: the working directory."},
+                "path": {"type": "string", "description": format!("A file or directory. {} Default: the working directory.", roots.how_to_name())},
                 "regex": {"type": "boolean", "description": "The pattern is a regular expression (Rust syntax). Default: false."},
             },
             "required": ["pattern"],
             "additionalProperties": false,
         });
         let description = "Finds lines in text files. Hidden, git-ignored and binary files are left out.";
-        Self { spec: Spec::reading(NAME, description, parameters), root }
+        Self { spec: Spec::reading(NAME, description, parameters), roots }
     }
 }
 
@@ -64,8 +62,8 @@ impl Tool for SearchFiles {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
         Box::pin(async move {
             let args = args::parse(NAME, call.args)?;
-            let root = self.root.clone();
-            work::run(&*call.host, move |stop| search(&root, &args, stop)).await.map(Outcome::Done)
+            let roots = self.roots.clone();
+            work::run(&*call.host, move |stop| search(&roots, &args, stop)).await.map(Outcome::Done)
         })
     }
 }
@@ -78,21 +76,23 @@ struct Found {
     too_large: usize,
 }
 
-fn search(root: &Root, args: &Args, stop: &Stop) -> Result<Value, Error> {
+fn search(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
     let pattern = pattern(args)?;
-    let place = root.resolve(args.path.as_deref().unwrap_or("."))?;
+    let place = roots.resolve(args.path.as_deref().unwrap_or("."))?;
     let mut found = Found::default();
     if place.metadata.is_dir() {
-        walk(root, &place, None, stop, &mut |entry| {
+        walk(&place, None, stop, &mut |entry| {
+            let root = &place.root;
             let Ok(relative) = entry.path().strip_prefix(root.path()) else { return };
             let Ok(metadata) = entry.metadata() else { return };
             if metadata.is_file() {
                 // A file that vanishes or cannot be opened is no reason to stop: the others are still searched.
-                let _ = found.look_into(root, &Place { relative: relative.to_owned(), metadata }, &pattern);
+                let file = Place { root: root.clone(), relative: relative.to_owned(), metadata };
+                let _ = found.look_into(&file, &pattern);
             }
         })?;
     } else {
-        found.look_into(root, &place, &pattern)?;
+        found.look_into(&place, &pattern)?;
     }
     Ok(found.answer(&args.pattern))
 }
@@ -117,8 +117,8 @@ fn pattern(args: &Args) -> Result<Regex, Error> {
 }
 
 impl Found {
-    fn look_into(&mut self, root: &Root, place: &Place, pattern: &Regex) -> Result<(), Error> {
-        let file = root.open(place)?;
+    fn look_into(&mut self, place: &Place, pattern: &Regex) -> Result<(), Error> {
+        let file = place.open()?;
         let mut bytes = Vec::new();
         let fail = |source| super::root::cannot_read(&place.shown(), source);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
@@ -176,7 +176,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::testing::ask;
+    use crate::{files::Root, testing::ask};
 
     fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, SearchFiles) {
         let dir = tempfile::tempdir().unwrap();

@@ -48,14 +48,14 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Seen {
-    pub(super) fn note(&self, relative: &Path, metadata: &Metadata, digest: Option<Digest>) {
+    pub(super) fn note(&self, path: &Path, metadata: &Metadata, digest: Option<Digest>) {
         let version = Version { stamp: metadata.into(), digest };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(relative.to_owned(), version);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), version);
     }
 
     /// Whether the file is another than the one that was seen. What was never seen has not changed.
-    pub(super) fn has_changed(&self, relative: &Path, metadata: &Metadata, content: &[u8]) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(relative).copied();
+    pub(super) fn has_changed(&self, path: &Path, metadata: &Metadata, content: &[u8]) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         known.is_some_and(|known| match known.digest {
             Some(digest) => digest != Digest::of(content),
             None => known.stamp != Stamp::from(metadata),

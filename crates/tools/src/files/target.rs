@@ -19,7 +19,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::root::{Root, cannot_read, tell_swap};
+use super::{
+    root::{Root, cannot_read, tell_swap},
+    roots::Roots,
+};
 use crate::Error;
 
 /// Larger files are not text that somebody wrote.
@@ -39,11 +42,17 @@ pub(super) struct Before {
 }
 
 impl Target {
-    /// Finds the file, or the place where it would be.
-    pub(super) fn find(root: &Root, path: &str) -> Result<Self, Error> {
+    /// Finds the file, or the place where it would be, if it may be written there.
+    pub(super) fn find(roots: &Roots, path: &str) -> Result<Self, Error> {
+        let (root, relative) = roots.split(path)?;
+        let found = Self::find_in(root, &relative).map_err(|error| roots.named(error, path))?;
+        if root.is_writable() { Ok(found) } else { Err(Error::ReadOnly { path: found.shown() }) }
+    }
+
+    fn find_in(root: &Root, path: &str) -> Result<Self, Error> {
         let (relative, before) = match root.resolve(path) {
             Ok(place) => {
-                let before = read(root.open(&place)?, path)?;
+                let before = read(place.open()?, path)?;
                 (place.relative, Some(before))
             }
             Err(Error::NotFound { .. }) => (place_for(root, path)?, None),
@@ -54,12 +63,20 @@ impl Target {
         Ok(Self { root: root.clone(), parent, name, before })
     }
 
+    pub(super) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(super) fn absolute(&self) -> PathBuf {
+        self.root.path().join(self.relative())
+    }
+
     pub(super) fn relative(&self) -> PathBuf {
         self.parent.join(&self.name)
     }
 
     pub(super) fn shown(&self) -> String {
-        self.relative().display().to_string()
+        self.root.shown(&self.relative())
     }
 
     /// Replaces the content. A file that is no longer the one that was found is left as it is.

@@ -68,7 +68,7 @@ impl Tool for UndoEdit {
 
 fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {
     let record = desk.record(&args.undo)?;
-    let target = Target::find(&desk.root, &record.path)?;
+    let target = Target::find(&desk.roots, &record.path)?;
     let now = target.before.as_ref().map(|before| before.content.as_slice());
     if now == record.before.as_deref() {
         return Ok(json!({"path": record.path, "unchanged": true}));
@@ -78,7 +78,7 @@ fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {
     }
     if let Some(before) = &record.before {
         let metadata = target.write(before)?;
-        desk.seen.note(&target.relative(), &metadata, Some(Digest::of(before)));
+        desk.seen.note(&target.absolute(), &metadata, Some(Digest::of(before)));
         Ok(json!({"path": record.path, "bytes": before.len(), "undone": true}))
     } else {
         target.remove()?;

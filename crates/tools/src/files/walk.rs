@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::root::{Place, Root};
+use super::root::Place;
 use crate::{Error, work::Stop};
 
 /// Visits what lies below `place`, at most `depth` levels down, in the order of names, until `visit` says stop.
@@ -12,15 +12,14 @@ use crate::{Error, work::Stop};
 /// The walk starts at the root, so that the rules of every `.gitignore` on the way count. What the caller names itself is
 /// walked even if those rules hide it.
 pub(super) fn walk(
-    root: &Root,
     place: &Place,
     depth: Option<usize>,
     stop: &Stop,
     visit: &mut dyn FnMut(&DirEntry),
 ) -> Result<(), Error> {
-    let target = root.path().join(&place.relative);
+    let (root, target) = (place.root.path(), place.absolute());
     let levels_above = place.relative.components().count();
-    let found = visit_below(root.path(), &target, depth.map(|depth| depth + levels_above), stop, visit)?;
+    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), stop, visit)?;
     if !found {
         visit_below(&target, &target, depth, stop, visit)?;
     }

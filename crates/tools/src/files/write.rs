@@ -31,7 +31,7 @@ impl WriteFile {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "Relative to the working directory. Missing directories are made."},
+                "path": {"type": "string", "description": format!("{} Missing directories are made.", desk.roots.how_to_name())},
                 "content": {"type": "string", "description": "The whole content."},
             },
             "required": ["path", "content"],
@@ -59,14 +59,14 @@ impl Tool for WriteFile {
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
         let args: Args = args::parse(NAME, args.clone()).ok()?;
-        let target = Target::find(&self.desk.root, &args.path).ok()?;
+        let target = Target::find(&self.desk.roots, &args.path).ok()?;
         let before = target.before.as_ref().map(|before| before.content.as_slice());
         Some(change::diff(&target.shown(), before, args.content.as_bytes()))
     }
 }
 
 fn write(desk: &Desk, args: &Args) -> Result<Value, Error> {
-    let target = Target::find(&desk.root, &args.path)?;
+    let target = Target::find(&desk.roots, &args.path)?;
     let after = args.content.as_bytes();
     // The same call again after a crash: it was done then.
     if target.before.as_ref().is_some_and(|before| before.content == after) {

@@ -8,26 +8,26 @@ use super::shell::{Text, Word};
 const SENSITIVE: [&str; 8] =
     [".git", ".mcp.json", "lango.toml", ".lango", ".envrc", ".vscode", ".husky", ".cargo"];
 
-/// The directory that commands may look at.
+/// The directories that commands may look at.
 #[derive(Debug, Clone)]
 pub struct Ground {
-    root: PathBuf,
+    roots: Vec<PathBuf>,
     workdir: PathBuf,
     /// Whether a path that is inside by its words leads out by a link.
-    leads_out: fn(&Path, &Path) -> bool,
+    leads_out: fn(&[PathBuf], &Path) -> bool,
 }
 
 impl Ground {
     /// Paths are judged by their words alone.
     pub fn by_words(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        Self { workdir: root.clone(), root, leads_out: |_, _| false }
+        Self { workdir: root.clone(), roots: vec![root], leads_out: |_, _| false }
     }
 
-    /// Links are followed on the disk. `root` is canonical, `workdir` is inside it.
-    pub fn on_disk(root: impl Into<PathBuf>, workdir: &Path) -> Self {
-        let root = root.into();
-        Self { workdir: root.join(workdir), root, leads_out }
+    /// Links are followed on the disk. The roots are canonical; `workdir` is seen from the first.
+    pub fn on_disk(roots: Vec<PathBuf>, workdir: &Path) -> Self {
+        let first = roots.first().map_or(Path::new(""), PathBuf::as_path);
+        Self { workdir: first.join(workdir), roots, leads_out }
     }
 
     /// Why a word may be a path to something outside, seen from each of `directories` below the working directory.
@@ -47,11 +47,11 @@ impl Ground {
         if path.components().any(|part| part == Component::ParentDir) {
             return Some(format!("`{text}` goes up with `..`"));
         }
-        if path.is_absolute() && !path.starts_with(&self.root) {
+        if path.is_absolute() && !self.roots.iter().any(|root| path.starts_with(root)) {
             return Some(format!("`{text}` is outside the working directory"));
         }
         let bases = directories.iter().map(|dir| self.workdir.join(dir)).chain([self.workdir.clone()]);
-        let leads_out = bases.into_iter().any(|base| (self.leads_out)(&self.root, &base.join(path)));
+        let leads_out = bases.into_iter().any(|base| (self.leads_out)(&self.roots, &base.join(path)));
         leads_out.then(|| format!("`{text}` leads outside the working directory by a link"))
     }
 }
@@ -61,10 +61,10 @@ fn has_hidden_pattern(text: &str) -> bool {
     text.split('/').any(|part| part.starts_with(['.', '[']) && part.contains(['*', '?', '[']))
 }
 
-fn leads_out(root: &Path, path: &Path) -> bool {
+fn leads_out(roots: &[PathBuf], path: &Path) -> bool {
     // What is not there yet is judged by the nearest directory that is.
     let found = path.ancestors().find_map(|path| path.canonicalize().ok());
-    found.is_none_or(|found| !found.starts_with(root))
+    found.is_none_or(|found| !roots.iter().any(|root| found.starts_with(root)))
 }
 
 /// Why a file inside the root is more than a file.

@@ -264,7 +264,7 @@ fn links_are_followed_where_the_disk_is_asked() {
     std::fs::write(root.join("a"), "").unwrap();
     std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("sub/out")).unwrap();
-    let ground = Ground::on_disk(&root, std::path::Path::new(""));
+    let ground = Ground::on_disk(vec![root.clone()], std::path::Path::new(""));
     let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
     let decide = |command: &str| {
         let args = json!({"command": command});

@@ -8,6 +8,7 @@ mod ledger;
 mod limits;
 mod outputs;
 mod progress;
+mod roots;
 
 use crate::common::{Place, Said};
 use serde_json::{Map, Value, json};

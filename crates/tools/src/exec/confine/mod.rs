@@ -201,10 +201,7 @@ impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.files {
             Files::Landlock(version) => {
-                write!(
-                    f,
-                    "Commands write only inside the working directory and $TMPDIR (Landlock {version})"
-                )?;
+                write!(f, "Commands write only inside the roots and $TMPDIR (Landlock {version})")?;
             }
             Files::Open { why } => write!(f, "Commands can write wherever this program can ({why})")?,
         }

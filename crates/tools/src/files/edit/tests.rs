@@ -34,9 +34,10 @@ impl Tools {
 
     fn at(dir: TempDir) -> Self {
         let root = Root::new(&dir.path().join("root")).unwrap();
-        let desk = Desk { root, seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) };
+        let desk =
+            Desk { roots: root.into(), seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) };
         Self {
-            read: ReadFile::new(desk.root.clone(), desk.seen.clone()),
+            read: ReadFile::new(desk.roots.clone(), desk.seen.clone()),
             write: WriteFile::new(desk.clone()),
             edit: EditFile::new(desk.clone()),
             undo: UndoEdit::new(desk),
@@ -244,13 +245,13 @@ fn a_link_swapped_in_after_the_check_is_not_followed() {
     fs::write(tools.path("sub/a.txt"), "one").unwrap();
 
     // The file becomes a link.
-    let target = Target::find(&root, "sub/a.txt").unwrap();
+    let target = Target::find(&root.clone().into(), "sub/a.txt").unwrap();
     fs::remove_file(tools.path("sub/a.txt")).unwrap();
     symlink(outside.join("a.txt"), tools.path("sub/a.txt")).unwrap();
     assert!(target.write(b"X").is_err_and(|error| error.to_string().contains("has changed")));
 
     // Its directory becomes one, before and after the file existed.
-    let new = Target::find(&root, "sub/new/b.txt").unwrap();
+    let new = Target::find(&root.clone().into(), "sub/new/b.txt").unwrap();
     fs::remove_dir_all(tools.path("sub")).unwrap();
     symlink(&outside, tools.path("sub")).unwrap();
     for target in [target, new] {
@@ -265,7 +266,7 @@ fn a_link_swapped_in_after_the_check_is_not_followed() {
 fn a_file_that_appears_meanwhile_is_not_overwritten() {
     let tools = Tools::new();
     let root = Root::new(&tools.dir.path().join("root")).unwrap();
-    let target = Target::find(&root, "a.txt").unwrap();
+    let target = Target::find(&root.clone().into(), "a.txt").unwrap();
     fs::write(tools.path("a.txt"), "theirs").unwrap();
     assert!(target.write(b"ours").is_err_and(|error| error.to_string().contains("has changed")));
     assert_eq!(names(&tools.path("")), ["a.txt"]);
