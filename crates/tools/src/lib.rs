@@ -65,7 +65,8 @@ pub fn built_in(root: &Path) -> Result<Registry, Error> {
 }
 
 /// All tools that are built in. Those that act are for agents that somebody watches, or that a [`policy`] holds.
-pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
+/// `reach` is what `fetch` may reach beside the open Internet.
+pub fn all_built_in(shell: exec::Shell, reach: fetch::Allowed) -> Result<Registry, Error> {
     let desk =
         files::Desk { roots: shell.roots.clone(), seen: files::Seen::default(), kept: shell.kept.clone() };
     let shell = Arc::new(shell);
@@ -79,7 +80,7 @@ pub fn all_built_in(shell: exec::Shell) -> Result<Registry, Error> {
         Arc::new(exec::ExecStatus::new(Arc::clone(&jobs))),
         Arc::new(exec::ExecStop::new(jobs)),
         Arc::new(kept::ReadOutput::new(desk.kept.clone())),
-        Arc::new(fetch::Fetch::new(desk.kept.clone())),
+        Arc::new(fetch::Fetch::new(desk.kept.clone(), reach)),
     ];
     let mut registry = Registry::new();
     for tool in looking(&desk.roots, &desk.seen).into_iter().chain(acting) {

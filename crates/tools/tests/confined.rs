@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tools::{
     Call, Error, File, Host, Kept, Outcome, Owner, Tool,
     exec::{
-        Cage, Environment, Exec, Limits, Shell,
+        Cage, Environment, Exec, Limits, Shell, Watchdog,
         confine::{CONFINE, Files, Network, Wanted, confined_main},
     },
     files::Root,
@@ -122,6 +122,7 @@ fn exec_runs_in_its_cage(helper: &Path) {
         kept: Kept::new(&dir.path().join("kept")),
         environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
         cage: cage.into(),
+        watchdog: Watchdog::new(helper.to_owned()),
         limits,
     };
     let tool = Exec::new(Arc::new(shell));

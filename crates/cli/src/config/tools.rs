@@ -4,6 +4,7 @@ use super::{ConfigError, Env, models::Seconds};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 use tools::{
@@ -23,6 +24,8 @@ pub(super) struct Tools {
     roots: Vec<WrittenRoot>,
     writable: Vec<PathBuf>,
     network: bool,
+    #[serde(alias = "fetch_local")]
+    fetch_local: Vec<SocketAddr>,
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
     #[serde(rename = "maxTimeoutS", alias = "max_timeout_s")]
@@ -75,6 +78,8 @@ pub(crate) struct ToolSettings {
     pub(crate) writable: Vec<PathBuf>,
     /// Whether commands may use the network.
     pub(crate) network: bool,
+    /// What `fetch` may reach beside the open Internet.
+    pub(crate) fetch_local: Vec<SocketAddr>,
     pub(crate) limits: Limits,
     pub(crate) keep_bytes: u64,
     pub(crate) environment: Environment,
@@ -115,6 +120,7 @@ impl Tools {
             others,
             writable: self.writable.into_iter().map(|path| base.join(path)).collect(),
             network: self.network,
+            fetch_local: self.fetch_local,
             limits: Limits { time, max_time, ..usual },
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,

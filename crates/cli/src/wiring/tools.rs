@@ -8,7 +8,8 @@ use std::{path::PathBuf, sync::Arc};
 use tools::{
     Kept, Registry, RuleBook,
     command::{Ground, OwnCommand},
-    exec::{Cage, Confinement, LazyCage, Shell, confine::Wanted},
+    exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
+    fetch::Allowed,
     files::{Root, Roots},
     mcp::Servers,
     stub::Stub,
@@ -39,20 +40,23 @@ impl Toolbox {
         let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
         let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
         let guard = if attended { guard } else { guard.unattended() };
+        let watchdog = Watchdog::new(ourselves());
         let shell = Shell {
             roots,
             kept: kept.clone(),
             environment: said.environment.clone(),
             cage: LazyCage::new(wanted(settings)),
+            watchdog: watchdog.clone(),
             limits: said.limits,
         };
-        let mut registry = tools::all_built_in(shell)?;
+        let mut registry = tools::all_built_in(shell, Allowed::places(said.fetch_local.clone()))?;
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
         }
         let (environment, grace) = (said.environment.clone(), said.limits.grace);
         for command in &settings.commands {
-            let ground = Ground { environment: environment.clone(), kept: kept.clone(), grace };
+            let watchdog = watchdog.clone();
+            let ground = Ground { environment: environment.clone(), kept: kept.clone(), grace, watchdog };
             let command = Arc::new(OwnCommand::new(command.clone(), ground));
             registry.add("commands in lango.toml", command)?;
         }

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     Call, Error, Host, Kept, Outcome, Spec, Tool,
-    exec::{Environment, process::Running, words::LastWords},
+    exec::{Environment, Watchdog, process::Running, words::LastWords},
     kept::{Capture, Shown},
 };
 
@@ -48,6 +48,7 @@ pub struct Ground {
     pub kept: Kept,
     /// Between the request to end and the end by force.
     pub grace: Duration,
+    pub watchdog: Watchdog,
 }
 
 pub struct OwnCommand {
@@ -103,7 +104,7 @@ impl OwnCommand {
             .stdin(Stdio::piped())
             .stdout(writer)
             .stderr(Stdio::piped());
-        let (running, pipes) = Running::of(command, output, self.ground.grace)
+        let (running, pipes) = Running::of(command, output, (self.ground.grace, &self.ground.watchdog))
             .map_err(|error| self.named(&format!("runs `{program}`: {error}")))?;
         let words = LastWords::default();
         let listening = pipes.errors.map(|errors| tokio::spawn(words.clone().listen(errors)));

@@ -33,6 +33,7 @@ fn command(script: &str) -> Made {
         },
         kept: Kept::new(&dir.path().join("kept")),
         grace: Duration::from_millis(300),
+        watchdog: Watchdog::none(),
     };
     Made { tool: OwnCommand::new(config, ground), _dir: dir }
 }

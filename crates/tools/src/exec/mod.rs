@@ -7,14 +7,16 @@
 //! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: commands that run on beside the conversation |
 //! | `process` | a process group from its start to its end |
 //! | [`confine`] | what the kernel keeps a command from |
+//! | [`watchdog`] | the end of all commands when the program is killed |
 //!
 //! **Invariant.** Nothing of the program's own environment reaches a command, and no process of its group outlives the call
-//! or the job that started it.
+//! or the job that started it, nor the program.
 
 pub mod confine;
 pub mod jobs;
 pub(crate) mod process;
 mod run;
+pub mod watchdog;
 pub(crate) mod words;
 
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
@@ -23,6 +25,7 @@ pub use confine::{Cage, Confinement, LazyCage};
 pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
 pub use run::Exec;
 use tokio::process::Command;
+pub use watchdog::Watchdog;
 
 use crate::{Error, Kept, files::Roots};
 
@@ -33,6 +36,7 @@ pub struct Shell {
     pub kept: Kept,
     pub environment: Environment,
     pub cage: LazyCage,
+    pub watchdog: Watchdog,
     pub limits: Limits,
 }
 

@@ -1,10 +1,10 @@
 //! A process group: started with its output in one pipe, read while it runs, ended as a whole.
 
 use std::{
-    io::{self, PipeReader},
+    io::{self, PipeReader, Write},
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::Path,
-    process::{ExitStatus, Stdio},
+    process::ExitStatus,
     time::Duration,
 };
 
@@ -18,7 +18,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::Shell;
+use super::{
+    Shell,
+    watchdog::{Watchdog, Watched},
+};
 use crate::Error;
 
 /// How long output is waited for that comes after the end, from a process that left the group.
@@ -60,19 +63,22 @@ impl Running {
     pub(super) fn start(shell: &Shell, script: &str, directory: &Path) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
+        let (gate, opener) = io::pipe().map_err(fail)?;
         let line = shell.cage.line(script);
         let mut command = Command::new(&line[0]);
         shell.environment.give(&mut command);
         command
             .args(&line[1..])
             .current_dir(directory)
-            .stdin(Stdio::null())
+            .stdin(gate)
             .stdout(writer.try_clone().map_err(fail)?)
             .stderr(writer);
         if !shell.cage.makes_its_own_group() {
             command.process_group(0);
         }
-        let (running, _) = Self::of(command, reader, shell.limits.grace)?;
+        let (running, _) = Self::of(command, reader, (shell.limits.grace, &shell.watchdog))?;
+        // It begins now that it is watched. One that is gone already needs no leave.
+        let _ = (&opener).write_all(b"\n");
         Ok(running)
     }
 
@@ -80,14 +86,14 @@ impl Running {
     pub(crate) fn of(
         mut command: Command,
         output: PipeReader,
-        grace: Duration,
+        (grace, watchdog): (Duration, &Watchdog),
     ) -> Result<(Self, Pipes), Error> {
         let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
         let mut child = command.spawn().map_err(fail)?;
         // The command still holds the writing end; without it the pipe ends with the last process.
         drop(command);
         let pipes = Pipes { input: child.stdin.take(), errors: child.stderr.take() };
-        let leash = Leash::new(child, grace);
+        let leash = Leash::new(child, grace).watched(watchdog);
         let output = Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
         Ok((Self { leash, output, buffer: vec![0; 64 * 1024] }, pipes))
     }
@@ -158,12 +164,18 @@ pub(crate) struct Leash {
     child: Option<Child>,
     group: Group,
     grace: Duration,
+    watched: Option<Watched>,
 }
 
 impl Leash {
     pub(crate) fn new(child: Child, grace: Duration) -> Self {
         let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
-        Self { child: Some(child), group, grace }
+        Self { child: Some(child), group, grace, watched: None }
+    }
+
+    fn watched(mut self, watchdog: &Watchdog) -> Self {
+        self.watched = self.group.0.map(|leader| watchdog.watch(leader));
+        self
     }
 }
 
@@ -172,11 +184,12 @@ impl Drop for Leash {
         let Some(mut child) = self.child.take() else { return };
         self.group.send(Signal::TERM);
         let force = ForceOnDrop(self.group);
-        let grace = self.grace;
+        let (grace, watched) = (self.grace, self.watched.take());
         let end = async move {
             let _ = timeout(grace, child.wait()).await;
             drop(force);
             let _ = child.wait().await;
+            drop(watched);
         };
         // Without a runtime, or with one that is shutting down, this future is dropped: the end by force comes at once.
         if let Ok(runtime) = Handle::try_current() {

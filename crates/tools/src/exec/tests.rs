@@ -30,6 +30,7 @@ fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
         kept: Kept::new(&dir.path().join("kept")),
         environment,
         cage: Cage::open("a test").into(),
+        watchdog: Watchdog::none(),
         limits,
     };
     (dir, Arc::new(shell))
@@ -264,7 +265,7 @@ async fn jobs_are_few_and_end_with_their_tools() {
 #[tokio::test]
 async fn all_tools_stand_in_one_registry_with_their_classes() {
     let (_dir, shell) = shell(quick());
-    let registry = crate::all_built_in((*shell).clone()).unwrap();
+    let registry = crate::all_built_in((*shell).clone(), crate::fetch::Allowed::default()).unwrap();
     let lines: Vec<String> = registry
         .iter()
         .map(|tool| format!("{:<13} {:?}, {:?}", tool.spec().name, tool.spec().safety, tool.spec().effect))

@@ -37,9 +37,9 @@ pub(super) fn client(guard: &Guard) -> Result<Client, Error> {
 pub(super) async fn follow(client: &Client, guard: &Guard, text: &str) -> Result<Response, Error> {
     let mut url =
         Url::parse(text).map_err(|error| Error::Failed(format!("`{text}` is no address: {error}")))?;
-    let mut raw = text.to_owned();
+    let (mut raw, mut from) = (text.to_owned(), None);
     for _ in 0..=MAX_HOPS {
-        guard.check(&url, &raw).map_err(|why| refused(&url, &why))?;
+        guard.check(&url, &raw, from.as_ref()).map_err(|why| refused(&url, &why))?;
         let request =
             client.get(url.clone()).header(ACCEPT, "text/html, text/*, application/json, */*;q=0.5");
         // Packed answers are not asked for: a small one may hold a very large one.
@@ -52,7 +52,8 @@ pub(super) async fn follow(client: &Client, guard: &Guard, text: &str) -> Result
         if url.scheme() == "https" && to.scheme() == "http" {
             return Err(refused(&to, &Refused("a redirect from https to http is not followed".to_owned())));
         }
-        (url, raw) = (to, next);
+        from = Some(std::mem::replace(&mut url, to));
+        raw = next;
     }
     Err(Error::Failed(format!("{text} redirects more than {MAX_HOPS} times")))
 }

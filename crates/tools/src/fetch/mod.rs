@@ -76,8 +76,8 @@ struct Args {
 }
 
 impl Fetch {
-    pub fn new(kept: Kept) -> Self {
-        Self::with(kept, Arc::new(SystemNames), Allowed::default(), Limits::default())
+    pub fn new(kept: Kept, allowed: Allowed) -> Self {
+        Self::with(kept, Arc::new(SystemNames), allowed, Limits::default())
     }
 
     /// With names, addresses and limits of one's own.

@@ -33,20 +33,30 @@ impl Names for SystemNames {
     }
 }
 
-/// Which addresses may be reached. No configuration says more than [`Allowed::default`]: the open Internet.
-#[derive(Debug, Clone, Copy, Default)]
+/// Which addresses may be reached beside those of the open Internet.
+#[derive(Debug, Clone, Default)]
 pub struct Allowed {
     loopback: bool,
+    places: Vec<SocketAddr>,
 }
 
 impl Allowed {
+    /// These very addresses, written as such: no name leads there, and no redirect of anybody else.
+    pub fn places(places: Vec<SocketAddr>) -> Self {
+        Self { loopback: false, places }
+    }
+
     /// This machine too, where tests keep their servers.
     #[doc(hidden)]
     pub fn loopback_for_tests() -> Self {
-        Self { loopback: true }
+        Self { loopback: true, places: Vec::new() }
     }
 
-    fn refusal(self, address: IpAddr) -> Option<&'static str> {
+    fn holds(&self, url: &Url, address: IpAddr) -> bool {
+        url.port_or_known_default().is_some_and(|port| self.places.contains(&SocketAddr::new(address, port)))
+    }
+
+    fn refusal(&self, address: IpAddr) -> Option<&'static str> {
         if self.loopback && address == IpAddr::from([127, 0, 0, 1]) { None } else { refusal(address) }
     }
 }
@@ -71,8 +81,9 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Checks what needs no look-up: scheme, form, and an address in the place of a name. `raw` is the text it came from.
-    pub(super) fn check(&self, url: &Url, raw: &str) -> Result<(), Refused> {
+    /// Checks what needs no look-up: scheme, form, and an address in the place of a name. `raw` is the text it came from,
+    /// `from` where a redirect comes from.
+    pub(super) fn check(&self, url: &Url, raw: &str, from: Option<&Url>) -> Result<(), Refused> {
         let refuse = |why: String| Err(Refused(why));
         if !["http", "https"].contains(&url.scheme()) {
             return refuse(format!("`{}` is not http or https", url.scheme()));
@@ -84,7 +95,10 @@ impl Guard {
         let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() else {
             return Ok(());
         };
-        if let Some(why) = self.allowed.refusal(address) {
+        let is_own = from.is_none_or(|from| from.origin() == url.origin());
+        if let Some(why) =
+            self.allowed.refusal(address).filter(|_| !(is_own && self.allowed.holds(url, address)))
+        {
             return refuse(format!("{address} {why}"));
         }
         // Numbers in other forms are written by those who want them overlooked.

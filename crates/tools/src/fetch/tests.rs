@@ -211,7 +211,7 @@ async fn a_name_is_refused_if_any_of_its_addresses_is() {
         assert!(error.contains("is not fetched: evil.test is "), "{error}");
     }
     let dir = tempfile::tempdir().unwrap();
-    let fetch = Fetch::new(Kept::new(dir.path()));
+    let fetch = Fetch::new(Kept::new(dir.path()), Allowed::default());
     let error = ask(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
     assert!(error.contains("which is this machine"), "{error}");
 }

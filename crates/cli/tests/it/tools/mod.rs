@@ -6,7 +6,9 @@ mod coding;
 mod jobs;
 mod ledger;
 mod limits;
+mod orphans;
 mod outputs;
+mod pages;
 mod progress;
 mod roots;
 

@@ -2,13 +2,14 @@
 
 use std::{
     ffi::OsString,
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
 };
 
 use super::rules;
+use crate::exec::watchdog;
 
 /// The first argument that makes the binary a helper.
 pub const CONFINE: &str = "__confine";
@@ -16,10 +17,14 @@ pub const CONFINE: &str = "__confine";
 const CANNOT_RUN: u8 = 126;
 
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an argument")]
 pub(super) struct Wish {
     pub(super) writable: Vec<PathBuf>,
     pub(super) no_tcp: bool,
     probe: bool,
+    /// Wait for leave on standard input; who would give it may be gone.
+    gate: bool,
+    watch: bool,
     command: Vec<OsString>,
 }
 
@@ -43,6 +48,8 @@ fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Wish, String> {
             Some("--rw") => wish.writable.push(args.next().ok_or("--rw needs a directory")?.into()),
             Some("--no-tcp") => wish.no_tcp = true,
             Some("--probe") => wish.probe = true,
+            Some("--gate") => wish.gate = true,
+            Some(watchdog::WATCH) => wish.watch = true,
             Some("--") => break,
             Some(_) | None => return Err(format!("unknown argument {}", arg.display())),
         }
@@ -52,6 +59,9 @@ fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Wish, String> {
 }
 
 fn obey(wish: &Wish) -> Result<(), String> {
+    if wish.watch {
+        return watchdog::watch();
+    }
     let version = rules::restrict(wish)?;
     if wish.probe {
         return writeln!(io::stdout(), "{version}").map_err(|error| error.to_string());
@@ -59,6 +69,9 @@ fn obey(wish: &Wish) -> Result<(), String> {
     let [program, args @ ..] = wish.command.as_slice() else { return Err("no command".to_owned()) };
     // A session of its own has no terminal: nothing can be written to it or read from it behind our back.
     rustix::process::setsid().map_err(|errno| format!("no session of its own: {errno}"))?;
-    let error = Command::new(program).args(args).exec();
+    if wish.gate && !matches!(io::stdin().read(&mut [0]), Ok(1)) {
+        return Ok(());
+    }
+    let error = Command::new(program).args(args).stdin(Stdio::null()).exec();
     Err(format!("{}: {error}", program.display()))
 }

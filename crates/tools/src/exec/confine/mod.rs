@@ -23,6 +23,9 @@ pub use helper::{CONFINE, confined_main};
 /// Brings the loopback interface up in a network namespace, where there is a program for it: tests talk to themselves.
 const LOOPBACK: &str = r#"ip link set lo up 2>/dev/null; exec "$@""#;
 
+/// What the helper does for a gate, where there is no helper.
+const GATE: &str = r#"read -r leave && exec sh -c "$1" < /dev/null"#;
+
 /// The ways into a network namespace: for root, and for everyone else.
 const UNSHARE: [&[&str]; 2] =
     [&["unshare", "--net", "--"], &["unshare", "--map-current-user", "--keep-caps", "--net", "--"]];
@@ -152,7 +155,8 @@ impl Cage {
         self.helper.is_some()
     }
 
-    /// The whole command line for a script.
+    /// The whole command line for a script. It begins when a line comes in on its standard input, and not at all if that
+    /// ends before.
     pub(super) fn line(&self, script: &str) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         if let Network::Namespace(way) = self.confinement.network {
@@ -167,9 +171,11 @@ impl Cage {
             if self.confinement.network == Network::LandlockTcp {
                 line.push("--no-tcp".into());
             }
-            line.push("--".into());
+            line.extend(["--gate", "--", "sh", "-c"].map(OsString::from));
+        } else {
+            line.extend(["sh", "-c", GATE, "sh"].map(OsString::from));
         }
-        line.extend(["sh", "-c", script].map(OsString::from));
+        line.push(script.into());
         line
     }
 }
