@@ -40,7 +40,7 @@ pub struct Shell {
     pub limits: Limits,
 }
 
-/// All that a command finds in its environment, beside `TERM=dumb`.
+/// All that a command finds in its environment, beside `TERM=dumb` and what keeps git from strangers' settings.
 #[derive(Debug, Clone)]
 pub struct Environment {
     pub path: String,

@@ -27,6 +27,16 @@ use crate::Error;
 /// How long output is waited for that comes after the end, from a process that left the group.
 const LATE: Duration = Duration::from_millis(200);
 
+/// Git runs what a repository's configuration names. A directory that only looks like a bare repository may come with any
+/// project, so none is taken for one.
+const GIT: [(&str, &str); 5] = [
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
+];
+
 /// A command that runs. Dropped, it is ended with all that it started.
 pub(crate) struct Running {
     leash: Leash,
@@ -67,6 +77,7 @@ impl Running {
         let line = shell.cage.line(script);
         let mut command = Command::new(&line[0]);
         shell.environment.give(&mut command);
+        command.envs(GIT);
         command
             .args(&line[1..])
             .current_dir(directory)

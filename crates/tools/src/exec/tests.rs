@@ -80,13 +80,25 @@ async fn output_error_and_exit_code_are_told_in_order() {
     assert_eq!((killed.get("exit_code"), &killed["signal"]), (None, &json!(9)));
 }
 
+/// Git would run what the configuration of such a directory names, at a mere `git status`.
+#[tokio::test]
+async fn a_directory_that_looks_like_a_bare_repository_is_not_taken_for_one() {
+    let make = "git init -q --bare x && git --git-dir=x config core.bare false && \
+         git --git-dir=x config core.worktree \"$PWD/x\" && git --git-dir=x config core.fsmonitor 'touch ../made; false'";
+    let answer = exec(&format!("{make}; cd x; git status; ls ..")).await;
+    let text = answer["output"].as_str().unwrap();
+    assert!(text.contains("safe.bareRepository") || text.contains("not found"), "{text}");
+    assert!(!text.contains("made\n"), "{text}");
+}
+
 #[tokio::test]
 async fn the_environment_holds_nothing_but_what_is_said() {
     let answer = exec("env | cut -d= -f1 | sort | tr '\\n' ' '; cat; echo $TERM").await;
     let shells_own = ["OLDPWD", "PWD", "SHLVL", "_"];
     let text = answer["output"].as_str().unwrap();
     let (names, term) = text.rsplit_once(' ').unwrap();
-    let names: Vec<&str> = names.split(' ').filter(|name| !shells_own.contains(name)).collect();
+    let is_said = |name: &&str| !shells_own.contains(name) && !name.starts_with("GIT_CONFIG_");
+    let names: Vec<&str> = names.split(' ').filter(is_said).collect();
     assert_eq!((names, term), (vec!["HOME", "LANG", "PATH", "TERM", "TMPDIR"], "dumb\n"));
 }
 

@@ -92,8 +92,9 @@ impl Post {
             .stderr(Stdio::null())
             .spawn()?;
         let mut line = dog.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let all: String = self.groups.iter().map(|group| format!("+{group}\n")).collect();
-        line.write_all(all.as_bytes())?;
+        for group in &self.groups {
+            writeln!(line, "+{group}")?;
+        }
         Ok(line)
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
 use super::{
@@ -49,6 +49,12 @@ pub(super) struct Record {
 }
 
 impl Desk {
+    /// The file that a call would change, wherever a link leads to.
+    pub(super) fn target(&self, args: &Map<String, Value>) -> Option<String> {
+        let path = args.get("path")?.as_str()?;
+        Some(Target::find(&self.roots, path).map_or_else(|_| path.to_owned(), |target| target.shown()))
+    }
+
     /// Refuses what somebody else has changed since it was read here.
     pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), Error> {
         let Some(before) = &target.before else { return Ok(()) };

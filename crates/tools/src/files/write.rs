@@ -57,6 +57,10 @@ impl Tool for WriteFile {
         })
     }
 
+    fn target(&self, args: &Map<String, Value>) -> Option<String> {
+        self.desk.target(args)
+    }
+
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
         let args: Args = args::parse(NAME, args.clone()).ok()?;
         let target = Target::find(&self.desk.roots, &args.path).ok()?;

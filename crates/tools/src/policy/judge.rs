@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    Decision, Ground, Policy, Rule, Subject, Verdict, ground, harmless,
+    Decision, Ground, Policy, Rule, Subject, Verdict, harmless,
     shell::{self, Redirect, Simple, Word},
     wrappers::{self, Inner},
 };
@@ -11,6 +11,8 @@ use super::{
 /// The reason of scripts that need no rule.
 pub(super) const ONLY_LOOKS: &str = "it only looks at what is inside the working directory";
 const MAX_DEPTH: usize = 8;
+/// From so many places no further step is followed.
+const MAX_DIRECTORIES: usize = 32;
 
 /// Variables that change no more than how something is printed.
 const HARMLESS_NAMES: [&str; 8] =
@@ -64,9 +66,8 @@ pub(super) fn script(policy: &Policy, text: &str, base: &Verdict, ground: &Groun
         Ok(commands) => commands,
         Err(why) => return unread(policy, is_open, base, &why),
     };
-    let directories = directories(&commands);
-    let judge = Judge { policy, ground, directories, is_open, depth: 0 };
-    let findings = judge.commands(&commands);
+    let judge = Judge { policy, ground, directories: vec![PathBuf::new()], is_open, depth: 0 };
+    let findings = judge.script(&commands);
     let decision = findings.iter().map(|(_, finding)| finding.decision).max().unwrap_or(Decision::Ask);
     let reasons: Vec<String> = findings
         .iter()
@@ -107,21 +108,32 @@ fn placed(reason: &str, at: usize, all: usize, decision: Decision) -> String {
     format!("{reason}; it is in the {place} part of {all}")
 }
 
-/// Where the script goes by `cd`, one after the other.
-fn directories(commands: &[Simple]) -> Vec<PathBuf> {
-    let mut all = vec![PathBuf::new()];
+/// Where the script may be when it was in one of `from`, if its steps by `cd` can be followed.
+fn directories(from: &[PathBuf], commands: &[Simple]) -> Option<Vec<PathBuf>> {
+    let mut all = from.to_vec();
     for simple in commands {
         let [name, target] = simple.words.as_slice() else { continue };
         if let (Some("cd"), Some(target)) = (name.known(), target.known()) {
+            if simple.in_loop || all.len() > MAX_DIRECTORIES {
+                return None;
+            }
             let next: Vec<PathBuf> = all.iter().map(|dir| dir.join(target)).collect();
             all.extend(next);
-            all.truncate(64);
         }
     }
-    all
+    Some(all)
 }
 
 impl Judge<'_> {
+    /// All commands, each with its place, seen from wherever `cd` may have gone.
+    fn script(&self, commands: &[Simple]) -> Vec<(usize, Finding)> {
+        if let Some(directories) = directories(&self.directories, commands) {
+            return Judge { directories, ..*self }.commands(commands);
+        }
+        let lost = self.unless_open("it goes to more directories than can be followed".to_owned());
+        self.commands(commands).into_iter().chain([(0, lost)]).collect()
+    }
+
     fn commands(&self, commands: &[Simple]) -> Vec<(usize, Finding)> {
         let all = commands.iter().enumerate();
         all.flat_map(|(at, simple)| self.simple(simple).into_iter().map(move |finding| (at, finding)))
@@ -161,7 +173,7 @@ impl Judge<'_> {
         if !redirect.writes {
             return None;
         }
-        if let Some(why) = ground::sensitive(&target.raw) {
+        if let Some(why) = self.ground.sensitive(target, &self.directories) {
             return Some(Finding::ask(why));
         }
         let asks = Finding::ask(format!("a redirection writes to `{}`", target.raw));
@@ -205,7 +217,7 @@ impl Judge<'_> {
 
     fn inner_script(&self, name: &str, script: &str) -> Vec<Finding> {
         match shell::parse(script) {
-            Ok(commands) => self.commands(&commands).into_iter().map(|(_, finding)| finding).collect(),
+            Ok(commands) => self.script(&commands).into_iter().map(|(_, finding)| finding).collect(),
             Err(why) => vec![Finding::ask(format!("the script for `{name}` cannot be judged: it {why}"))],
         }
     }

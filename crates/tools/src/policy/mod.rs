@@ -50,6 +50,13 @@ impl Request<'_> {
         let runs_script = ["exec", "exec_start"].contains(&self.spec.name.as_str());
         self.args.get("command").and_then(Value::as_str).filter(|_| runs_script)
     }
+
+    /// Why the file that it would change is more than a file: by its name, or by the one that a link leads to.
+    fn sensitive(&self) -> Option<String> {
+        let target = self.target?;
+        let written = self.args.get("path").and_then(Value::as_str);
+        [target].into_iter().chain(written).find_map(ground::sensitive)
+    }
 }
 
 /// A decision, and why.
@@ -74,7 +81,7 @@ impl Policy {
         let verdict = match (base.decision, request.script()) {
             (Decision::Deny, _) => base,
             (_, Some(script)) => judge::script(self, script, &base, ground),
-            (Decision::Allow, None) => match request.target.and_then(ground::sensitive) {
+            (Decision::Allow, None) => match request.sensitive() {
                 Some(why) => Verdict::new(Decision::Ask, why),
                 None => base,
             },

@@ -264,6 +264,7 @@ fn links_are_followed_where_the_disk_is_asked() {
     std::fs::write(root.join("a"), "").unwrap();
     std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("sub/out")).unwrap();
+    std::os::unix::fs::symlink("../a", root.join("sub/good")).unwrap();
     let ground = Ground::on_disk(vec![root.clone()], std::path::Path::new(""));
     let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
     let decide = |command: &str| {
@@ -276,10 +277,65 @@ fn links_are_followed_where_the_disk_is_asked() {
         };
         policy.decide(&request, &ground).decision
     };
-    assert_eq!((decide("cat a"), decide("cd sub && ls"), decide("ls not_there")), (Allow, Allow, Allow));
     for command in
-        ["cat out/passwd", "ls out", "cat sub/out", "cd sub && cat out", "cd out && ls", "cat < out/passwd"]
+        ["cat a", "cd sub && ls", "ls not_there", "cat a*", "cat s*/g*", "cat sub/good", "cat no*/x"]
     {
+        assert_eq!(decide(command), Allow, "{command}");
+    }
+    for command in [
+        "cat out/passwd",
+        "ls out",
+        "cat sub/out",
+        "cd sub && cat out",
+        "cd out && ls",
+        "cat < out/passwd",
+        "cat o*/passwd",
+        "cat o[u]t/passwd",
+        "cat *",
+        "cat s*/o*",
+        "cat sub/*",
+        "grep -r root *",
+        "cd sub && cat o?t",
+        "sh -c 'cd sub && cat out'",
+    ] {
         assert_eq!(decide(command), Ask, "{command}");
     }
+}
+
+/// Where files may be written unasked, those that decide what other programs run still ask, however they are named.
+#[test]
+fn a_file_that_decides_what_runs_is_known_by_any_name() {
+    let dir = tempfile::tempdir().unwrap();
+    // The names above the root are nobody's business.
+    let root = dir.path().canonicalize().unwrap().join(".cargo/root");
+    std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink(".git/hooks", root.join("link")).unwrap();
+    let policy = Policy { rules: vec![Rule::new(Subject::Class(Safety::Write), Allow)] };
+    let (exec, write) = (spec("exec", Safety::Execute), spec("write_file", Safety::Write));
+    let decide = |spec: &Spec, args: &Value, target: Option<&str>, workdir: &str| {
+        let ground = Ground::on_disk(vec![root.clone()], workdir.as_ref());
+        let request = Request { spec, args: args.as_object().unwrap(), target, tainted_by: None };
+        policy.decide(&request, &ground).decision
+    };
+    let run = |command: &str, workdir: &str| decide(&exec, &json!({"command": command}), None, workdir);
+    assert_eq!(run("echo x > a", ""), Allow);
+    for command in [
+        "echo x > .git/hooks/a",
+        "echo x > '.git/hooks/a'",
+        "echo x > \".git\"/hooks/a",
+        "echo x > .gi\\t/hooks/a",
+        "echo x > ./.GIT/config",
+        "cd .git && echo x > config",
+        "cd .git && cd hooks && echo x > a",
+        "sh -c 'cd .git && echo x > config'",
+        "echo x > link/a",
+        "cd link && echo x > a",
+    ] {
+        assert_eq!(run(command, ""), Ask, "{command}");
+    }
+    assert_eq!((run("echo x > a", ".git"), run("echo x > a", "link")), (Ask, Ask));
+    let path = json!({"path": "link/a"});
+    assert_eq!(decide(&write, &path, Some("b"), ""), Allow);
+    assert_eq!(decide(&write, &path, Some(".git/hooks/a"), ""), Ask);
+    assert_eq!(decide(&write, &json!({"path": ".git/a"}), Some("elsewhere/a"), ""), Ask);
 }

@@ -39,6 +39,8 @@ const WRAPPERS: [Wrapper; 9] = [
 ];
 
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
+/// Actions of `find` that start a command.
+pub(super) const FIND_STARTS: [&str; 2] = ["-exec", "-execdir"];
 /// Ways to ask a shell for a script, and nothing else.
 const SCRIPT_OPTIONS: [&str; 6] = ["-c", "-ec", "-xc", "-exc", "-euc", "-euxc"];
 /// They start others with more rights: they ask themselves, and so does what they start.
@@ -63,10 +65,10 @@ pub(super) fn inner(name: &str, words: &[Word]) -> Inner {
         return wrapped(wrapper, rest);
     }
     match name {
-        "command" => match rest.first().and_then(Word::known) {
-            Some("-v") | None => Inner::Nothing,
-            Some(option) if option.starts_with('-') => unknown(name, option),
-            Some(_) => Inner::Commands(vec![rest.to_vec()]),
+        "command" => match rest.first().map(|word| (word.known(), &word.raw)) {
+            Some((Some("-v"), _)) | None => Inner::Nothing,
+            Some((Some(word), _)) if !word.starts_with('-') => started(name, rest),
+            Some((_, raw)) => unknown(name, raw),
         },
         "find" => found(rest),
         name if SHELLS.contains(&name) => scripted(name, rest),
@@ -101,14 +103,27 @@ fn wrapped(wrapper: &Wrapper, rest: &[Word]) -> Inner {
             break;
         }
     }
-    let Some(command) = rest.get(at + wrapper.operands..).filter(|command| !command.is_empty()) else {
+    let begin = at + wrapper.operands;
+    let Some(command) = rest.get(begin..).filter(|command| !command.is_empty()) else {
         return Inner::Nothing;
     };
+    // What is only known when it runs may become several words, a command among them.
+    if let Some(word) = rest[..begin].iter().find(|word| word.known().is_none()) {
+        return unknown(name, &word.raw);
+    }
     let mut command = command.to_vec();
     if name == "xargs" {
         command.push(Word::unknown());
     }
-    Inner::Commands(vec![command])
+    started(name, &command)
+}
+
+/// A command, unless it moves the script to another directory behind our back.
+fn started(name: &str, command: &[Word]) -> Inner {
+    match command.first().and_then(Word::known) {
+        Some("cd") => unknown(name, "cd"),
+        Some(_) | None => Inner::Commands(vec![command.to_vec()]),
+    }
 }
 
 fn scripted(name: &str, rest: &[Word]) -> Inner {
@@ -122,14 +137,25 @@ fn scripted(name: &str, rest: &[Word]) -> Inner {
 /// The commands of `find -exec`, with a file that only the run knows in the place of `{}`.
 fn found(rest: &[Word]) -> Inner {
     let mut commands = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        let Some(text) = word.known() else { continue };
-        if ["-exec", "-execdir", "-ok", "-okdir"].contains(&text) {
-            let inside = words.by_ref().take_while(|word| !matches!(word.known(), Some(";" | "+")));
+    let mut words = rest;
+    while let [word, after @ ..] = words {
+        words = after;
+        if word.known().is_some_and(|text| FIND_STARTS.contains(&text)) {
+            let (inside, after) = after.split_at(exec_length(after));
             let file = |word: &Word| if word.raw.contains("{}") { Word::unknown() } else { word.clone() };
-            commands.push(inside.map(file).collect());
+            commands.push(inside.iter().map(file).collect());
+            words = after;
         }
     }
     if commands.is_empty() { Inner::Nothing } else { Inner::Commands(commands) }
+}
+
+/// How many words after `-exec` are its command: a `;` ends it, and a `+` only after `{}`.
+pub(super) fn exec_length(words: &[Word]) -> usize {
+    let is = |word: &Word, text: &str| word.known() == Some(text);
+    let ends = |at: &usize| {
+        is(&words[*at], ";")
+            || (is(&words[*at], "+") && at.checked_sub(1).is_some_and(|at| is(&words[at], "{}")))
+    };
+    (0..words.len()).find(ends).unwrap_or(words.len())
 }

@@ -11,6 +11,7 @@ fn place(toml: &str, script: &str) -> Place {
     place.file("a.txt", "inside\n");
     fs::write(place.here().join("../secret.txt"), "outside\n").unwrap();
     symlink("..", place.here().join("out")).unwrap();
+    symlink("lango.toml", place.here().join("settings")).unwrap();
     place
 }
 
@@ -84,6 +85,13 @@ fn commands_that_are_more_than_they_seem_ask_each_with_its_reason() {
         "if true; then rm a.txt",
         "env rm a.txt",
         "sh -c 'sh -c \"rm a.txt\"'",
+        "x='rm a.txt'; command $x",
+        "x='5 rm'; timeout $x echo a.txt",
+        "x='outside ../secret.txt'; grep $x",
+        "find . -exec sort + -o a.txt \\;",
+        "cat o*/secret.txt",
+        "sh -c 'cd out && cat secret.txt'",
+        "grep -R outside .",
     ]
     .map(exec)
     .to_vec();
@@ -98,7 +106,7 @@ fn paths_do_not_lead_out_and_addresses_do_not_lead_in() {
     let mut tries: Vec<Value> = ["../secret.txt", "/etc/passwd", "out/secret.txt", "a.txt\0", "out"]
         .map(|path| call("read_file", json!({"path": path})))
         .to_vec();
-    for path in ["../x", "out/x", "/tmp/x", "lango.toml", ".git/hooks/pre-commit"] {
+    for path in ["../x", "out/x", "/tmp/x", "lango.toml", ".git/hooks/pre-commit", "settings"] {
         tries.push(call("write_file", json!({"path": path, "content": "x"})));
     }
     for url in [

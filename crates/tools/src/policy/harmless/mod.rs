@@ -77,12 +77,14 @@ impl Around<'_> {
         let name = &self.name;
         let paths = match entry.operands {
             Operands::Text => return Ok(()),
+            Operands::FormatThenText => return self.is_known(operands.first().copied()),
             Operands::Anything => return self.no_script_inside(operands),
             Operands::Paths => operands,
             Operands::PatternThenPaths => {
                 if operands.first().is_some_and(|word| matches!(word.text, Text::Pattern(_))) {
                     return Err(format!("the pattern of `{name}` is not quoted"));
                 }
+                self.is_known(operands.first().copied())?;
                 operands.get(1..).unwrap_or_default()
             }
             Operands::AtMost(count) => {
@@ -113,15 +115,38 @@ impl Around<'_> {
         }
     }
 
-    /// Some shells run what stands in the brackets of a variable's name, even in quotes.
+    /// What is only known when it runs may be an option, or become several words.
+    fn is_known(&self, word: Option<&Word>) -> Result<(), String> {
+        match word.filter(|word| word.known().is_none()) {
+            Some(word) => Err(format!("`{}` may become an option of `{}`", word.raw, self.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Some shells run what stands in the brackets of a variable's name, even in quotes, if they are asked for it by `-v`.
+    /// That option, too, may come out of a variable.
     fn no_script_inside(&self, operands: &[&Word]) -> Result<(), String> {
-        let hides =
-            |word: &&&Word| word.known().is_some_and(|text| text.contains("$(") || text.contains('`'));
-        match operands.iter().find(hides) {
+        let hides = |word: &&&Word| match &word.text {
+            Text::Known(text) => {
+                text.contains("$(") || text.contains('`') || ["-v", "-R"].contains(&text.as_str())
+            }
+            Text::Pattern(_) => true,
+            Text::Unknown => !is_one_word(&word.raw),
+        };
+        let two = |pair: &&[&Word]| pair.iter().all(|word| word.known().is_none());
+        let found =
+            operands.iter().find(hides).or_else(|| operands.windows(2).find(two).map(|pair| &pair[1]));
+        match found {
             Some(word) => Err(format!("`{}` may run a part of `{}`", self.name, word.raw)),
             None => Ok(()),
         }
     }
+}
+
+/// Whether a word stands in one pair of double quotes.
+fn is_one_word(raw: &str) -> bool {
+    let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+    inside.is_some_and(|inside| !inside.contains('"'))
 }
 
 /// The text of a word that is an option. What begins with a dash stays one, whatever a pattern after it becomes.

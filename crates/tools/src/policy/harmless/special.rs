@@ -1,7 +1,10 @@
 //! Commands whose arguments are a small language.
 
 use super::{Around, option};
-use crate::policy::shell::Word;
+use crate::policy::{
+    shell::Word,
+    wrappers::{FIND_STARTS, exec_length},
+};
 
 /// Tests of `find` that look at files, and actions that print their names.
 const FIND: [&str; 34] = [
@@ -44,14 +47,14 @@ const FIND: [&str; 34] = [
 impl Around<'_> {
     /// What `-exec` starts is judged elsewhere.
     pub(super) fn find(&self, args: &[Word]) -> Result<(), String> {
-        let mut words = args.iter();
-        while let Some(word) = words.next() {
+        let mut words = args;
+        while let [word, after @ ..] = words {
+            words = after;
             match option(word) {
-                Some("-exec" | "-execdir" | "-ok" | "-okdir") => {
-                    words.by_ref().find(|word| matches!(word.known(), Some(";" | "+")));
-                }
+                Some(option) if FIND_STARTS.contains(&option) => words = &after[exec_length(after)..],
                 Some(option) if FIND.contains(&option) => {}
                 Some(option) => return Err(format!("`find {option}` is not known to only look")),
+                None if matches!(word.known(), Some(";" | "+")) => {}
                 None => self.inside(word)?,
             }
             if word.known().is_none() && word.raw.starts_with(['*', '?', '[']) {

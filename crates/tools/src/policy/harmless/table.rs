@@ -16,6 +16,8 @@ pub(super) struct Harmless {
 pub(super) enum Operands {
     /// Words that name no file.
     Text,
+    /// The same, and the first of them is known.
+    FormatThenText,
     /// The same, and options are not looked at either.
     Anything,
     Paths,
@@ -24,7 +26,7 @@ pub(super) enum Operands {
     AtMost(usize),
 }
 
-use Operands::{Anything, AtMost, Paths, PatternThenPaths, Text};
+use Operands::{Anything, AtMost, FormatThenText, Paths, PatternThenPaths, Text};
 
 const fn row(
     names: &'static [&'static str],
@@ -39,11 +41,12 @@ const fn guarded(row: Harmless) -> Harmless {
     Harmless { is_guarded: true, ..row }
 }
 
+/// What follows links on its way (`grep -R`, `rg -L`, `diff -r`), or reads arguments from a file (`strings @x`), is not here.
 pub(super) const PLAIN: [Harmless; 28] = [
     row(&["pwd"], "LP", &[], AtMost(0)),
     row(&["true", "false", ":", "exit"], "", &[], Text),
     row(&["echo", "sleep", "seq"], "neE", &[], Text),
-    row(&["printf"], "", &[], Text),
+    row(&["printf"], "", &[], FormatThenText),
     row(&["test", "["], "", &[], Anything),
     row(&["command"], "v", &[], Text),
     row(&["which", "type"], "a", &[], Text),
@@ -63,20 +66,20 @@ pub(super) const PLAIN: [Harmless; 28] = [
     row(&["du", "df"], "shacdkmT", &["max-depth", "human-readable", "summarize"], Paths),
     row(&["realpath", "readlink"], "fem", &[], Paths),
     row(&["sha256sum", "sha1sum", "md5sum"], "b", &[], Paths),
-    row(&["od", "hexdump", "strings"], "AcxtnC", &[], Paths),
+    row(&["od", "hexdump"], "AcxtnC", &[], Paths),
     row(&["cut", "paste", "column"], "dfcst:,-|", &[], Paths),
     row(&["tr"], "dsc", &[], Text),
     row(&["comm", "cmp"], "sl", &[], Paths),
-    row(&["diff"], "urNqbBwyi", &["unified", "brief", "color", "recursive"], Paths),
+    row(&["diff"], "uqbBwyi", &["unified", "brief", "color"], Paths),
     row(
         &["grep", "egrep", "fgrep"],
-        "rRnilLcvwxEFGPohHsqaIABCmb",
+        "rnilLcvwxEFGPohHsqaIABCmb",
         &["include", "exclude", "exclude-dir", "color", "line-number", "ignore-case", "count", "recursive"],
         PatternThenPaths,
     ),
     guarded(row(
         &["rg"],
-        "nilLcvwFSsUoABCmgtTu",
+        "nilcvwFSsUoABCmgtTu",
         &["hidden", "line-number", "glob", "type", "count"],
         PatternThenPaths,
     )),

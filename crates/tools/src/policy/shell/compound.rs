@@ -19,14 +19,21 @@ impl Parser {
         match word {
             "{" => self.until(&["}"]).map(drop)?,
             "if" => self.branches()?,
-            "for" => self.loop_over()?,
+            "for" => self.repeated(Self::loop_over)?,
             "case" => self.cases()?,
-            _ => {
-                self.until(&["do"])?;
-                self.until(&["done"])?;
-            }
+            _ => self.repeated(|parser| {
+                parser.until(&["do"])?;
+                parser.until(&["done"]).map(drop)
+            })?,
         }
         Ok(true)
+    }
+
+    fn repeated(&mut self, body: impl FnOnce(&mut Self) -> Result<(), Unclear>) -> Result<(), Unclear> {
+        self.loops += 1;
+        body(self)?;
+        self.loops -= 1;
+        Ok(())
     }
 
     fn until_paren(&mut self) -> Result<(), Unclear> {

@@ -17,6 +17,8 @@ pub struct Simple {
     pub assigns: Vec<String>,
     pub words: Vec<Word>,
     pub redirects: Vec<Redirect>,
+    /// It may run more than once.
+    pub in_loop: bool,
 }
 
 /// One word of a command.

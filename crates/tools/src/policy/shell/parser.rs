@@ -23,6 +23,8 @@ pub(super) struct Parser {
     pub(super) at: usize,
     pub(super) depth: usize,
     pub(super) found: Vec<Simple>,
+    /// How many loops it is in.
+    pub(super) loops: usize,
     heredocs: VecDeque<Heredoc>,
 }
 
@@ -54,6 +56,7 @@ impl Parser {
             at: 0,
             depth,
             found: Vec::new(),
+            loops: 0,
             heredocs: VecDeque::new(),
         })
     }
@@ -221,6 +224,7 @@ impl Parser {
         if simple == Simple::default() {
             return Unclear::because("has an empty command in it");
         }
+        simple.in_loop = self.loops > 0;
         self.found.insert(place, simple);
         Ok(())
     }
