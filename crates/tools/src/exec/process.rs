@@ -29,7 +29,9 @@ const LATE: Duration = Duration::from_millis(200);
 
 /// Git runs what a repository's configuration names. A directory that only looks like a bare repository may come with any
 /// project, so none is taken for one.
-const GIT: [(&str, &str); 5] = [
+const GIT: [(&str, &str); 6] = [
+    // Who only looks writes no index, which would start a hook.
+    ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_CONFIG_COUNT", "2"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
     ("GIT_CONFIG_VALUE_0", "explicit"),

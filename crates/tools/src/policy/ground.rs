@@ -76,6 +76,11 @@ impl Ground {
         bases.map(move |base| base.join(path))
     }
 
+    /// Where the script may be, if the disk is to be asked.
+    pub(super) fn seen_from(&self, directories: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+        self.places(Path::new(""), directories).filter(|_| self.on_disk)
+    }
+
     fn leads_out(&self, path: &Path) -> bool {
         nearest(path).is_none_or(|found| !self.roots.iter().any(|root| found.starts_with(root)))
     }

@@ -177,7 +177,8 @@ impl Judge<'_> {
             return Some(Finding::ask(why));
         }
         let asks = Finding::ask(format!("a redirection writes to `{}`", target.raw));
-        (!self.policy.may_write()).then_some(asks)
+        // What a pattern becomes is for the shell to say.
+        (!self.policy.may_write() || target.known().is_none()).then_some(asks)
     }
 
     /// A command with its arguments, and the commands that it starts in turn.

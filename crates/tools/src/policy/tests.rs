@@ -330,6 +330,7 @@ fn a_file_that_decides_what_runs_is_known_by_any_name() {
         "sh -c 'cd .git && echo x > config'",
         "echo x > link/a",
         "cd link && echo x > a",
+        "echo x > l*k/a",
     ] {
         assert_eq!(run(command, ""), Ask, "{command}");
     }
@@ -338,4 +339,43 @@ fn a_file_that_decides_what_runs_is_known_by_any_name() {
     assert_eq!(decide(&write, &path, Some("b"), ""), Allow);
     assert_eq!(decide(&write, &path, Some(".git/hooks/a"), ""), Ask);
     assert_eq!(decide(&write, &json!({"path": ".git/a"}), Some("elsewhere/a"), ""), Ask);
+}
+
+#[test]
+fn git_asks_where_the_settings_of_the_repository_start_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("a/.git")).unwrap();
+    std::fs::create_dir_all(root.join("a/sub")).unwrap();
+    std::fs::create_dir_all(root.join("b")).unwrap();
+    std::fs::write(root.join("b/.git"), "gitdir: ../a/.git\n").unwrap();
+    let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
+    let decide = |settings: &str, command: &str, workdir: &str| {
+        std::fs::write(root.join("a/.git/config"), settings).unwrap();
+        let args = json!({"command": command});
+        let request =
+            Request { spec: &spec, args: args.as_object().unwrap(), target: None, tainted_by: None };
+        policy.decide(&request, &Ground::on_disk(vec![root.clone()], workdir.as_ref()))
+    };
+    let honest = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://x.example/filter/y.git\n[branch \"command\"]\n";
+    let evil = format!("{honest}[diff \"x\"]\n\tTextConv = touch made\n");
+    let ways = [("git diff", "a"), ("git log -p", "a/sub"), ("cd a && git status", ""), ("git show", "b")];
+    for (command, workdir) in ways {
+        assert_eq!(decide(honest, command, workdir).decision, Allow, "{command}");
+        let verdict = decide(&evil, command, workdir);
+        assert_eq!(verdict.decision, Ask, "{command}");
+        assert_eq!(
+            verdict.reason.split("; it is").next().unwrap(),
+            "the settings of the repository may start a program or lead elsewhere (`textconv`)"
+        );
+    }
+    assert_eq!(decide(&evil, "git status", "").decision, Allow, "no repository");
+    for evil in [
+        "[diff \"a=b\"] textconv = x",
+        "[filter \"x\"]\nclean = x",
+        "[Core]\nWorkTree=/",
+        "[include]\npath=x",
+    ] {
+        assert_eq!(decide(evil, "git status", "a").decision, Ask, "{evil}");
+    }
 }

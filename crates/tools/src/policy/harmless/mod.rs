@@ -1,5 +1,6 @@
 //! Commands that only look. An option that is not known to only look makes the command ask.
 
+mod repository;
 mod special;
 mod table;
 
@@ -45,7 +46,13 @@ impl Around<'_> {
         };
         let name = format!("git {sub}");
         match GIT.iter().find(|entry| entry.names.contains(&sub)) {
-            Some(entry) => Around { name, ..*self }.plain(entry, &args[1..]),
+            Some(entry) => {
+                Around { name, ..*self }.plain(entry, &args[1..])?;
+                self.ground
+                    .seen_from(self.directories)
+                    .find_map(|dir| repository::doubt(&dir))
+                    .map_or(Ok(()), Err)
+            }
             None => Err(format!("`{name}` is not on the allowed list")),
         }
     }
