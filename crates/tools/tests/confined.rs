@@ -10,6 +10,7 @@
 
 use std::{
     env, fs,
+    io::Write,
     net::TcpListener,
     os::unix::fs::symlink,
     path::Path,
@@ -31,11 +32,12 @@ use tools::{
 
 type Check = fn(&Path);
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("exec_runs_in_its_cage", exec_runs_in_its_cage),
     ("writes_stay_inside", writes_stay_inside),
     ("there_is_no_tcp_and_no_terminal", there_is_no_tcp_and_no_terminal),
     ("the_cage_says_what_is_in_force", the_cage_says_what_is_in_force),
+    ("a_command_waits_for_leave", a_command_waits_for_leave),
 ];
 
 fn main() -> ExitCode {
@@ -193,6 +195,23 @@ fn there_is_no_tcp_and_no_terminal(helper: &Path) {
     assert!(!ok, "{text}");
     let (ok, text) = confined(helper, dir.path(), "exec 3</dev/tty").unwrap();
     assert!(!ok, "{text}");
+}
+
+/// Whoever would give leave may be dead: then nothing runs.
+fn a_command_waits_for_leave(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    if confined(helper, dir.path(), "true").is_none() {
+        return;
+    }
+    let said = |leave: &[u8]| {
+        let mut command = Command::new(helper);
+        command.args([CONFINE, "--gate", "--", "sh", "-c", "echo ran; cat"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the helper starts");
+        child.stdin.take().unwrap().write_all(leave).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    assert_eq!((said(b"").as_str(), said(b"\n").as_str()), ("", "ran\n"));
 }
 
 fn the_cage_says_what_is_in_force(helper: &Path) {
