@@ -69,18 +69,11 @@ struct Carried {
     takes: bool,
     ends: bool,
     releases: bool,
-    /// The session was in memory, and this step finds out whether it still is what it was.
-    follows: bool,
 }
 
 impl Carried {
     fn by(step: &Append) -> Self {
-        Self {
-            takes: step.takes.is_some(),
-            ends: step.run.is_some(),
-            releases: step.release,
-            follows: step.enters.as_ref().is_some_and(|enter| enter.follows.is_some()),
-        }
+        Self { takes: step.takes.is_some(), ends: step.run.is_some(), releases: step.release }
     }
 }
 
@@ -272,6 +265,8 @@ impl SessionService for SessionServiceAdapter {
         event.actions.state_delta = without_temp(&delta);
         let (step, facts) = self.step(session, &event, kept)?;
         let (carried, titled) = (Carried::by(&step), step.title.is_some());
+        // The session was in memory, and this step finds out whether it still is what it was.
+        let follows = step.enters.as_ref().is_some_and(|enter| enter.follows.is_some());
         let (id, timestamp) = (event.id.clone(), event.timestamp);
         let upcoming = match &step.message {
             Some(row) => Ok(session.events.about_to_store(event, row, session.last_seq)),
@@ -280,7 +275,7 @@ impl SessionService for SessionServiceAdapter {
         let appended = self.store.append(&store_key(&session.key), step).await;
         let appended = appended.map_err(|error| match service_error(error, &session.key) {
             // What was in memory is out of date: whoever reads the session knows what it is now.
-            ServiceError::NotFound(key) if carried.follows => ServiceError::Stale(key),
+            ServiceError::NotFound(key) if follows => ServiceError::Stale(key),
             other => other,
         })?;
         self.mark().stored(carried, &appended);
