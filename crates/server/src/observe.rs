@@ -8,19 +8,23 @@ use adk::{
     trace::{Active, Kind, Trace},
 };
 use axum::{
+    body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, Response as HttpResponse, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use hyper::body::{Frame, SizeHint};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
+    pin::Pin,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -92,14 +96,42 @@ pub(crate) async fn request(State(server): State<Server>, mut request: Request, 
     if response.status().is_server_error() {
         span.fail(response.status().as_str());
     }
-    drop(span);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     server.metrics.count(&method, route, response.status(), began.elapsed());
     response.headers_mut().insert(REQUEST_ID, HeaderValue::from(number));
     if let (Some(log), Some(path)) = (server.log, path) {
         log(&line(&response, &method, &path, began.elapsed(), number));
     }
+    if server.telemetry.is_exported() {
+        response = response.map(|body| Body::new(Watched { body, _span: span }));
+    }
     response
+}
+
+/// An answer whose span ends with its last byte, or with the client that does not wait for it.
+struct Watched {
+    body: Body,
+    _span: Active,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// One line of JSON. The query stays out: it may hold what only its sender should know.

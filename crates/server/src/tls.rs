@@ -1,13 +1,18 @@
-//! TLS from certificate files, with rustls and ring.
+//! TLS from certificate files, with rustls and ring. Files that change on disk are read again with the next connection.
 
+use crate::observe::LogLine;
 use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
 };
 use std::{
+    fmt, fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Once},
+    sync::{Arc, Once, PoisonError, RwLock},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -21,23 +26,99 @@ pub enum TlsError {
     Pair(#[from] rustls::Error),
 }
 
-/// What a connection begins with: the certificates of one file, the first of them the server's own, and its key.
-pub fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
-    let broken = || TlsError::Certificate(certificates.to_path_buf());
-    let all = CertificateDer::pem_file_iter(certificates).map_err(|_| broken())?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|_| broken())?;
-    if all.is_empty() {
-        return Err(broken());
-    }
-    // What was wrong in it is not repeated: it may be the key.
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|_| TlsError::Key(key.to_path_buf()))?;
+/// What a connection begins with: the certificates of one file, the first of them the server's own, and its key. When they
+/// change, new connections get the new ones; a pair that is broken by then is told, and the one from before stays.
+pub fn acceptor(certificates: &Path, key: &Path, tell: LogLine) -> Result<TlsAcceptor, TlsError> {
+    let files = Files { certificates: certificates.to_path_buf(), key: key.to_path_buf() };
+    let current = Current { stamps: files.stamps(), pair: files.read()? };
+    let pair = Arc::new(Pair { files, current: RwLock::new(current), tell });
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(all, key)?;
+        .with_cert_resolver(pair);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+struct Files {
+    certificates: PathBuf,
+    key: PathBuf,
+}
+
+/// Tells one content of a file from another, also where its time was set by hand.
+type Stamp = Option<(u64, u64, i64, i64)>;
+
+impl Files {
+    fn stamps(&self) -> [Stamp; 2] {
+        let stamp = |path: &Path| -> io::Result<_> {
+            let file = fs::metadata(path)?;
+            Ok((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
+        };
+        [stamp(&self.certificates).ok(), stamp(&self.key).ok()]
+    }
+
+    fn read(&self) -> Result<Arc<CertifiedKey>, TlsError> {
+        let broken = || TlsError::Certificate(self.certificates.clone());
+        let all = CertificateDer::pem_file_iter(&self.certificates).map_err(|_| broken())?;
+        let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|_| broken())?;
+        if all.is_empty() {
+            return Err(broken());
+        }
+        // What was wrong in it is not repeated: it may be the key.
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|_| TlsError::Key(self.key.clone()))?;
+        Ok(Arc::new(CertifiedKey::from_der(all, key, &ring::default_provider())?))
+    }
+}
+
+/// A certificate with its key, as the files said last.
+struct Pair {
+    files: Files,
+    current: RwLock<Current>,
+    tell: LogLine,
+}
+
+struct Current {
+    stamps: [Stamp; 2],
+    pair: Arc<CertifiedKey>,
+}
+
+impl Pair {
+    /// The pair if it is still that of the files.
+    fn fresh(&self, stamps: [Stamp; 2]) -> Option<Arc<CertifiedKey>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        (current.stamps == stamps).then(|| Arc::clone(&current.pair))
+    }
+
+    fn read_again(&self, stamps: [Stamp; 2]) -> Arc<CertifiedKey> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        // Another connection may have read them by now.
+        if current.stamps != stamps {
+            current.stamps = stamps;
+            match self.files.read() {
+                Ok(pair) => {
+                    current.pair = pair;
+                    (self.tell)("the certificate has changed; new connections get the new one");
+                }
+                Err(problem) => (self.tell)(&format!("{problem}; the certificate from before stays")),
+            }
+        }
+        Arc::clone(&current.pair)
+    }
+}
+
+impl ResolvesServerCert for Pair {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let stamps = self.files.stamps();
+        Some(self.fresh(stamps).unwrap_or_else(|| self.read_again(stamps)))
+    }
+}
+
+/// No key is printed.
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("certificates", &self.files.certificates).finish_non_exhaustive()
+    }
 }
 
 /// Clients find their primitives in a place of the whole process.
@@ -56,7 +137,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("key.pem");
         std::fs::write(&path, "-----BEGIN PRIVATE KEY-----\ncanary\n").unwrap();
-        let error = acceptor(&path, &path).err().unwrap().to_string();
+        let error = acceptor(&path, &path, |_| ()).err().unwrap().to_string();
         assert!(error.contains("key.pem holds no certificate"), "{error}");
         assert!(!error.contains("canary"), "{error}");
     }

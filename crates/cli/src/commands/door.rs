@@ -33,7 +33,8 @@ pub(super) fn open(
     let configured = &settings.server;
     let given = args.tls_cert.clone().zip(args.tls_key.clone());
     let files = given.or_else(|| configured.tls.clone());
-    let tls = files.map(|(certificates, key)| tls::acceptor(&certificates, &key)).transpose()?;
+    let tls =
+        files.map(|(certificates, key)| tls::acceptor(&certificates, &key, screen::note)).transpose()?;
     let auth = if args.no_auth { None } else { Some(Auth::open(&settings.home, configured.jwt.clone())?) };
     let guard = Guard {
         address,

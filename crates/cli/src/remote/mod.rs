@@ -106,29 +106,33 @@ impl Remote {
         view: &View,
         cancel: CancellationToken,
     ) -> anyhow::Result<()> {
-        self.make_session().await?;
         let run = self.begin(content).await?;
         view.ended(self.follow(&run, view, &cancel).await)
     }
 
-    async fn make_session(&self) -> anyhow::Result<()> {
-        let answer = self.http.send(Method::POST, &self.of_session(""), Some(&json!({}))).await?;
-        // It is there already.
-        if answer.status() == StatusCode::CONFLICT {
-            return Ok(());
-        }
-        self.http.sound(answer).await.map(drop)
-    }
-
-    /// The id of the run that the message became.
+    /// The id of the run that the message became. A session that is not there is made, and the message sent again.
     async fn begin(&self, content: Content) -> anyhow::Result<String> {
         let body = json!({"newMessage": content, "streaming": true});
-        let answer = self.http.send_once(&self.of_session("/runs"), &body).await?;
+        let runs = self.of_session("/runs");
+        let mut answer = self.http.send_once(&runs, &body).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            self.make_session().await?;
+            answer = self.http.send_once(&runs, &body).await?;
+        }
         let run: Value = self.http.read(answer).await?;
         match run["id"].as_str() {
             Some(id) => Ok(id.to_owned()),
             None => bail!("{} did not say which run the message became; is it lango?", self.address()),
         }
+    }
+
+    async fn make_session(&self) -> anyhow::Result<()> {
+        let answer = self.http.send(Method::POST, &self.of_session(""), Some(&json!({}))).await?;
+        // Somebody else was faster.
+        if answer.status() == StatusCode::CONFLICT {
+            return Ok(());
+        }
+        self.http.sound(answer).await.map(drop)
     }
 
     fn note(&self, event: &Event) {

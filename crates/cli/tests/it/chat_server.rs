@@ -113,6 +113,41 @@ fn a_pipe_talks_to_a_server_too() {
 }
 
 #[test]
+fn a_session_is_made_once_and_again_when_it_was_deleted() {
+    let place = Place::scripted("", SLOW);
+    let server = Running::start(&place, &["--log"]);
+    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--session", "k"]);
+    terminal.sees("› ");
+    for said in ["one", "two"] {
+        terminal.says(said);
+        terminal.sees(&format!("noted: {said}"));
+    }
+    let session = "/apps/lango/users/user/sessions/k";
+    let token = fs::read_to_string(place.home().join("server-token")).unwrap();
+    let own = format!("Bearer {}", token.trim());
+    assert_eq!(server.ask("DELETE", session, &[("authorization", &own)], b"").status, 200);
+    terminal.says("three");
+    terminal.sees("noted: three");
+    terminal.leaves();
+    server.get("/health", &[]);
+    let log = server.says(r#""path":"/health""#);
+    let posts =
+        log.lines().filter(|line| line.contains(r#""method":"POST""#)).fold(String::new(), |told, line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            format!("{told}{} {}\n", line["path"].as_str().unwrap(), line["status"])
+        });
+    insta::assert_snapshot!(posts, @"
+    /apps/lango/users/user/sessions/k/runs 404
+    /apps/lango/users/user/sessions/k 200
+    /apps/lango/users/user/sessions/k/runs 202
+    /apps/lango/users/user/sessions/k/runs 202
+    /apps/lango/users/user/sessions/k/runs 404
+    /apps/lango/users/user/sessions/k 200
+    /apps/lango/users/user/sessions/k/runs 202
+    ");
+}
+
+#[test]
 fn a_token_opens_the_sessions_of_its_user_and_no_others() {
     let place = Place::scripted("", SLOW);
     let token = place.lango(&["token", "add", "laptop", "--user", "ann"]).well().out;

@@ -7,7 +7,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     process::{Child, ChildStderr, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// `lango serve` on a port of its own; it ends with the test.
@@ -46,6 +46,20 @@ impl Running {
     /// All that it has written since it began.
     pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
+    }
+
+    /// Waits until it has said this, and answers with all that it has said by then.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let said = self.said();
+            if said.contains(text) {
+                return said;
+            }
+            assert!(Instant::now() < deadline, "{text:?} was not said; this was:\n{said}");
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {

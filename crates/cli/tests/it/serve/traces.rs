@@ -1,6 +1,6 @@
 //! What a collector is sent, and what ADK's page is shown of it: by the real binary, and no word of what was said.
 
-use super::client::{Served, message};
+use super::client::{Events, Served, message};
 use crate::common::{CANARY, Place};
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -254,6 +254,32 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     server.say("canned", "s1", "hi").well();
     server.terminate();
     assert!(server.wait().success());
+}
+
+/// When the first span of that name ended.
+fn end(spans: &[Value], name: &str) -> u64 {
+    let span = spans.iter().find(|span| span["name"].as_str().unwrap().starts_with(name)).unwrap();
+    span["endTimeUnixNano"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_span_of_a_streamed_answer_ends_with_its_last_byte_or_with_its_client() {
+    let streamed = |reads: fn(Events)| {
+        let collector = Collector::start();
+        let place = collector.place("");
+        let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+        server.session("canned", "s1");
+        let mut slowly = message("canned", "s1", "slowly please");
+        slowly["streaming"] = true.into();
+        reads(server.stream(&slowly));
+        server.terminate();
+        assert!(server.wait().success());
+        collector.spans()
+    };
+    let whole = streamed(|events| assert!(events.all().len() > 1));
+    assert!(end(&whole, "POST /run_sse") >= end(&whole, "chat "), "{whole:?}");
+    let left = streamed(|mut events| drop(events.next()));
+    assert!(end(&left, "POST /run_sse") < end(&left, "chat "), "{left:?}");
 }
 
 #[test]

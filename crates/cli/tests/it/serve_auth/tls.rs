@@ -8,36 +8,53 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 use std::{
+    fs,
     io::{Read, Write},
     net::TcpStream,
     path::PathBuf,
     sync::Arc,
 };
 
-/// An authority, and a certificate of it for `localhost` and 127.0.0.1 with its key.
+/// An authority, a certificate of it for `localhost` and 127.0.0.1 with its key, and another one that vouches for itself.
 fn file(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../provider/tests/remote/tls", name].iter().collect()
 }
 
-fn client() -> ClientConfig {
+fn client(trusts: &str) -> ClientConfig {
     let mut trusted = RootCertStore::empty();
-    trusted.add(CertificateDer::from_pem_file(file("ca.pem")).unwrap()).unwrap();
+    trusted.add(CertificateDer::from_pem_file(file(trusts)).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     builder.with_root_certificates(trusted).with_no_client_auth()
 }
 
-fn ask(server: &Running, path: &str, more: &str) -> Answer {
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(server: &Running, trusts: &str) -> Stream {
     let socket = TcpStream::connect(server.address).unwrap();
-    let connection = ClientConnection::new(Arc::new(client()), "127.0.0.1".try_into().unwrap()).unwrap();
-    let mut stream = StreamOwned::new(connection, socket);
+    let client = Arc::new(client(trusts));
+    StreamOwned::new(ClientConnection::new(client, "127.0.0.1".try_into().unwrap()).unwrap(), socket)
+}
+
+fn ask(server: &Running, path: &str, more: &str) -> Answer {
+    let mut stream = connect(server, "ca.pem");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{more}\r\n", server.address)
         .unwrap();
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     Answer::parse(&bytes)
 }
+
+/// The first line of the answer to a request on a connection that may go on.
+fn health(stream: &mut Stream, server: &Running) -> std::io::Result<String> {
+    write!(stream, "GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address)?;
+    let mut bytes = [0; 4096];
+    let count = stream.read(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes[..count]).lines().next().unwrap_or_default().to_owned())
+}
+
+const WELL: &str = "HTTP/1.1 200 OK";
 
 #[test]
 fn a_client_that_trusts_the_certificate_is_let_in_and_its_cookie_is_for_tls_alone() {
@@ -55,6 +72,37 @@ fn a_client_that_trusts_the_certificate_is_let_in_and_its_cookie_is_for_tls_alon
     let entered = ask(&server, &server.link, "");
     assert!(entered.header("set-cookie").unwrap().ends_with("; Secure"), "{entered:?}");
     assert_ne!(server.get("/health", &[]).status, 200, "in the clear nobody is answered");
+}
+
+#[test]
+fn a_certificate_that_is_renewed_is_shown_to_new_connections_and_a_broken_one_to_nobody() {
+    let place = Place::canned();
+    let copy = |from: &str, to: &str| place.file(to, fs::read(file(from)).unwrap());
+    copy("server.pem", "cert.pem");
+    copy("server-key.pem", "key.pem");
+    let server = Running::start(&place, &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let fresh = |trusts: &str| health(&mut connect(&server, trusts), &server);
+    let mut old = connect(&server, "ca.pem");
+    assert_eq!(health(&mut old, &server).unwrap(), WELL);
+
+    copy("renewed.pem", "cert.pem");
+    assert_eq!(fresh("ca.pem").unwrap(), WELL, "the key is still the old one's");
+    copy("renewed-key.pem", "key.pem");
+    assert_eq!(fresh("renewed.pem").unwrap(), WELL);
+    assert!(fresh("ca.pem").is_err());
+    assert_eq!(health(&mut old, &server).unwrap(), WELL, "a connection keeps what it began with");
+
+    place.file("key.pem", "canary");
+    for _ in 0..3 {
+        assert_eq!(fresh("renewed.pem").unwrap(), WELL);
+    }
+    let said = server.says("key.pem holds no");
+    let told: Vec<&str> = said.lines().skip_while(|line| !line.contains("certificate")).collect();
+    assert_snapshot!(told.join("\n"), @"
+    the certificate and its key cannot be used: keys may not be consistent: KeyMismatch; the certificate from before stays
+    the certificate has changed; new connections get the new one
+    key.pem holds no private key in PEM format that can be read; the certificate from before stays
+    ");
 }
 
 #[test]
