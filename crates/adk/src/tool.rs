@@ -42,6 +42,8 @@ pub trait Tool: Send + Sync {
 pub trait Toolset: Send + Sync {
     /// What there is now. It is asked before each request to a model.
     fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>>;
+    /// What is known without waiting for anybody.
+    fn known(&self) -> Vec<Arc<dyn Tool>>;
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -64,6 +64,10 @@ impl Toolset for Growing {
         let grown = (1..=count).map(move |at| tool(&format!("grown_{at}"), body).arc());
         Box::pin(async move { grown.chain([tool("weather", body).arc()]).collect() })
     }
+
+    fn known(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
 }
 
 #[tokio::test]

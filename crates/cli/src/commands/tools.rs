@@ -52,7 +52,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
         let verdict = verdict(&*tool, &policy, &ground);
         Row { tool, origin, verdict }
     });
-    let listed = Listed { rows: rows.collect(), problems: toolbox.servers.problems().await, roots };
+    let listed = Listed { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
     print(&listed, args.json)
 }
 

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
     Kept, Registry,
-    mcp::{Ground, Link, Pins, ServerConfig, Servers},
+    mcp::{Ground, Link, Listed, Pins, ServerConfig, Servers},
     policy::Decision,
 };
 
@@ -75,15 +75,23 @@ pub(crate) fn is_meant(patterns: &[String], tool: &str) -> bool {
     })
 }
 
-impl Toolset for ServerTools {
-    fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>> {
+impl ServerTools {
+    fn armed(&self, listed: Vec<Listed>) -> Vec<Arc<dyn Tool>> {
         let is_wanted = |name: &str| self.wanted.as_ref().is_none_or(|wanted| is_meant(wanted, name));
         let arm = |tool: Arc<dyn tools::Tool>| -> Arc<dyn Tool> {
             Arc::new(ToolAdapter::new(tool).guarded(Arc::clone(&self.guard)))
         };
-        Box::pin(async move {
-            let listed = self.servers.tools().await.into_iter().map(|listed| listed.tool);
-            listed.filter(|tool| is_wanted(&tool.spec().name)).map(arm).collect()
-        })
+        let tools = listed.into_iter().map(|listed| listed.tool);
+        tools.filter(|tool| is_wanted(&tool.spec().name)).map(arm).collect()
+    }
+}
+
+impl Toolset for ServerTools {
+    fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>> {
+        Box::pin(async move { self.armed(self.servers.tools().await) })
+    }
+
+    fn known(&self) -> Vec<Arc<dyn Tool>> {
+        self.armed(self.servers.known())
     }
 }

@@ -1,6 +1,6 @@
 //! Which apps there are, and what they are made of.
 
-use super::Json;
+use super::{Json, toolsets::Tools};
 use crate::{apps::App, error::Failure, input::Query, params::Params, principal::Principal, state::Server};
 use adk::agent::Node;
 use axum::{
@@ -39,7 +39,8 @@ pub(crate) async fn list(State(server): State<Server>, query: Query) -> Result<R
 pub(crate) async fn info(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
     let app = server.app(params.get("app"))?;
     let mut agents = Map::new();
-    describe(&app, app.agent.tree().root(), &mut agents);
+    let tools = Tools::of(&app).await;
+    describe((&app, &tools), app.agent.tree().root(), &mut agents);
     Ok(Json(summary(&app, agents.into())).into_response())
 }
 
@@ -58,13 +59,13 @@ fn summary(app: &App, agents: Value) -> Map<String, Value> {
 }
 
 /// An agent and all below it, those first.
-fn describe(app: &App, node: &Node, agents: &mut Map<String, Value>) {
+fn describe((app, tools): (&App, &Tools), node: &Node, agents: &mut Map<String, Value>) {
     let tree = app.agent.tree();
     for child in tree.children(node) {
-        describe(app, child, agents);
+        describe((app, tools), child, agents);
     }
     let agent = &node.agent;
-    let tools: Vec<Value> = agent.tools.iter().map(|tool| declaration(&**tool)).collect();
+    let tools: Vec<Value> = tools.all(agent).iter().map(|tool| declaration(&**tool)).collect();
     let children: Vec<&str> = tree.children(node).map(|child| child.agent.name.as_str()).collect();
     let details = json!({
         "name": agent.name,

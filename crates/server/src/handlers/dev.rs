@@ -3,6 +3,7 @@
 use super::{
     Json,
     graph::{Action, draw},
+    toolsets::Tools,
 };
 use crate::{
     apps::App,
@@ -23,16 +24,17 @@ const PAGE: usize = 256;
 
 pub(crate) async fn build_graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
     let app = server.app(params.get("app"))?;
-    let root = agent(&app, app.agent.tree().root(), true);
+    let tools = Tools::of(&app).await;
+    let root = agent((&app, &tools), app.agent.tree().root(), true);
     Ok(Json(json!({"name": app.name, "root_agent": root})).into_response())
 }
 
-fn agent(app: &App, node: &Node, is_root: bool) -> Value {
+fn agent((app, tools): (&App, &Tools), node: &Node, is_root: bool) -> Value {
     let own = &node.agent;
     let children: Vec<Value> =
-        app.agent.tree().children(node).map(|child| agent(app, child, false)).collect();
+        app.agent.tree().children(node).map(|child| agent((app, tools), child, false)).collect();
     let tools: Vec<Value> =
-        own.tools.iter().map(|tool| json!({"name": tool.declaration().name, "type": "tool"})).collect();
+        tools.all(own).iter().map(|tool| json!({"name": tool.declaration().name, "type": "tool"})).collect();
     let mut shown = json!({
         "name": own.name,
         "description": own.description,
@@ -59,7 +61,7 @@ fn agent(app: &App, node: &Node, is_root: bool) -> Value {
 
 pub(crate) async fn graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
     let app = server.app(params.get("app"))?;
-    Ok(Json(json!({ "dotSrc": draw(&app, None) })).into_response())
+    Ok(Json(json!({ "dotSrc": draw((&app, &Tools::of(&app).await), None) })).into_response())
 }
 
 pub(crate) async fn build_graph_image(
@@ -67,7 +69,7 @@ pub(crate) async fn build_graph_image(
     params: Params,
 ) -> Result<Response, Failure> {
     let app = server.app(params.get("app"))?;
-    Ok(Json(json!({"": {"dotSrc": draw(&app, None)}})).into_response())
+    Ok(Json(json!({"": {"dotSrc": draw((&app, &Tools::of(&app).await), None)}})).into_response())
 }
 
 /// What an event did, drawn; nothing for an event that is not there.
@@ -87,7 +89,10 @@ pub(crate) async fn event_graph(
             return Ok(Json(Map::new()).into_response());
         }
         if let Some((_, event)) = page.iter().find(|(_, event)| event.id == params.get("event")) {
-            return Ok(Json(json!({ "dotSrc": draw(&app, Some(&Action::of(event))) })).into_response());
+            return Ok(Json(
+                json!({ "dotSrc": draw((&app, &Tools::of(&app).await), Some(&Action::of(event))) }),
+            )
+            .into_response());
         }
     }
 }

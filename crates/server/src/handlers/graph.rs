@@ -1,8 +1,9 @@
 //! The agents of an app as a drawing, in the words of Graphviz.
 
+use super::toolsets::Tools;
 use crate::apps::App;
 use adk::{agent::Node, event::Event};
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 const GREY: &str = "#cccccc";
 const GREEN: &str = "#0F5223";
@@ -27,23 +28,23 @@ impl<'a> Action<'a> {
     }
 }
 
-pub(crate) fn draw(app: &App, action: Option<&Action<'_>>) -> String {
+pub(crate) fn draw((app, tools): (&App, &Tools), action: Option<&Action<'_>>) -> String {
     let background = if action.is_some() { "#333537" } else { "#ffffff" };
     let mut dot = format!("strict digraph {{\n\tgraph [bgcolor=\"{background}\" rankdir=LR]\n");
-    add(&mut dot, app, app.agent.tree().root(), action);
+    add(&mut dot, (app, tools), app.agent.tree().root(), action);
     dot.push_str("}\n");
     dot
 }
 
-fn add(dot: &mut String, app: &App, node: &Node, action: Option<&Action<'_>>) {
+fn add(dot: &mut String, (app, tools): (&App, &Tools), node: &Node, action: Option<&Action<'_>>) {
     let agent = &node.agent;
     let is_active = action.is_some_and(|action| action.agent == agent.name);
     shape(dot, "🤖", &agent.name, "ellipse", is_active);
     for child in app.agent.tree().children(node) {
-        add(dot, app, child, action);
+        add(dot, (app, tools), child, action);
         edge(dot, &agent.name, &child.agent.name, None);
     }
-    for tool in &agent.tools {
+    for tool in tools.all(agent) {
         let name = &tool.declaration().name;
         let used = action.filter(|action| is_active && action.tools.contains(&name.as_str()));
         shape(dot, "🔧", name, "box", used.is_some());
@@ -59,7 +60,8 @@ fn shape(dot: &mut String, icon: &str, name: &str, shape: &str, is_active: bool)
     } else {
         format!("color=\"{GREY}\" fontcolor=\"{GREY}\" shape={shape} style=rounded")
     };
-    let _ = writeln!(dot, "\t{name} [label=\"{icon} {name}\" {colours}]");
+    let id = id(name);
+    let _ = writeln!(dot, "\t{id} [label=\"{icon} {name}\" {colours}]");
 }
 
 fn edge(dot: &mut String, from: &str, to: &str, used: Option<&Action<'_>>) {
@@ -68,5 +70,11 @@ fn edge(dot: &mut String, from: &str, to: &str, used: Option<&Action<'_>>) {
         Some(action) if action.answers => format!("color=\"{BRIGHT}\" dir=back"),
         Some(_) => format!("color=\"{BRIGHT}\""),
     };
-    let _ = writeln!(dot, "\t{from} -> {to} [{look}]");
+    let _ = writeln!(dot, "\t{} -> {} [{look}]", id(from), id(to));
+}
+
+/// Servers' tools may have names that Graphviz reads only in quotes.
+fn id(name: &str) -> Cow<'_, str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.chars().all(is_word) { Cow::Borrowed(name) } else { Cow::Owned(format!("\"{name}\"")) }
 }

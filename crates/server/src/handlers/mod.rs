@@ -8,6 +8,7 @@ pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod sessions;
+mod toolsets;
 pub(crate) mod traces;
 
 use crate::error::Failure;

@@ -84,6 +84,9 @@ pub(super) async fn call(
         Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result),
         Ok(Ok(_)) => Err(Trouble::Refused("it answered with something that is no result".to_owned())),
         Ok(Err(ServiceError::McpError(error))) => Err(Trouble::Refused(error.message.into_owned())),
+        Ok(Err(ServiceError::TransportSend(error))) if http::never_arrived(&*error.error) => {
+            Err(Trouble::NotSent)
+        }
         Ok(Err(ServiceError::TransportSend(error))) => Err(Trouble::Lost(http::innermost(&*error.error))),
         Ok(Err(ServiceError::TransportClosed)) | Err(_) => Err(Trouble::Lost("it ended".to_owned())),
         Ok(Err(error)) => Err(Trouble::Lost(error.to_string())),

@@ -1,7 +1,13 @@
 //! A server that is reached by HTTP, with one client for each address. Whoever configured the address has allowed it, and
 //! nothing else: what is sent goes to no other host.
 
-use std::{collections::HashMap, error::Error, net::IpAddr, sync::Once, time::Duration};
+use std::{
+    collections::HashMap,
+    error::Error,
+    net::IpAddr,
+    sync::{Arc, Once},
+    time::Duration,
+};
 
 use reqwest::{
     Client, Url,
@@ -10,11 +16,14 @@ use reqwest::{
 };
 use rmcp::transport::{
     StreamableHttpClientTransport,
+    common::client_side_sse::ExponentialBackoff,
     streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(10);
+/// A stream that is cut is taken up so often, with longer and longer pauses.
+const RECONNECTS: usize = 3;
 const MAX_HOPS: usize = 5;
 
 pub(super) fn transport(
@@ -26,7 +35,12 @@ pub(super) fn transport(
         return Err("its `url` begins with neither https:// nor http://".to_owned());
     }
     let headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
-    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    // A server that was started again may have other tools, so all of it is done anew.
+    config.reinit_on_expired_session = false;
+    let mut again = ExponentialBackoff::default();
+    again.max_times = Some(RECONNECTS);
+    config.retry_config = Arc::new(again);
     Ok(StreamableHttpClientTransport::with_client(client(&address)?, config))
 }
 
@@ -53,6 +67,19 @@ fn client(address: &Url) -> Result<Client, String> {
     let is_plain = address.scheme() == "http" && is_loopback(address);
     let builder = if is_plain { builder.tls_certs_only([]) } else { builder };
     builder.build().map_err(|error| format!("no connection can be made from here: {error}"))
+}
+
+/// Whether what failed was never heard by the server: nobody was there, or it knows nothing of us any more.
+pub(super) fn never_arrived(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        cause = match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::SessionExpired) => return true,
+            Some(StreamableHttpError::Client(inner)) => return inner.is_connect(),
+            _ => error.source(),
+        };
+    }
+    false
 }
 
 /// The innermost cause says the most, and holds no address, which may be a secret.

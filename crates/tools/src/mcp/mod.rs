@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Servers`] | all servers of one app, and the tools that they have now |
 //! | `server` | one server: started when it is needed, again when it died, asked again when its list changes |
+//! | `list` | what it lists, without the tools that cannot be used |
 //! | `call` | one call: its progress, its end with the turn, its time |
 //! | `stdio`, `http` | the two ways to a server |
 //! | `tool` | a server's tool as ours |
@@ -18,6 +19,7 @@ mod answer;
 mod call;
 mod class;
 mod http;
+mod list;
 mod name;
 pub mod pins;
 mod server;

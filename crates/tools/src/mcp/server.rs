@@ -1,10 +1,7 @@
 //! One server: started when it is needed, started again when it died, and asked for its tools again when they change.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -22,7 +19,7 @@ use tokio::{
 use super::{
     Ground, Link, ServerConfig,
     call::{Ears, Times, Trouble, call},
-    http,
+    http, list,
     stdio::Program,
 };
 use crate::{Effect, Error, Host};
@@ -36,12 +33,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that dies gets a moment to say why.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// For a server that was in trouble, and may be well again.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+
 pub(super) struct Server {
     pub(super) config: ServerConfig,
     pub(super) ground: Ground,
-    state: Mutex<State>,
-    /// Grows with each list of tools.
-    version: AtomicU64,
+    /// Whoever holds it starts the server, or asks it.
+    state: Arc<Mutex<State>>,
+    known: std::sync::Mutex<Known>,
 }
 
 #[derive(Default)]
@@ -51,9 +51,18 @@ struct State {
     failures: u32,
     /// What is wrong, and until when nothing else is tried.
     rests: Option<(String, Instant)>,
-    problem: Option<String>,
-    tools: Vec<rmcp::model::Tool>,
     is_listed: bool,
+}
+
+/// What can be told of it without waiting.
+#[derive(Clone, Default)]
+pub(super) struct Known {
+    pub(super) tools: Vec<rmcp::model::Tool>,
+    /// Grows with each list of tools.
+    pub(super) version: u64,
+    pub(super) problem: Option<String>,
+    /// It was asked, in vain.
+    is_away: bool,
 }
 
 struct Connection {
@@ -78,51 +87,63 @@ fn said(program: Option<&Program>) -> String {
 
 impl Server {
     pub(super) fn new(config: ServerConfig, ground: Ground) -> Self {
-        Self { config, ground, state: Mutex::default(), version: AtomicU64::new(0) }
+        Self { config, ground, state: Arc::default(), known: std::sync::Mutex::default() }
     }
 
-    /// Which list of tools is the newest.
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tools that it has, as far as it can be asked: one that died keeps its tools, and a call of one starts it again.
-    pub(super) async fn tools(&self) -> Vec<rmcp::model::Tool> {
-        let mut state = self.state.lock().await;
+    /// Asks for its tools if that is due, and waits for it. One that was asked in vain before is hardly waited for: it must not
+    /// slow down each turn.
+    pub(super) async fn ask(self: &Arc<Self>) {
+        if !self.known().is_away {
+            return self.look(&mut *self.state.lock().await).await;
+        }
+        // Else somebody is at it.
+        if let Ok(mut state) = Arc::clone(&self.state).try_lock_owned() {
+            let server = Arc::clone(self);
+            let looking = tokio::spawn(async move { server.look(&mut state).await });
+            let _ = timeout(SECOND_LOOK, looking).await;
+        }
+    }
+
+    /// One that died keeps its tools, and a call of one starts it again.
+    async fn look(&self, state: &mut State) {
         let open = state.connection.clone().filter(|connection| connection.is_open());
         let has_news = open.is_some_and(|open| open.service.service().takes_note_of_other_tools());
         if !state.is_listed || has_news {
-            let problem = self.list(&mut state).await.err();
-            self.note(&mut state, problem);
+            let listed = self.list(state).await;
+            self.note(listed.err());
         }
-        state.tools.clone()
-    }
-
-    /// What is wrong with it now.
-    pub(super) async fn problem(&self) -> Option<String> {
-        self.state.lock().await.problem.clone()
     }
 
     async fn list(&self, state: &mut State) -> Result<(), String> {
         let connection = self.connected(state).await?;
         let limit = self.config.start_time;
-        let listed = timeout(limit, connection.service.peer().list_all_tools()).await;
-        let tools = match listed {
-            Ok(Ok(tools)) => tools,
+        let list = match timeout(limit, list::list(connection.service.peer())).await {
+            Ok(Ok(list)) => list,
             Ok(Err(error)) => {
                 let words = connection.last_words().await;
-                return Err(self.named(&format!("does not list its tools: {error}{words}")));
+                return Err(self.rest(state, &format!("does not list its tools: {error}{words}")));
             }
             Err(_) => {
-                return Err(self.named(&format!("has not listed its tools within {} s", limit.as_secs())));
+                let why = format!("has not listed its tools within {} s", limit.as_secs_f64());
+                return Err(self.rest(state, &why));
             }
         };
-        if !state.is_listed || tools != state.tools {
-            state.tools = tools;
-            self.version.fetch_add(1, Ordering::Relaxed);
+        let mut known = self.known();
+        if !state.is_listed || list.tools != known.tools {
+            known.tools = list.tools;
+            known.version += 1;
         }
+        drop(known);
         state.is_listed = true;
-        Ok(())
+        if list.faults.is_empty() {
+            return Ok(());
+        }
+        let faults = self.named(&format!("has tools that cannot be used: {}", list.faults.join(", ")));
+        Err(self.ground.mask.text(faults))
     }
 
     /// Makes a call, again if that is safe.
@@ -158,10 +179,10 @@ impl Server {
     }
 
     async fn connection(&self) -> Result<Arc<Connection>, String> {
-        let mut state = self.state.lock().await;
-        let made = self.connected(&mut state).await;
-        let problem = made.as_ref().err().cloned();
-        self.note(&mut state, problem);
+        let made = self.connected(&mut *self.state.lock().await).await;
+        if let Err(problem) = &made {
+            self.note(Some(problem.clone()));
+        }
         made
     }
 
@@ -194,15 +215,21 @@ impl Server {
                 // Another program may have another list.
                 state.is_listed = false;
                 state.rests = None;
+                self.known().is_away = false;
                 Ok(connection)
             }
-            Err(why) => {
-                let why = self.ground.mask.text(self.named(&why));
-                state.failures += 1;
-                state.rests = Some((why.clone(), Instant::now() + rest(state.failures)));
-                Err(why)
-            }
+            Err(why) => Err(self.rest(state, &why)),
         }
+    }
+
+    /// Leaves the server alone for a while, and says why.
+    fn rest(&self, state: &mut State, why: &str) -> String {
+        let why = self.ground.mask.text(self.named(why));
+        state.connection = None;
+        state.failures += 1;
+        state.rests = Some((why.clone(), Instant::now() + rest(state.failures)));
+        self.known().is_away = true;
+        why
     }
 
     async fn start(&self) -> Result<Connection, String> {
@@ -235,12 +262,11 @@ impl Server {
     }
 
     /// Remembers what is wrong, and tells it if it is news.
-    fn note(&self, state: &mut State, problem: Option<String>) {
-        let is_news = |problem: &String| state.problem.as_ref() != Some(problem);
-        if let Some(problem) = problem.as_ref().filter(|problem| is_news(problem)) {
-            (self.ground.tell)(problem);
+    fn note(&self, problem: Option<String>) {
+        let before = std::mem::replace(&mut self.known().problem, problem.clone());
+        if let Some(problem) = problem.filter(|problem| before.as_ref() != Some(problem)) {
+            (self.ground.tell)(&problem);
         }
-        state.problem = problem;
     }
 
     /// What a model is told of a call without an answer.

@@ -8,7 +8,11 @@ use std::{
 
 use futures::future::join_all;
 
-use super::{Ground, ServerConfig, name, server::Server, tool::ServerTool};
+use super::{
+    Ground, ServerConfig, name,
+    server::{Known, Server},
+    tool::ServerTool,
+};
 use crate::Tool;
 
 pub struct Servers {
@@ -46,15 +50,21 @@ impl Servers {
 
     /// The tools that there are now. A server that cannot be asked has none, or those that it had.
     pub async fn tools(&self) -> Vec<Listed> {
-        let lists = join_all(self.all.iter().map(|server| server.tools())).await;
-        let versions: Vec<u64> = self.all.iter().map(|server| server.version()).collect();
+        join_all(self.all.iter().map(|server| server.ask())).await;
+        self.known()
+    }
+
+    /// The tools that are known without asking anybody.
+    pub fn known(&self) -> Vec<Listed> {
+        let known: Vec<_> = self.all.iter().map(|server| server.known().clone()).collect();
+        let versions: Vec<u64> = known.iter().map(|known| known.version).collect();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, listed)) = last.as_ref().filter(|(of, _)| *of == versions) {
             return listed.clone();
         }
         let mut taken = self.taken.clone();
         let mut listed = Vec::new();
-        for (server, tools) in self.all.iter().zip(&lists) {
+        for (server, Known { tools, .. }) in self.all.iter().zip(&known) {
             let is_wanted = |tool: &&rmcp::model::Tool| {
                 server.config.tools.get(tool.name.as_ref()).is_none_or(|said| said.enabled)
             };
@@ -70,10 +80,10 @@ impl Servers {
     }
 
     /// What is wrong with servers, as far as they were asked: the name of each, and a sentence with what to do.
-    pub async fn problems(&self) -> Vec<(String, String)> {
-        let problems = join_all(self.all.iter().map(|server| server.problem())).await;
-        let named = self.all.iter().zip(problems);
-        named.filter_map(|(server, problem)| Some((server.config.name.clone(), problem?))).collect()
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let named =
+            |server: &Arc<Server>| Some((server.config.name.clone(), server.known().problem.clone()?));
+        self.all.iter().filter_map(named).collect()
     }
 }
 

@@ -257,7 +257,7 @@ async fn a_server_that_does_not_start_is_named_and_stops_nobody() {
         place.fake("fake"),
     ]);
     assert_eq!(names(&servers).await, ["fake__echo", "fake__die", "fake__grow"]);
-    let problems: Vec<String> = servers.problems().await.into_iter().map(|(_, problem)| problem).collect();
+    let problems: Vec<String> = servers.problems().into_iter().map(|(_, problem)| problem).collect();
     insta::assert_snapshot!(problems.join("\n"), @"
     the MCP server `missing` (lango.toml) does not start: there is no program `no-such-program` on the PATH; install it, or write its whole path as `command`
     the MCP server `broken` (lango.toml) does not start: `sh` ended before it said anything; it said: no [masked] here

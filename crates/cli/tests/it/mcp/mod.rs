@@ -2,7 +2,9 @@
 //! server has died.
 
 mod fake;
+mod http;
 mod real;
+mod web;
 
 use crate::common::{Place, Said, fixtures};
 use serde_json::{Value, json};
@@ -14,6 +16,17 @@ fn one_by_one(calls: &[(&str, Value)]) -> String {
         json!({"when": {"first_word": "go", "turn": turn}, "reply": [call]})
     };
     let mut rules: Vec<Value> = calls.iter().enumerate().map(rule).collect();
+    rules.push(json!({"reply": [{"text": "done"}]}));
+    json!({"rules": rules}).to_string()
+}
+
+/// A script that answers each of these words with one call.
+fn by_word(calls: &[(&str, &str, Value)]) -> String {
+    let rule = |(word, name, args): &(&str, &str, Value)| {
+        let call = json!({"call": {"name": name, "args": args}});
+        json!({"when": {"first_word": word, "turn": 0}, "reply": [call]})
+    };
+    let mut rules: Vec<Value> = calls.iter().map(rule).collect();
     rules.push(json!({"reply": [{"text": "done"}]}));
     json!({"rules": rules}).to_string()
 }

@@ -1,0 +1,218 @@
+//! An MCP server at an address of this machine, by hand: it forgets, goes away and comes back as a test wants it.
+
+use serde_json::{Value, json};
+use std::{
+    collections::HashSet,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+pub(super) struct Web {
+    pub(super) address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_closed: AtomicBool,
+    /// Says nothing to anybody.
+    is_silent: AtomicBool,
+    /// Who may come in, where that is checked.
+    authorization: Mutex<Option<String>>,
+    sessions: Mutex<HashSet<String>>,
+    made: AtomicUsize,
+    tools: Mutex<Vec<Value>>,
+    heard: Mutex<Vec<String>>,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+struct Request {
+    method: String,
+    head: String,
+    body: Value,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(':'));
+        pairs.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    }
+}
+
+impl Web {
+    pub(super) fn start() -> Self {
+        let names = ["echo", "hang", "die", "half", "who"];
+        let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
+        let shared = Shared { tools: Mutex::new(names.into_iter().map(tool).collect()), ..Shared::default() };
+        let mut web = Self { address: ([127, 0, 0, 1], 0).into(), shared: Arc::new(shared), accepting: None };
+        web.come_back();
+        web
+    }
+
+    /// With this header alone.
+    pub(super) fn guarded(authorization: &str) -> Self {
+        let web = Self::start();
+        *web.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
+        web
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Ends as a program does that is killed.
+    pub(super) fn go_away(&mut self) {
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        // Nobody but us would wake it.
+        drop(TcpStream::connect(self.address));
+        if let Some(accepting) = self.accepting.take() {
+            accepting.join().unwrap();
+        }
+        self.shared.cut();
+        self.forget();
+    }
+
+    /// At the same address, and with nothing in its mind.
+    pub(super) fn come_back(&mut self) {
+        let listener = TcpListener::bind(self.address).unwrap();
+        self.address = listener.local_addr().unwrap();
+        self.shared.is_closed.store(false, Ordering::SeqCst);
+        let shared = Arc::clone(&self.shared);
+        self.accepting = Some(thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if shared.is_closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                shared.streams.lock().unwrap().push(stream.try_clone().unwrap());
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || shared.serve(stream));
+            }
+        }));
+    }
+
+    /// All sessions are over.
+    pub(super) fn forget(&self) {
+        self.shared.sessions.lock().unwrap().clear();
+    }
+
+    pub(super) fn say_nothing(&self, silent: bool) {
+        self.shared.is_silent.store(silent, Ordering::SeqCst);
+    }
+
+    pub(super) fn add_tool(&self, tool: Value) {
+        self.shared.tools.lock().unwrap().push(tool);
+    }
+
+    /// How often something was heard.
+    pub(super) fn heard(&self, what: &str) -> usize {
+        self.shared.heard.lock().unwrap().iter().filter(|heard| *heard == what).count()
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.go_away();
+    }
+}
+
+impl Shared {
+    fn cut(&self) {
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn serve(&self, stream: TcpStream) {
+        let mut reader = BufReader::new(stream);
+        while let Some(request) = read(&mut reader) {
+            let what = request.body["method"].as_str().unwrap_or(&request.method);
+            let name = request.body["params"]["name"].as_str().unwrap_or_default();
+            self.heard.lock().unwrap().push(format!("{what} {name}").trim_end().to_owned());
+            if self.is_silent.load(Ordering::SeqCst) {
+                continue;
+            }
+            let Some(answer) = self.answer(&request) else {
+                return self.cut();
+            };
+            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `None` is the end of the server.
+    fn answer(&self, request: &Request) -> Option<String> {
+        let wanted = self.authorization.lock().unwrap().clone();
+        if wanted.is_some() && request.header("authorization") != wanted.as_deref() {
+            return Some(status("401 Unauthorized\r\nwww-authenticate: Bearer"));
+        }
+        if request.method != "POST" {
+            return Some(status("405 Method Not Allowed"));
+        }
+        let method = request.body["method"].as_str().unwrap_or_default();
+        if method == "initialize" {
+            let id = format!("s-{}", self.made.fetch_add(1, Ordering::SeqCst));
+            self.sessions.lock().unwrap().insert(id.clone());
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"}});
+            return Some(result_of(request, &result, &format!("mcp-session-id: {id}\r\n")));
+        }
+        let is_known = |id: &str| self.sessions.lock().unwrap().contains(id);
+        if !request.header("mcp-session-id").is_some_and(is_known) {
+            return Some(status("404 Not Found"));
+        }
+        if request.body.get("id").is_none() {
+            return Some(status("202 Accepted"));
+        }
+        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        let arguments = &request.body["params"]["arguments"];
+        let result = match request.body["params"]["name"].as_str().unwrap_or_default() {
+            "" => json!({"tools": *self.tools.lock().unwrap()}),
+            "echo" => text(arguments["text"].as_str().unwrap_or_default()),
+            "who" => text(request.header("authorization").unwrap_or("nobody")),
+            "big" => return Some(big(request, arguments["bytes"].as_u64().unwrap())),
+            "hang" => return Some(String::new()),
+            "half" => {
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                return Some(format!("{head}: I begin\n\n"));
+            }
+            _ => return None,
+        };
+        Some(result_of(request, &result, ""))
+    }
+}
+
+fn big(request: &Request, bytes: u64) -> String {
+    let text = "x".repeat(usize::try_from(bytes).unwrap());
+    result_of(request, &json!({"content": [{"type": "text", "text": text}]}), "")
+}
+
+fn status(line: &str) -> String {
+    format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\n\r\n")
+}
+
+fn result_of(request: &Request, result: &Value, headers: &str) -> String {
+    let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result}).to_string();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn read(reader: &mut impl BufRead) -> Option<Request> {
+    let mut head = String::new();
+    while reader.read_line(&mut head).ok()? > 2 {}
+    let method = head.split(' ').next()?.to_owned();
+    let mut request = Request { method, head, body: Value::Null };
+    if let Some(length) = request.header("content-length") {
+        let mut body = vec![0; length.parse().ok()?];
+        reader.read_exact(&mut body).ok()?;
+        request.body = serde_json::from_slice(&body).ok()?;
+    }
+    Some(request)
+}
