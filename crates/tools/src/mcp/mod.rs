@@ -7,6 +7,7 @@
 //! | `list` | what it lists, without the tools that cannot be used |
 //! | `call` | one call: its progress, its end with the turn, its time |
 //! | `stdio`, `http` | the two ways to a server |
+//! | `thin`, `unescape` | what is too long for memory, kept while it comes |
 //! | `tool` | a server's tool as ours |
 //! | `answer` | what a server answers, as a model is shown it |
 //! | `class`, `name` | what a tool can do, and what it is called here |
@@ -27,7 +28,9 @@ mod servers;
 mod stdio;
 #[cfg(test)]
 mod tests;
+mod thin;
 mod tool;
+mod unescape;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 

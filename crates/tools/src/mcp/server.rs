@@ -21,6 +21,7 @@ use super::{
     call::{Ears, Times, Trouble, call},
     http, list,
     stdio::Program,
+    thin::{Shelf, Thin},
 };
 use crate::{Effect, Error, Host};
 
@@ -42,6 +43,8 @@ pub(super) struct Server {
     /// Whoever holds it starts the server, or asks it.
     state: Arc<Mutex<State>>,
     known: std::sync::Mutex<Known>,
+    /// What its answers leave out.
+    pub(super) shelf: Shelf,
 }
 
 #[derive(Default)]
@@ -87,7 +90,13 @@ fn said(program: Option<&Program>) -> String {
 
 impl Server {
     pub(super) fn new(config: ServerConfig, ground: Ground) -> Self {
-        Self { config, ground, state: Arc::default(), known: std::sync::Mutex::default() }
+        Self {
+            config,
+            ground,
+            state: Arc::default(),
+            known: std::sync::Mutex::default(),
+            shelf: Shelf::default(),
+        }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
@@ -246,6 +255,7 @@ impl Server {
             Link::Stdio { command, args, env, cwd } => {
                 let started = Program::start((command, args), env, cwd, &self.ground);
                 let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
+                let output = Thin::new(output, self.ground.kept.clone(), self.shelf.clone());
                 let why = match timeout(limit, serve_client(Ears::default(), (output, input))).await {
                     Ok(Ok(service)) => return Ok(Connection { service, program: Some(program) }),
                     Ok(Err(error)) => not_served(command, &error),

@@ -134,6 +134,12 @@ async fn an_answer_has_its_text_its_data_and_its_files() {
           "version": 0,
           "mime_type": "image/png",
           "bytes": 8
+        },
+        {
+          "artifact": "mixed-2.wav",
+          "version": 0,
+          "mime_type": "audio/wav",
+          "bytes": 4
         }
       ]
     }

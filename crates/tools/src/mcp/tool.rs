@@ -55,7 +55,12 @@ impl ServerTool {
         let made = self.server.call((&self.name, effect), call.args, &*call.host).await;
         match made {
             Ok(result) => {
-                answer::answer(result, (&self.server.ground.kept, &self.spec.name), &*call.host).await
+                let from = answer::From {
+                    tool: &self.spec.name,
+                    kept: &self.server.ground.kept,
+                    shelf: &self.server.shelf,
+                };
+                answer::answer(result, &from, &*call.host).await
             }
             // What a stranger says when it fails is a stranger's text, too.
             Err(trouble @ (Trouble::Refused(_) | Trouble::Lost(_))) if self.spec.untrusted => {

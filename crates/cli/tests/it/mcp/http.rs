@@ -33,9 +33,10 @@ fn serve(place: &Place) -> Served {
     server
 }
 
-/// What the call was answered that this word leads to.
+/// What the call was answered that this word leads to; nothing if it leads to none.
 fn says(server: &Served, word: &str) -> Value {
-    answers(server.say("lango", "s", word).well().as_array().unwrap())[0].clone()
+    let events = server.say("lango", "s", word).well();
+    answers(events.as_array().unwrap()).into_iter().next().unwrap_or_default()
 }
 
 #[test]
@@ -88,4 +89,65 @@ fn a_call_that_the_server_may_have_heard_is_not_made_twice() {
         assert_eq!(web.heard(&format!("tools/call {word}")), 1);
         assert_eq!(says(&server, "echo")["output"], "hello", "after {word}");
     }
+}
+
+#[test]
+fn a_server_that_says_nothing_any_more_slows_no_turn() {
+    let mut web = Web::start();
+    // Longer than any test waits.
+    let place = place(&web, "start_timeout_s = 600\n");
+    let server = serve(&place);
+    web.go_away();
+    says(&server, "nothing");
+    web.say_nothing(true);
+    web.come_back();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // It is looked for again after its rest, and each of these ends all the same.
+    while web.heard("initialize") + web.heard("server/discover") == 0 {
+        says(&server, "nothing");
+        assert!(Instant::now() < deadline, "it is not looked for");
+    }
+    says(&server, "nothing");
+}
+
+#[test]
+fn those_who_look_at_an_app_see_the_tools_of_its_servers_and_wait_for_none() {
+    let (web, silent) = (Web::start(), Web::start());
+    web.add_tool(json!({"name": "with-dash", "inputSchema": {"type": "object"}}));
+    silent.say_nothing(true);
+    let url = silent.url();
+    let place = place(&web, &format!("[mcp.silent]\nurl = \"{url}\"\nstart_timeout_s = 600\n"));
+    let server = serve(&place);
+    let info = server.get("/apps/lango/app-info");
+    let tools = info["agents"]["lango-agent"]["tools"].as_array().unwrap();
+    let declared = |name: &str| {
+        tools.iter().map(|tool| &tool["functionDeclarations"][0]).find(|tool| tool["name"] == name).cloned()
+    };
+    assert_eq!(declared("web__echo").unwrap()["parametersJsonSchema"], json!({"type": "object"}));
+    assert!(declared("calculate").is_some());
+    let built = server.get("/dev/apps/lango/build_graph")["root_agent"]["tools"].clone();
+    let is_echo = |tool: &Value| *tool == json!({"name": "web__echo", "type": "tool"});
+    assert!(built.as_array().unwrap().iter().any(is_echo), "{built}");
+    let drawn = server.get("/dev/apps/lango/graph")["dotSrc"].as_str().unwrap().to_owned();
+    assert!(
+        drawn.contains("\t\"lango-agent\" -> web__echo [") && drawn.contains(" -> \"web__with-dash\" ["),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn a_header_comes_from_the_environment_and_goes_nowhere_else() {
+    let web = Web::guarded(&format!("Bearer {CANARY}"));
+    let headers = "headers = { Authorization = \"Bearer ${CANARY}\" }\n";
+    let place = place(&web, headers);
+    let server = serve(&place);
+    assert_eq!(says(&server, "who")["output"], "Bearer [masked]");
+    let without = place.lango(&["tools"]).well();
+    assert!(without.out.contains("it needs the variable CANARY, which is not set"), "{}", without.out);
+    let wrong = place.said(place.command(["tools"]).env("CANARY", "sk-another-canary")).well();
+    let told = wrong.out.lines().last().unwrap();
+    assert_eq!(
+        told,
+        "the MCP server `web` (lango.toml) cannot be reached: it wants another Authorization; set it in its `headers`"
+    );
 }

@@ -4,6 +4,7 @@
 mod fake;
 mod http;
 mod real;
+mod trouble;
 mod web;
 
 use crate::common::{Place, Said, fixtures};

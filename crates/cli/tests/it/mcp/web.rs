@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::{
     collections::HashSet,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
@@ -140,7 +140,9 @@ impl Shared {
             let Some(answer) = self.answer(&request) else {
                 return self.cut();
             };
-            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+            let sent = reader.get_mut().write_all(answer.as_bytes());
+            if sent.is_err() || answer.contains("connection: close") {
+                let _ = reader.get_mut().shutdown(Shutdown::Both);
                 return;
             }
         }
