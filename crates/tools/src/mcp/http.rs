@@ -20,16 +20,21 @@ use rmcp::transport::{
     streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 
+use super::{post::Post, thin::Shelf};
+use crate::Kept;
+
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(10);
 /// A stream that is cut is taken up so often, with longer and longer pauses.
 const RECONNECTS: usize = 3;
+const OURS: [&str; 4] = ["accept", "content-type", "last-event-id", "mcp-session-id"];
 const MAX_HOPS: usize = 5;
 
 pub(super) fn transport(
-    url: &str,
-    headers: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<Client>, String> {
+    (url, headers): (&str, &[(String, String)]),
+    kept: Kept,
+    shelf: Shelf,
+) -> Result<StreamableHttpClientTransport<Post>, String> {
     let address = Url::parse(url).map_err(|error| format!("its `url` is no address: {error}"))?;
     if !["http", "https"].contains(&address.scheme()) {
         return Err("its `url` begins with neither https:// nor http://".to_owned());
@@ -41,13 +46,17 @@ pub(super) fn transport(
     let mut again = ExponentialBackoff::default();
     again.max_times = Some(RECONNECTS);
     config.retry_config = Arc::new(again);
-    Ok(StreamableHttpClientTransport::with_client(client(&address)?, config))
+    let post = Post { client: client(&address)?, kept, shelf };
+    Ok(StreamableHttpClientTransport::with_client(post, config))
 }
 
 /// What a header holds is in no error.
 fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = || format!("its header `{name}` cannot be sent: it has characters that headers cannot have");
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+    if OURS.contains(&header.as_str()) {
+        return Err(format!("its header `{name}` belongs to the protocol; leave it out"));
+    }
     let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
     value.set_sensitive(true);
     Ok((header, value))

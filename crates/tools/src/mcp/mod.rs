@@ -6,7 +6,7 @@
 //! | `server` | one server: started when it is needed, again when it died, asked again when its list changes |
 //! | `list` | what it lists, without the tools that cannot be used |
 //! | `call` | one call: its progress, its end with the turn, its time |
-//! | `stdio`, `http` | the two ways to a server |
+//! | `stdio`, `http`, `post` | the two ways to a server |
 //! | `thin`, `unescape` | what is too long for memory, kept while it comes |
 //! | `tool` | a server's tool as ours |
 //! | `answer` | what a server answers, as a model is shown it |
@@ -23,6 +23,7 @@ mod http;
 mod list;
 mod name;
 pub mod pins;
+mod post;
 mod server;
 mod servers;
 mod stdio;

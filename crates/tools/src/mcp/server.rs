@@ -68,6 +68,15 @@ pub(super) struct Known {
     is_away: bool,
 }
 
+impl State {
+    /// Whether its tools are not known, or not any more. One that died keeps its tools, and a call of one starts it again.
+    fn is_due(&self) -> bool {
+        let open = self.connection.as_ref().filter(|connection| connection.is_open());
+        let has_news = open.is_some_and(|open| open.service.service().takes_note_of_other_tools());
+        !self.is_listed || has_news
+    }
+}
+
 struct Connection {
     service: RunningService<RoleClient, Ears>,
     program: Option<Program>,
@@ -104,27 +113,25 @@ impl Server {
     }
 
     /// Asks for its tools if that is due, and waits for it. One that was asked in vain before is hardly waited for: it must not
-    /// slow down each turn.
+    /// slow down each turn. A start goes on when nobody waits for it any more.
     pub(super) async fn ask(self: &Arc<Self>) {
-        if !self.known().is_away {
-            return self.look(&mut *self.state.lock().await).await;
+        let (is_away, state) = (self.known().is_away, Arc::clone(&self.state));
+        let mut state = match state.try_lock_owned() {
+            Ok(state) => state,
+            // Somebody is at it.
+            Err(_) if is_away => return,
+            Err(_) => Arc::clone(&self.state).lock_owned().await,
+        };
+        if !state.is_due() {
+            return;
         }
-        // Else somebody is at it.
-        if let Ok(mut state) = Arc::clone(&self.state).try_lock_owned() {
-            let server = Arc::clone(self);
-            let looking = tokio::spawn(async move { server.look(&mut state).await });
-            let _ = timeout(SECOND_LOOK, looking).await;
-        }
-    }
-
-    /// One that died keeps its tools, and a call of one starts it again.
-    async fn look(&self, state: &mut State) {
-        let open = state.connection.clone().filter(|connection| connection.is_open());
-        let has_news = open.is_some_and(|open| open.service.service().takes_note_of_other_tools());
-        if !state.is_listed || has_news {
-            let listed = self.list(state).await;
-            self.note(listed.err());
-        }
+        let server = Arc::clone(self);
+        let looking = tokio::spawn(async move {
+            let listed = server.list(&mut state).await;
+            server.note(listed.err());
+        });
+        let patience = if is_away { SECOND_LOOK } else { Duration::MAX };
+        let _ = timeout(patience, looking).await;
     }
 
     async fn list(&self, state: &mut State) -> Result<(), String> {
@@ -246,8 +253,8 @@ impl Server {
         match &self.config.link {
             Link::None(why) => Err(format!("is not used: {why}")),
             Link::Http { url, headers } => {
-                let transport =
-                    http::transport(url, headers).map_err(|why| format!("cannot be reached: {why}"))?;
+                let transport = http::transport((url, headers), self.ground.kept.clone(), self.shelf.clone())
+                    .map_err(|why| format!("cannot be reached: {why}"))?;
                 let served = timeout(limit, serve_client(Ears::default(), transport)).await;
                 let service = served.map_err(|_| late(limit))?.map_err(|error| not_reached(&error))?;
                 Ok(Connection { service, program: None })

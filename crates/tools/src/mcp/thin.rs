@@ -61,8 +61,7 @@ pub(super) struct Thin<R> {
 
 impl<R> Thin<R> {
     pub(super) fn new(output: R, kept: Kept, shelf: Shelf) -> Self {
-        let thinner = Thinner { kept, shelf, place: Place::Outside, string: Vec::new() };
-        Self { output, thinner, piece: vec![0; PIECE], ready: VecDeque::new() }
+        Self { output, thinner: Thinner::new(kept, shelf), piece: vec![0; PIECE], ready: VecDeque::new() }
     }
 }
 
@@ -89,7 +88,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Thin<R> {
     }
 }
 
-struct Thinner {
+/// JSON in pieces; a line break ends whatever was begun.
+pub(super) struct Thinner {
     kept: Kept,
     shelf: Shelf,
     place: Place,
@@ -104,7 +104,11 @@ enum Place {
 }
 
 impl Thinner {
-    fn take(&mut self, mut bytes: &[u8], out: &mut VecDeque<u8>) {
+    pub(super) fn new(kept: Kept, shelf: Shelf) -> Self {
+        Self { kept, shelf, place: Place::Outside, string: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut VecDeque<u8>) {
         while !bytes.is_empty() {
             let taken = match &mut self.place {
                 Place::Outside => self.outside(bytes, out),

@@ -15,9 +15,9 @@ fn place(web: &Web, more: &str) -> Place {
         call("echo", json!({"text": "hello"})),
         call("die", json!({})),
         call("half", json!({})),
-        call("hang", json!({})),
         call("who", json!({})),
-        call("big", json!({"bytes": 100_000_000})),
+        call("big", json!({})),
+        call("stream", json!({})),
         call("new", json!({})),
     ];
     let calls: Vec<(&str, &str, Value)> =
@@ -70,10 +70,11 @@ fn a_session_that_the_server_forgot_is_begun_anew_and_nobody_notices() {
     let web = Web::start();
     let place = place(&web, "");
     let server = serve(&place);
-    for _ in 0..2 {
-        assert_eq!(says(&server, "echo")["output"], "hello");
-        web.forget();
-    }
+    assert_eq!(says(&server, "echo")["output"], "hello");
+    web.forget();
+    assert_eq!(says(&server, "echo")["output"], "hello");
+    web.forget();
+    web.use_own_words();
     assert_eq!(says(&server, "echo")["output"], "hello");
     assert_eq!(web.heard("initialize"), 3);
 }
@@ -150,4 +151,19 @@ fn a_header_comes_from_the_environment_and_goes_nowhere_else() {
         told,
         "the MCP server `web` (lango.toml) cannot be reached: it wants another Authorization; set it in its `headers`"
     );
+}
+
+#[test]
+fn seventy_megabytes_of_text_are_kept_and_not_held() {
+    for word in ["big", "stream"] {
+        let web = Web::start();
+        let place = place(&web, "");
+        let server = serve(&place);
+        let answer = says(&server, word);
+        assert_eq!(answer["bytes"], 70_000_000, "{word}");
+        let kept = place.home().join("kept").join(answer["handle"].as_str().unwrap());
+        assert_eq!(std::fs::metadata(kept).unwrap().len(), 70_000_000);
+        let peak = server.peak_memory();
+        assert!(peak < 70_000_000, "{peak} bytes for {word}");
+    }
 }

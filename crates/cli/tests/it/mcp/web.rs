@@ -23,6 +23,8 @@ struct Shared {
     is_closed: AtomicBool,
     /// Says nothing to anybody.
     is_silent: AtomicBool,
+    /// Says in its own words that it does not know a session.
+    is_wordy: AtomicBool,
     /// Who may come in, where that is checked.
     authorization: Mutex<Option<String>>,
     sessions: Mutex<HashSet<String>>,
@@ -47,7 +49,7 @@ impl Request {
 
 impl Web {
     pub(super) fn start() -> Self {
-        let names = ["echo", "hang", "die", "half", "who"];
+        let names = ["echo", "die", "half", "who", "big", "stream"];
         let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
         let shared = Shared { tools: Mutex::new(names.into_iter().map(tool).collect()), ..Shared::default() };
         let mut web = Self { address: ([127, 0, 0, 1], 0).into(), shared: Arc::new(shared), accepting: None };
@@ -103,6 +105,10 @@ impl Web {
 
     pub(super) fn say_nothing(&self, silent: bool) {
         self.shared.is_silent.store(silent, Ordering::SeqCst);
+    }
+
+    pub(super) fn use_own_words(&self) {
+        self.shared.is_wordy.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn add_tool(&self, tool: Value) {
@@ -166,7 +172,8 @@ impl Shared {
         }
         let is_known = |id: &str| self.sessions.lock().unwrap().contains(id);
         if !request.header("mcp-session-id").is_some_and(is_known) {
-            return Some(status("404 Not Found"));
+            let wordy = self.is_wordy.load(Ordering::SeqCst);
+            return Some(if wordy { no_session() } else { status("404 Not Found") });
         }
         if request.body.get("id").is_none() {
             return Some(status("202 Accepted"));
@@ -177,21 +184,27 @@ impl Shared {
             "" => json!({"tools": *self.tools.lock().unwrap()}),
             "echo" => text(arguments["text"].as_str().unwrap_or_default()),
             "who" => text(request.header("authorization").unwrap_or("nobody")),
-            "big" => return Some(big(request, arguments["bytes"].as_u64().unwrap())),
-            "hang" => return Some(String::new()),
-            "half" => {
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-                return Some(format!("{head}: I begin\n\n"));
+            "big" => text(&"a line\n".repeat(10_000_000)),
+            "stream" => {
+                let result = text(&"a line\n".repeat(10_000_000));
+                let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result});
+                return Some(format!("{EVENTS}: I begin\n\ndata: {body}\n\n"));
             }
+            "half" => return Some(format!("{EVENTS}: I begin\n\n")),
             _ => return None,
         };
         Some(result_of(request, &result, ""))
     }
 }
 
-fn big(request: &Request, bytes: u64) -> String {
-    let text = "x".repeat(usize::try_from(bytes).unwrap());
-    result_of(request, &json!({"content": [{"type": "text", "text": text}]}), "")
+const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+/// As servers made with the TypeScript library say it.
+fn no_session() -> String {
+    let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+    let body = json!({"jsonrpc": "2.0", "error": error, "id": null}).to_string();
+    let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json";
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
 fn status(line: &str) -> String {
