@@ -136,7 +136,7 @@ mod tests {
     fn a_file_without_a_certificate_is_named_and_a_key_is_not_repeated() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("key.pem");
-        std::fs::write(&path, "-----BEGIN PRIVATE KEY-----\ncanary\n").unwrap();
+        fs::write(&path, "-----BEGIN PRIVATE KEY-----\ncanary\n").unwrap();
         let error = acceptor(&path, &path, |_| ()).err().unwrap().to_string();
         assert!(error.contains("key.pem holds no certificate"), "{error}");
         assert!(!error.contains("canary"), "{error}");

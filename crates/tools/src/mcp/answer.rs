@@ -81,7 +81,9 @@ impl From<'_> {
         {
             return shown;
         }
-        texts.iter_mut().for_each(|text| self.name_if_left_out(text));
+        for text in &mut texts {
+            self.name_if_left_out(text);
+        }
         let mut capture = Capture::new(self.kept.clone());
         capture.take(texts.join("\n").as_bytes());
         capture.finish()

@@ -38,7 +38,9 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<List, ServiceError> 
             Ok(ServerResult::CustomResult(page)) => {
                 let tools = page.0.get("tools").and_then(Value::as_array);
                 let tools = tools.ok_or(ServiceError::UnexpectedResponse)?;
-                tools.iter().for_each(|tool| list.take(read(tool)));
+                for tool in tools {
+                    list.take(read(tool));
+                }
                 cursor = page.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             }
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
@@ -106,7 +108,9 @@ mod tests {
             json!({"name": "list\u{1b}[31m", "inputSchema": [1]}),
             json!({"inputSchema": {"type": "object"}}),
         ];
-        tools.iter().for_each(|tool| list.take(read(tool)));
+        for tool in &tools {
+            list.take(read(tool));
+        }
         let names: Vec<&str> = list.tools.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["good", "bare"]);
         insta::assert_snapshot!(list.faults.join("\n"), @"

@@ -132,7 +132,9 @@ impl Post {
                 let Some(piece) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
                 let mut thin = VecDeque::new();
                 thinner.take(&piece, &mut thin);
-                thin.iter().for_each(|&byte| event.take(byte));
+                for &byte in &thin {
+                    event.take(byte);
+                }
                 if event.length > LONGEST {
                     return Err(too_long());
                 }

@@ -50,7 +50,7 @@ impl Servers {
 
     /// The tools that there are now. A server that cannot be asked has none, or those that it had.
     pub async fn tools(&self) -> Vec<Listed> {
-        join_all(self.all.iter().map(|server| server.ask())).await;
+        join_all(self.all.iter().map(Server::ask)).await;
         self.known()
     }
 

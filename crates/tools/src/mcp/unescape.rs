@@ -52,7 +52,7 @@ impl Unescape {
             match read {
                 Ok(char) => push(char, text),
                 Err(half) if half.unpaired_surrogate() == value && is_first_half(value) => {
-                    self.high = Some(value)
+                    self.high = Some(value);
                 }
                 Err(_) => push(char::REPLACEMENT_CHARACTER, text),
             }
@@ -82,6 +82,8 @@ fn push(char: char, text: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     fn meaning(pieces: &[&str]) -> String {
@@ -96,15 +98,27 @@ mod tests {
         assert_eq!(meaning(&["\\ud83ex", "\\udd80", "\\ud83e\\n"]), "\u{fffd}x\u{fffd}\u{fffd}\n");
     }
 
+    /// The same string, with an escape for each character that needs one anywhere.
+    fn ascii(written: &str) -> String {
+        let mut ascii = String::new();
+        for c in written.chars() {
+            if c.is_ascii() {
+                ascii.push(c);
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(ascii, "\\u{unit:04x}").unwrap();
+                }
+            }
+        }
+        ascii
+    }
+
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
         #[test]
         fn a_string_means_what_it_means_to_a_parser_wherever_it_is_cut(text in "\\PC{0,20}[\\n\\t\"\\\\/\u{8}\u{c}\u{1f980}é]{0,10}", cut in 0_usize..40) {
             let written = serde_json::to_string(&text).unwrap();
-            let ascii: String = written.chars().flat_map(|c| if c.is_ascii() { vec![c] } else {
-                let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
-                units.chars().collect()
-            }).collect();
+            let ascii = ascii(&written);
             let inner = &ascii[1..ascii.len() - 1];
             let (first, rest) = inner.split_at(cut.min(inner.len()));
             proptest::prop_assert_eq!(meaning(&[first, rest]), text);

@@ -15,6 +15,7 @@ fn place(web: &Web, more: &str) -> Place {
         call("echo", json!({"text": "hello"})),
         call("die", json!({})),
         call("half", json!({})),
+        call("hang", json!({})),
         call("who", json!({})),
         call("big", json!({})),
         call("stream", json!({})),
@@ -53,7 +54,7 @@ fn a_server_that_went_away_is_named_and_found_again_when_it_is_back() {
             "{told}"
         );
     }
-    web.add_tool(json!({"name": "new", "inputSchema": {"type": "object"}}));
+    web.add_tool("new");
     web.come_back();
     let deadline = Instant::now() + Duration::from_secs(30);
     while says(&server, "echo")["output"] != "hello" {
@@ -114,7 +115,7 @@ fn a_server_that_says_nothing_any_more_slows_no_turn() {
 #[test]
 fn those_who_look_at_an_app_see_the_tools_of_its_servers_and_wait_for_none() {
     let (web, silent) = (Web::start(), Web::start());
-    web.add_tool(json!({"name": "with-dash", "inputSchema": {"type": "object"}}));
+    web.add_tool("with-dash");
     silent.say_nothing(true);
     let url = silent.url();
     let place = place(&web, &format!("[mcp.silent]\nurl = \"{url}\"\nstart_timeout_s = 600\n"));
@@ -166,4 +167,25 @@ fn seventy_megabytes_of_text_are_kept_and_not_held() {
         let peak = server.peak_memory();
         assert!(peak < 70_000_000, "{peak} bytes for {word}");
     }
+}
+
+#[test]
+fn a_list_that_changes_is_followed_and_a_call_ends_with_its_run() {
+    let web = Web::start();
+    let place = place(&web, "");
+    let server = serve(&place);
+    assert_eq!(says(&server, "echo")["output"], "hello");
+    web.hears("GET");
+    web.add_tool("new");
+    web.tell_of_other_tools();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while web.heard("tools/call new") == 0 {
+        says(&server, "new");
+        assert!(Instant::now() < deadline, "the new tool is not called");
+    }
+
+    let run = server.begin("/apps/lango/users/u/sessions/s", "hang");
+    web.hears("tools/call hang");
+    assert_eq!(server.ask("POST", &format!("{run}/cancel"), &Value::Null).status, 200);
+    web.hears("notifications/cancelled");
 }

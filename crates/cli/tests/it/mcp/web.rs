@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 pub(super) struct Web {
@@ -32,6 +33,8 @@ struct Shared {
     tools: Mutex<Vec<Value>>,
     heard: Mutex<Vec<String>>,
     streams: Mutex<Vec<TcpStream>>,
+    /// Who hears what nobody asked for.
+    listeners: Mutex<Vec<TcpStream>>,
 }
 
 struct Request {
@@ -49,7 +52,7 @@ impl Request {
 
 impl Web {
     pub(super) fn start() -> Self {
-        let names = ["echo", "die", "half", "who", "big", "stream"];
+        let names = ["echo", "hang", "die", "half", "who", "big", "stream"];
         let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
         let shared = Shared { tools: Mutex::new(names.into_iter().map(tool).collect()), ..Shared::default() };
         let mut web = Self { address: ([127, 0, 0, 1], 0).into(), shared: Arc::new(shared), accepting: None };
@@ -111,8 +114,26 @@ impl Web {
         self.shared.is_wordy.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn add_tool(&self, tool: Value) {
-        self.shared.tools.lock().unwrap().push(tool);
+    pub(super) fn add_tool(&self, name: &str) {
+        self.shared.tools.lock().unwrap().push(json!({"name": name, "inputSchema": {"type": "object"}}));
+    }
+
+    /// Says to all who listen that it has other tools.
+    pub(super) fn tell_of_other_tools(&self) {
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        for listener in self.shared.listeners.lock().unwrap().iter_mut() {
+            let _ = write!(listener, "data: {told}\n\n");
+        }
+    }
+
+    /// Waits until something was heard.
+    #[track_caller]
+    pub(super) fn hears(&self, what: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.heard(what) == 0 {
+            assert!(Instant::now() < deadline, "{what} was not heard");
+            thread::yield_now();
+        }
     }
 
     /// How often something was heard.
@@ -147,6 +168,9 @@ impl Shared {
                 return self.cut();
             };
             let sent = reader.get_mut().write_all(answer.as_bytes());
+            if answer == STREAM {
+                self.listeners.lock().unwrap().push(reader.get_mut().try_clone().unwrap());
+            }
             if sent.is_err() || answer.contains("connection: close") {
                 let _ = reader.get_mut().shutdown(Shutdown::Both);
                 return;
@@ -160,20 +184,23 @@ impl Shared {
         if wanted.is_some() && request.header("authorization") != wanted.as_deref() {
             return Some(status("401 Unauthorized\r\nwww-authenticate: Bearer"));
         }
-        if request.method != "POST" {
-            return Some(status("405 Method Not Allowed"));
+        if request.method == "DELETE" {
+            return Some(status("200 OK"));
         }
         let method = request.body["method"].as_str().unwrap_or_default();
         if method == "initialize" {
             let id = format!("s-{}", self.made.fetch_add(1, Ordering::SeqCst));
             self.sessions.lock().unwrap().insert(id.clone());
-            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"}});
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "web", "version": "1"}});
             return Some(result_of(request, &result, &format!("mcp-session-id: {id}\r\n")));
         }
         let is_known = |id: &str| self.sessions.lock().unwrap().contains(id);
         if !request.header("mcp-session-id").is_some_and(is_known) {
             let wordy = self.is_wordy.load(Ordering::SeqCst);
             return Some(if wordy { no_session() } else { status("404 Not Found") });
+        }
+        if request.method == "GET" {
+            return Some(STREAM.to_owned());
         }
         if request.body.get("id").is_none() {
             return Some(status("202 Accepted"));
@@ -190,6 +217,7 @@ impl Shared {
                 let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result});
                 return Some(format!("{EVENTS}: I begin\n\ndata: {body}\n\n"));
             }
+            "hang" => return Some(String::new()),
             "half" => return Some(format!("{EVENTS}: I begin\n\n")),
             _ => return None,
         };
@@ -197,6 +225,7 @@ impl Shared {
     }
 }
 
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 /// As servers made with the TypeScript library say it.
