@@ -19,9 +19,11 @@ use crate::{
 
 /// As it is written, in bytes. Pictures are shorter, as a rule.
 const LONGEST: usize = 4 << 20;
+/// The same where much has come before in its line, so that what many strings hold passes too.
+const LONGEST_IN_LONG_LINE: usize = 16 << 10;
 const PIECE: usize = 64 << 10;
 /// Of strings that nobody has asked for.
-const MOST_KEPT: usize = 64;
+const MOST_KEPT: usize = 256;
 
 /// Strings that were left out of messages, by their marks.
 #[derive(Clone, Default)]
@@ -95,6 +97,8 @@ pub(super) struct Thinner {
     place: Place,
     /// The string that we are in, as long as it is short enough.
     string: Vec<u8>,
+    /// How much of its line has passed.
+    line: usize,
 }
 
 enum Place {
@@ -105,7 +109,7 @@ enum Place {
 
 impl Thinner {
     pub(super) fn new(kept: Kept, shelf: Shelf) -> Self {
-        Self { kept, shelf, place: Place::Outside, string: Vec::new() }
+        Self { kept, shelf, place: Place::Outside, string: Vec::new(), line: 0 }
     }
 
     pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut VecDeque<u8>) {
@@ -122,6 +126,8 @@ impl Thinner {
         let quote = bytes.iter().position(|&byte| byte == b'"');
         let taken = quote.map_or(bytes.len(), |at| at + 1);
         out.extend(&bytes[..taken]);
+        let line = bytes[..taken].iter().rposition(|&byte| byte == b'\n');
+        self.line = line.map_or(self.line + taken, |at| taken - at);
         if quote.is_some() {
             self.place = Place::Inside { escaped: false };
         }
@@ -136,7 +142,8 @@ impl Thinner {
             Place::Long { text, .. } => keep(text, part),
             Place::Inside { .. } | Place::Outside => self.string.extend_from_slice(part),
         }
-        if self.string.len() > LONGEST {
+        let longest = if self.line > LONGEST { LONGEST_IN_LONG_LINE } else { LONGEST };
+        if self.string.len() > longest {
             let mut text = Box::new((Unescape::default(), Capture::new(self.kept.clone())));
             keep(&mut text, &std::mem::take(&mut self.string));
             let escaped = matches!(self.place, Place::Inside { escaped: true });
@@ -145,7 +152,10 @@ impl Thinner {
         if let Some(at) = end {
             match std::mem::replace(&mut self.place, Place::Outside) {
                 Place::Long { text, .. } => out.extend(self.shelf.put(text.1.finish()).as_bytes()),
-                Place::Inside { .. } | Place::Outside => out.extend(self.string.drain(..)),
+                Place::Inside { .. } | Place::Outside => {
+                    self.line = if bytes[at] == b'\n' { 0 } else { self.line + self.string.len() };
+                    out.extend(self.string.drain(..));
+                }
             }
             out.push_back(bytes[at]);
         }
@@ -162,19 +172,28 @@ fn keep(text: &mut (Unescape, Capture), part: &[u8]) {
 
 /// Where the quote is that ends the string, or the line break that no string has.
 fn string_end(bytes: &[u8], escaped: &mut bool) -> Option<usize> {
-    for (at, &byte) in bytes.iter().enumerate() {
-        match byte {
-            b'\n' => {
-                *escaped = false;
-                return Some(at);
-            }
-            _ if *escaped => *escaped = false,
-            b'\\' => *escaped = true,
-            b'"' => return Some(at),
-            _ => {}
+    let mut at = 0;
+    if std::mem::take(escaped) {
+        match bytes.first() {
+            Some(b'\n') => return Some(0),
+            Some(_) => at = 1,
+            None => *escaped = true,
         }
     }
-    None
+    loop {
+        at += bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | b'\n'))?;
+        if bytes[at] != b'\\' {
+            return Some(at);
+        }
+        match bytes.get(at + 1) {
+            Some(b'\n') => return Some(at + 1),
+            Some(_) => at += 2,
+            None => {
+                *escaped = true;
+                return None;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +231,18 @@ mod tests {
         assert!(std::fs::read_to_string(dir.path().join(shown.handle.unwrap())).unwrap() == long);
         assert_eq!(thin[1], "{\"next\":\"line\"}");
         assert!(shelf.take(message["text"].as_str().unwrap()).is_none(), "it is given once");
+    }
+
+    #[tokio::test]
+    async fn a_line_of_many_strings_passes_thin_and_the_next_one_whole() {
+        let strings = vec!["x".repeat(100_000); 300];
+        let next = json!({"text": "x".repeat(100_000)}).to_string();
+        let (thin, shelf, _dir) = thinned(&format!("{}\n{next}\n", json!(strings))).await;
+        assert!(thin[0].len() < 5_000_000, "{}", thin[0].len());
+        let strings: Vec<String> = serde_json::from_str(&thin[0]).unwrap();
+        let kept = strings.iter().filter_map(|mark| shelf.take(mark)).count();
+        assert!(strings.len() == 300 && kept >= 250, "{kept}");
+        assert_eq!(thin[1], next);
     }
 
     #[tokio::test]

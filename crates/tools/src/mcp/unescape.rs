@@ -21,7 +21,15 @@ impl Unescape {
     /// What the next piece means. What is no escape means itself.
     pub(super) fn take(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut text = Vec::with_capacity(piece.len());
-        for &byte in piece {
+        let mut rest = piece;
+        while let Some((&byte, after)) = rest.split_first() {
+            let plain = self.plain_length(rest);
+            if plain > 0 {
+                text.extend_from_slice(&rest[..plain]);
+                rest = &rest[plain..];
+                continue;
+            }
+            rest = after;
             self.place = match (self.place, byte) {
                 (Place::Plain, b'\\') => Place::Escape,
                 (Place::Escape, b'u') => Place::Digits(0, 0),
@@ -31,6 +39,14 @@ impl Unescape {
             };
         }
         text
+    }
+
+    /// How many bytes mean themselves.
+    fn plain_length(&self, bytes: &[u8]) -> usize {
+        match (self.place, self.high) {
+            (Place::Plain, None) => bytes.iter().position(|&byte| byte == b'\\').unwrap_or(bytes.len()),
+            (Place::Plain | Place::Escape | Place::Digits(..), _) => 0,
+        }
     }
 
     fn plain(&mut self, byte: u8, text: &mut Vec<u8>) -> Place {

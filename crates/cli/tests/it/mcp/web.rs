@@ -211,9 +211,9 @@ impl Shared {
             "" => json!({"tools": *self.tools.lock().unwrap()}),
             "echo" => text(arguments["text"].as_str().unwrap_or_default()),
             "who" => text(request.header("authorization").unwrap_or("nobody")),
-            "big" => text(&"a line\n".repeat(10_000_000)),
+            "big" => text(&"a line\n".repeat(3_000_000)),
             "stream" => {
-                let result = text(&"a line\n".repeat(10_000_000));
+                let result = text(&"a line\n".repeat(3_000_000));
                 let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result});
                 return Some(format!("{EVENTS}: I begin\n\ndata: {body}\n\n"));
             }
