@@ -4,6 +4,7 @@ use crate::{
     artifacts::ArtifactAdapter,
     budget::Budget,
     collect::Collector,
+    guard,
     ledger::LedgerAdapter,
     model,
     queue::{Entry, Place, Queue, RunName, Turn},
@@ -123,6 +124,7 @@ impl Agent {
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
+        let request = guard::signed(request);
         let mut place = self.queue.place(&request.key, name.clone());
         // What is in memory may be out of date: then once more, with what is stored.
         let attempts = 1 + usize::from(self.sessions.remembers(&request.key));

@@ -1,7 +1,11 @@
 //! Whether a call may run: the policy, the rules that a person has stored, and whether untrusted text is in the
 //! conversation.
 
-use adk::{event::ToolConfirmation, tool::ToolContext};
+use adk::{
+    event::ToolConfirmation,
+    runner::{Input, RunRequest},
+    tool::ToolContext,
+};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
@@ -12,6 +16,10 @@ use tools::{
 /// The state key that says which untrusted text has come in. It is stored with the answer that brought it, and outlives
 /// the window.
 pub const UNTRUSTED: &str = "lango:untrusted";
+
+/// The state key that says that whoever spoke last is a user of a server and none of its administrators. It is stored with
+/// the message.
+pub const GUEST: &str = "lango:guest";
 
 /// How much of a diff or a command a person is shown before deciding.
 const MOST_SHOWN: usize = 8_000;
@@ -26,6 +34,8 @@ pub struct Guard {
     mask: Mask,
     /// Nobody is there to be asked.
     unattended: bool,
+    /// Whether users of a server decide on what they are asked; else its administrators do.
+    users_decide: bool,
 }
 
 /// What becomes of a call.
@@ -38,7 +48,12 @@ pub(crate) enum Admission {
 
 impl Guard {
     pub fn new(policy: Policy, book: RuleBook, roots: Vec<PathBuf>, mask: Mask) -> Self {
-        Self { policy, book, roots, mask, unattended: false }
+        Self { policy, book, roots, mask, unattended: false, users_decide: false }
+    }
+
+    /// Users of a server may say yes to what its machine does.
+    pub fn users_decide(self, decide: bool) -> Self {
+        Self { users_decide: decide, ..self }
     }
 
     /// Without anyone to ask, the answer is no.
@@ -50,7 +65,12 @@ impl Guard {
         &self.mask
     }
 
-    /// Decides on a call. What a person has said counts, but for what is denied.
+    /// Whether whoever is asked may not decide.
+    fn is_for_guest(&self, context: &ToolContext) -> bool {
+        !self.users_decide && context.state(GUEST) == Some(Value::Bool(true))
+    }
+
+    /// Decides on a call. What a person has said counts, but for what is denied, and if it is theirs to say.
     pub(crate) fn admit(
         &self,
         tool: &dyn Tool,
@@ -58,6 +78,9 @@ impl Guard {
         context: &ToolContext,
     ) -> Admission {
         let verdict = doubted(tool, self.verdict(tool, args, context));
+        if verdict.decision == Decision::Ask && self.is_for_guest(context) {
+            return Admission::Refuse(not_theirs(&verdict));
+        }
         let asks = verdict.decision == Decision::Ask || tool.spec().confirm;
         if asks && verdict.decision != Decision::Deny && context.confirmation.is_none() && self.unattended {
             return Admission::Refuse(nobody(tool, &verdict));
@@ -87,7 +110,7 @@ impl Guard {
         let tainted_by = source.as_ref().and_then(Value::as_str);
         let request = Request { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
         let verdict = self.policy.decide(&request, &ground);
-        if verdict.decision != Decision::Ask {
+        if verdict.decision != Decision::Ask || self.is_for_guest(context) {
             return verdict;
         }
         let stored = self.book.of(&owner(context)).unwrap_or_default();
@@ -122,12 +145,29 @@ fn doubted(tool: &dyn Tool, verdict: Verdict) -> Verdict {
     }
 }
 
+fn not_theirs(verdict: &Verdict) -> String {
+    format!(
+        "this call was not run: {}, and on this server only an administrator decides on that. An administrator can allow it by \
+         a rule in [approval] of lango.toml, or let users decide with `users = \"ask\"` there",
+        verdict.reason
+    )
+}
+
 fn nobody(tool: &dyn Tool, verdict: &Verdict) -> String {
     let why = match verdict.decision {
         Decision::Ask => verdict.reason.clone(),
         Decision::Allow | Decision::Deny => format!("`{}` is confirmed each time", tool.spec().name),
     };
     format!("this call was not run: {why}, and nobody is there to be asked, so the answer is no")
+}
+
+/// A message says by whom it is: without a word on it by the owner of this machine or an administrator. A run that goes on
+/// is still that of whoever began it.
+pub(crate) fn signed(mut request: RunRequest) -> RunRequest {
+    if request.input != Input::Resume {
+        request.state_delta.entry(GUEST).or_insert(Value::Bool(false));
+    }
+    request
 }
 
 /// Whether a person wants it so from now on.

@@ -260,7 +260,7 @@ impl SessionService for SessionServiceAdapter {
             return Ok(Arc::new(event));
         }
         let kept = !event.is_state_only();
-        let delta = event.actions.state_delta.clone();
+        let delta = state::news(&event.actions.state_delta, &session.state);
         let mut event = event;
         event.actions.state_delta = without_temp(&delta);
         let (step, facts) = self.step(session, &event, kept)?;

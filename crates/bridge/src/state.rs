@@ -4,6 +4,14 @@ use adk::state::Scope;
 use serde_json::{Map, Value};
 use session::StateChange;
 
+/// Keys that begin so are the program's own: what it has seen of a conversation. Clients, agents and tools may read them.
+const OWN: &str = "lango:";
+
+/// Whether a key is the program's own, so that nobody else may write it.
+pub fn is_own(key: &str) -> bool {
+    key.starts_with(OWN)
+}
+
 /// The state of a session in memory. `temp:` keys live here and nowhere else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateAdapter {
@@ -50,6 +58,17 @@ impl StateAdapter {
     }
 }
 
+/// A delta without what is so already among the program's own keys. One that is not there says as much as `false`.
+pub(crate) fn news(delta: &Map<String, Value>, state: &StateAdapter) -> Map<String, Value> {
+    let says_no = |value: &Value| value.is_null() || value == false;
+    let is_so = |key: &str, value: &Value| {
+        let known = state.get(key);
+        known == Some(value) || (says_no(value) && known.is_none_or(says_no))
+    };
+    let kept = delta.iter().filter(|(key, value)| !(is_own(key) && is_so(key, value)));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// The rows that a delta changes, in the order in which they are locked; `temp:` is in none.
 pub(crate) fn changes(delta: &Map<String, Value>) -> Vec<StateChange> {
     let mut changes: Vec<StateChange> = delta
@@ -74,5 +93,21 @@ fn prefix(scope: session::Scope) -> &'static str {
         session::Scope::App => Scope::App.prefix(),
         session::Scope::User => Scope::User.prefix(),
         session::Scope::Session => Scope::Session.prefix(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_the_program_does_not_know_yet_of_its_own_is_news() {
+        let map = |value: Value| value.as_object().cloned().unwrap_or_default();
+        let state = StateAdapter { values: map(json!({"lango:a": true, "lango:b": false, "c": 1})) };
+        let delta = map(json!({"lango:a": true, "lango:b": null, "lango:d": false, "c": 1}));
+        assert_eq!(news(&delta, &state), map(json!({"c": 1})));
+        let delta = map(json!({"lango:a": false, "lango:b": true, "lango:d": "x"}));
+        assert_eq!(news(&delta, &state), delta);
     }
 }

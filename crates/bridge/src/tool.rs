@@ -1,6 +1,9 @@
 //! ToolAdapter: an internal tool as ADK's.
 
-use crate::guard::{self, Admission, Guard, UNTRUSTED};
+use crate::{
+    guard::{self, Admission, Guard, UNTRUSTED},
+    state,
+};
 use adk::{
     content::{Blob, Part},
     error::ToolError,
@@ -131,8 +134,11 @@ impl Host for TurnHost {
         self.context.state(key)
     }
 
+    /// What the program knows of the conversation is not a tool's to say.
     fn set_state(&self, key: &str, value: Value) {
-        self.context.set_state(key, value);
+        if !state::is_own(key) {
+            self.context.set_state(key, value);
+        }
     }
 
     fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>> {

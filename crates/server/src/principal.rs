@@ -6,6 +6,7 @@ use axum::{
     extract::FromRequestParts,
     http::{StatusCode, request::Parts},
 };
+use bridge::state::is_own;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +26,31 @@ impl Principal {
         self.user.as_deref().map_or(self.admin, |own| own == user)
     }
 
-    /// What all users share is changed by agents and administrators.
-    pub(crate) fn may_write(&self, state: &Map<String, Value>) -> Result<(), Failure> {
-        let shared = state.keys().find(|name| Scope::of(name).0 == Scope::App);
-        match shared.filter(|_| !self.admin) {
-            Some(name) => {
-                let told = format!("{name} is shared by all users, and yours to read only");
-                Err(Failure::new(StatusCode::FORBIDDEN, told))
-            }
-            None => Ok(()),
+    /// Why a key of a state is not this principal's to write, if it is not: what all users share is changed by agents and
+    /// administrators, and what the program has seen by the program.
+    pub(crate) fn reads_only(&self, name: &str) -> Option<&'static str> {
+        if is_own(name) {
+            return Some("is kept by the server, and yours to read only");
         }
+        let is_shared = Scope::of(name).0 == Scope::App && !self.admin;
+        is_shared.then_some("is shared by all users, and yours to read only")
+    }
+
+    /// The changes without what is not theirs to write. Whoever sends back a whole state as it was read sends that too,
+    /// as it is; what differs is refused.
+    pub(crate) fn changes(
+        &self,
+        mut delta: Map<String, Value>,
+        state: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let differs = |name: &String, value: &Value| state.get(name).unwrap_or(&Value::Null) != value;
+        for (name, value) in &delta {
+            if let Some(why) = self.reads_only(name).filter(|_| differs(name, value)) {
+                return Err(Failure::new(StatusCode::FORBIDDEN, format!("{name} {why}")));
+            }
+        }
+        delta.retain(|name, _| self.reads_only(name).is_none());
+        Ok(delta)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{ConfigError, file::in_plain_words};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
+use bridge::state::is_own;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,7 @@ fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentC
 
 fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
     let raw = parse(path)?;
+    refuse_own_key(&raw, path)?;
     let sub_agents = sub_agents(path, &raw.sub_agents, depth + 1)?;
     let mut generate = raw.generate_content_config.unwrap_or_default();
     generate.response_schema = raw.output_schema.or(generate.response_schema);
@@ -167,6 +169,17 @@ fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
         disallow_transfer_to_peers: raw.disallow_transfer_to_peers,
         file: path.to_path_buf(),
     })
+}
+
+/// What the program knows of a conversation is not an agent's to say.
+fn refuse_own_key(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
+    match raw.output_key.as_deref().filter(|key| is_own(key)) {
+        Some(key) => Err(ConfigError::Value {
+            path: path.to_path_buf(),
+            message: format!("output_key: {key} is a key of Lango's own; choose another name"),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn refuse_python(raw: &Raw, path: &Path) -> Result<(), ConfigError> {

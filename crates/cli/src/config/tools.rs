@@ -65,6 +65,16 @@ pub(super) struct Approval {
     tools: BTreeMap<String, Decision>,
     /// By the words that a command begins with.
     commands: BTreeMap<String, Decision>,
+    /// What becomes of questions to users of a server who are no administrators.
+    users: Users,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Users {
+    #[default]
+    Deny,
+    Ask,
 }
 
 /// As it is meant.
@@ -84,6 +94,8 @@ pub(crate) struct ToolSettings {
     pub(crate) keep_bytes: u64,
     pub(crate) environment: Environment,
     pub(crate) policy: Policy,
+    /// Whether users of a server who are no administrators decide on what asks.
+    pub(crate) users_decide: bool,
     /// Secrets of the configuration.
     pub(crate) mask: Mask,
 }
@@ -124,6 +136,7 @@ impl Tools {
             limits: Limits { time, max_time, ..usual },
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
+            users_decide: approval.users == Users::Ask,
             policy: approval.policy(),
             mask: Mask::new(secrets.into_iter().chain(token)),
         })

@@ -39,6 +39,7 @@ impl Toolbox {
         let roots = roots(settings)?;
         let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
         let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
+        let guard = guard.users_decide(said.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(ourselves());
         let shell = Shell {

@@ -21,7 +21,11 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, request::Parts},
     response::Response,
 };
-use bridge::runs::{End, Reader, Seat, Terms};
+use bridge::{
+    guard::GUEST,
+    runs::{End, Reader, Seat, Terms},
+};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Which run a request became.
@@ -36,7 +40,7 @@ pub(crate) async fn run(
     origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
-    let mut asked = Asked::new(&server, &caller, sent)?;
+    let mut asked = Asked::new(&server, &caller, sent).await?;
     asked.request.config.streaming = StreamingMode::None;
     let key = asked.request.key.clone();
     let mut reader = start(&server, asked, origin).await?;
@@ -75,7 +79,7 @@ pub(crate) async fn run_sse(
     origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
-    let asked = Asked::new(&server, &caller, sent)?;
+    let asked = Asked::new(&server, &caller, sent).await?;
     // A stream that has begun cannot say 404 any more.
     if !asked.app.agent.sessions().remembers(&asked.request.key) {
         exists(&server, &asked.request.key).await?;
@@ -111,7 +115,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn new(server: &Server, caller: &Principal, sent: Sent) -> Result<Self, Failure> {
+    async fn new(server: &Server, caller: &Principal, sent: Sent) -> Result<Self, Failure> {
         let mut fields = sent.required(&bodies::RUN)?;
         let app = fields.text("appName").filter(|name| !name.is_empty());
         let app = app.ok_or_else(|| {
@@ -122,10 +126,10 @@ impl Asked {
         if !caller.may_be(&user) {
             return Err(no_session(&session));
         }
-        Self::of(server, caller, SessionKey::new(app, user, session), fields)
+        Self::of(server, caller, SessionKey::new(app, user, session), fields).await
     }
 
-    pub(crate) fn of(
+    pub(crate) async fn of(
         server: &Server,
         caller: &Principal,
         key: SessionKey,
@@ -133,7 +137,7 @@ impl Asked {
     ) -> Result<Self, Failure> {
         let app = server.app(&key.app_name)?;
         let state_delta = fields.map("stateDelta").unwrap_or_default();
-        caller.may_write(&state_delta)?;
+        let state_delta = signed(server, caller, &key, state_delta).await?;
         let seat = server.seat(caller)?;
         let message: Option<Content> = fields.read("newMessage")?;
         let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
@@ -154,6 +158,25 @@ impl Asked {
         }
         Ok(Self { app, request, splits, seat })
     }
+}
+
+/// What the caller may change of the state, and that it is no administrator who speaks, if it is none.
+async fn signed(
+    server: &Server,
+    caller: &Principal,
+    key: &SessionKey,
+    delta: Map<String, Value>,
+) -> Result<Map<String, Value>, Failure> {
+    let mut delta = if delta.keys().any(|name| caller.reads_only(name).is_some()) {
+        let head = server.archive.head(key).await?;
+        caller.changes(delta, &head.map(|head| head.state).unwrap_or_default())?
+    } else {
+        delta
+    };
+    if !caller.admin {
+        delta.insert(GUEST.to_owned(), Value::Bool(true));
+    }
+    Ok(delta)
 }
 
 /// What a request says beside its body.

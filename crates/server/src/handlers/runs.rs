@@ -36,7 +36,7 @@ pub(crate) async fn begin(
     origin: Origin,
     sent: Sent,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?)?;
+    let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?).await?;
     run::exists(&server, &key).await?;
     let reader = run::start(&server, asked, origin).await?;
     // Whoever is told that it was accepted may rely on it.

@@ -46,7 +46,7 @@ pub(crate) async fn create(
         }
     }
     let key = SessionKey::new(place.app, place.user, id.unwrap_or_else(mint_id));
-    make(&server, &caller, &key, (&state, &events)).await
+    make(&server, &caller, &key, (state, &events)).await
 }
 
 /// The older form: the id is in the path, and the body is the state.
@@ -56,17 +56,17 @@ pub(crate) async fn create_as(
     OfSession(key): OfSession,
     sent: Sent,
 ) -> Result<Response, Failure> {
-    make(&server, &caller, &key, (&sent.map()?, &[])).await
+    make(&server, &caller, &key, (sent.map()?, &[])).await
 }
 
 async fn make(
     server: &Server,
     caller: &Principal,
     key: &SessionKey,
-    (state, events): (&Map<String, Value>, &[Event]),
+    (state, events): (Map<String, Value>, &[Event]),
 ) -> Result<Response, Failure> {
-    caller.may_write(state)?;
-    let head = server.archive.create(key, state, events).await?;
+    let state = caller.changes(state, &Map::new())?;
+    let head = server.archive.create(key, &state, events).await?;
     whole(server, head).await
 }
 
@@ -145,8 +145,8 @@ pub(crate) async fn patch(
     sent: Sent,
 ) -> Result<Response, Failure> {
     let delta = sent.required(&bodies::PATCH_SESSION)?.map("stateDelta").unwrap_or_default();
-    caller.may_write(&delta)?;
     let head = found(&server, &key).await?;
+    let delta = caller.changes(delta, &head.state)?;
     if server.runs.is_running(&key) {
         return Err(Failure::conflict(format!(
             "session {} is in a run; its state can be changed when the run is over, or with the next message",

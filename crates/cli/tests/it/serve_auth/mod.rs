@@ -1,7 +1,9 @@
 //! Who is let in, by the real server, and what strangers are told.
 
+mod guests;
 mod jwt;
 mod limits;
+mod own_keys;
 mod tenants;
 mod tls;
 
