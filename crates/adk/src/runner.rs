@@ -142,25 +142,15 @@ impl<S: SessionService> Runner<S> {
         let again = input == Input::Again;
         let invocation = mint_invocation_id();
         let meter = Meter::new(config.limits.clone());
-        let mut turn = Turn {
-            runner: self,
-            session,
-            meter,
-            config,
-            cancel,
-            out,
-            invocation,
-            model_calls: 0,
-            again,
-            message_metadata,
-        };
+        let mut turn =
+            Turn { runner: self, session, meter, config, cancel, out, invocation, again, message_metadata };
         match input {
             Input::Message(content) => {
                 turn.take_message(content, state_delta).await?;
                 return Ok(turn);
             }
             Input::Again => turn.settle(true).await?,
-            Input::Resume => turn.take_up_invocation(),
+            Input::Resume => turn.take_up_invocation().await?,
         }
         if !state_delta.is_empty() {
             turn.record_user(None, state_delta).await?;

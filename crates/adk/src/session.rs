@@ -68,6 +68,13 @@ pub trait SessionService: Send + Sync + 'static {
         id: &str,
     ) -> impl Future<Output = Result<bool, ServiceError>> + Send;
 
+    /// The events of the session's end that belong to one invocation, also those that are not in memory.
+    fn end_of(
+        &self,
+        session: &Self::Session,
+        invocation: &str,
+    ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
+
     fn delete(&self, key: &SessionKey) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }
 

@@ -37,7 +37,6 @@ pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) cancel: CancellationToken,
     pub(crate) out: EventSink<'a>,
     pub(crate) invocation: String,
-    pub(crate) model_calls: u32,
     pub(crate) again: bool,
     pub(crate) message_metadata: Map<String, Value>,
 }
@@ -59,7 +58,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         let answers = self.find_answered_calls(&content).await?;
         self.settle(!answers.is_empty()).await?;
         if let Some(call) = answers.into_iter().next() {
-            self.invocation = call.invocation_id;
+            self.go_on_with(call.invocation_id).await?;
         }
         self.record_user(Some(content), state_delta).await
     }
@@ -75,10 +74,18 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 
     /// What goes on belongs to the invocation that was cut off.
-    pub(crate) fn take_up_invocation(&mut self) {
-        if let Some(last) = self.session.events().last() {
-            self.invocation.clone_from(&last.invocation_id);
+    pub(crate) async fn take_up_invocation(&mut self) -> Result<(), RunError> {
+        match self.session.events().last().map(|last| last.invocation_id.clone()) {
+            Some(invocation) => self.go_on_with(invocation).await,
+            None => Ok(()),
         }
+    }
+
+    /// The run is the one that the log ends with, and has used what it says.
+    async fn go_on_with(&mut self, invocation: String) -> Result<(), RunError> {
+        self.meter.take_up(&self.runner.sessions.end_of(&self.session, &invocation).await?);
+        self.invocation = invocation;
+        Ok(())
     }
 
     /// The calls that the message answers, if it answers any. Each of them must be known.
@@ -166,12 +173,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 
     async fn answer_of(&mut self, node: &Node, frame: &Event) -> Result<LlmResponse, RunError> {
-        self.model_calls += 1;
-        let limit = self.config.max_llm_calls;
-        if limit > 0 && self.model_calls > limit {
-            return Err(RunError::TooManyModelCalls { limit });
-        }
-        self.meter.may_ask()?;
+        self.meter.may_ask(self.config.max_llm_calls)?;
         let request = self.request_of(node).await?;
         self.stream_answer(node, request, frame).await
     }
@@ -262,13 +264,11 @@ impl<'a, S: SessionService> Turn<'a, S> {
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", answers.responses));
         event.actions = answers.actions;
-        let progress = self.meter.take_outcomes(calls, &event);
+        let called = calls.iter().map(|call| call.part.call()).zip(event.responses());
+        self.meter.take_outcomes(called.filter_map(|(call, answer)| Some((call?, answer))));
         self.record(event).await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
-        }
-        if let Err(error) = progress {
-            return self.fail(self.event_by(node), error).await;
         }
         answers.fault.map_or(Ok(()), Err)
     }

@@ -5,7 +5,7 @@ use crate::{
     events::Upcoming,
     facts,
     recent::Recent,
-    row::{Kind, save},
+    row::{Kind, Restorer, save},
     session::SessionAdapter,
     state,
 };
@@ -15,6 +15,7 @@ use adk::{
     event::Event,
     facts::Facts,
     flow::step::{Step, next_step},
+    limits::end_of,
     runner::Input,
     session::{SessionKey, SessionService},
     state::without_temp,
@@ -180,6 +181,29 @@ impl SessionServiceAdapter {
         }
     }
 
+    /// The same as [`SessionService::end_of`], for a run that has outgrown the window.
+    async fn read_end_of(
+        &self,
+        key: &SessionKey,
+        invocation: &str,
+        known: usize,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let mut rows = known;
+        loop {
+            rows = rows * 2 + 64;
+            let loaded = self.store.load(&store_key(key), TailBudget { tokens: u64::MAX, rows }).await;
+            let snapshot = loaded.map_err(|error| service_error(error, key))?;
+            let snapshot = snapshot.ok_or_else(|| ServiceError::NotFound(key.clone()))?;
+            let mut restorer = Restorer::new(&self.root_agent);
+            let events: Vec<Arc<Event>> =
+                snapshot.tail.iter().map(|row| Arc::new(restorer.restore(row))).collect();
+            let own = end_of(&events, invocation);
+            if own.len() < events.len() || !snapshot.truncated {
+                return Ok(own.to_vec());
+            }
+        }
+    }
+
     /// What to store for an event, and the facts after it.
     fn step(
         &self,
@@ -303,6 +327,20 @@ impl SessionService for SessionServiceAdapter {
         let found = call.is_some();
         session.facts.deferred.extend(call);
         Ok(found)
+    }
+
+    async fn end_of(
+        &self,
+        session: &SessionAdapter,
+        invocation: &str,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let known = session.events.all();
+        let own = end_of(known, invocation);
+        let begins = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        if own.len() < known.len() || own.first().is_some_and(begins) {
+            return Ok(own.to_vec());
+        }
+        self.read_end_of(&session.key, invocation, known.len()).await
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {

@@ -5,6 +5,7 @@ use adk::{
     error::ServiceError,
     event::Event,
     facts::Facts,
+    limits::end_of,
     session::{ArtifactService, Session, SessionKey, SessionService},
     state::without_temp,
 };
@@ -121,6 +122,14 @@ impl SessionService for Memory {
 
     async fn recall(&self, _: &mut MemorySession, _: &str) -> Result<bool, ServiceError> {
         Ok(false)
+    }
+
+    async fn end_of(
+        &self,
+        session: &MemorySession,
+        invocation: &str,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        Ok(end_of(&session.events, invocation).to_vec())
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {

@@ -1,7 +1,10 @@
 //! What a run may use. What is used up ends it, with a reason that has a name, here and on the server.
 
 use super::{answers, at_once, call, exec, one_by_one, run};
-use crate::{common::Place, serve::client::Served};
+use crate::{
+    common::Place,
+    serve::client::{Served, lines},
+};
 use serde_json::{Value, json};
 
 const PRICES: &str = "[models.\"scripted/m\"]\nprices = { input = 1, output = 1 }\n";
@@ -78,4 +81,86 @@ fn the_server_keeps_the_limits_of_the_configuration() {
     let run = server.begin(&session, "go");
     let ended = server.until(&run, |run| run["status"] == "failed");
     assert_eq!(ended["error"], "the run has used its 2 model calls");
+}
+
+/// A run of "go" from its start to its failure, by servers that are killed after so many events each; its log and its error.
+fn cut_after(events: Option<usize>, toml: &str, script: &str) -> (Vec<String>, String) {
+    let place = Place::scripted(&format!("{toml}\n{PRICES}"), script);
+    let mut server = Served::start(&place);
+    let session = server.session("lango", "s");
+    let run = server.begin(&session, "go");
+    let mut last = None;
+    while let Some(most) = events.filter(|_| server.get(&run)["status"] != "failed") {
+        let mut reader = server.listen(&format!("{run}/events"), last.as_deref());
+        last = std::iter::from_fn(|| reader.next()).take(most).last().and_then(|told| told.id).or(last);
+        server.kill();
+        server = Served::start(&place);
+    }
+    let ended = server.until(&run, |run| run["status"] == "failed");
+    let kept = lines(&server.get(&session)["events"]);
+    (kept, ended["error"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_run_that_is_cut_off_again_and_again_ends_where_it_would_have_ended() {
+    let slowly = |calls: &[Value]| {
+        let mut script: Value = serde_json::from_str(&one_by_one(calls)).unwrap();
+        for rule in script["rules"].as_array_mut().unwrap() {
+            rule["reply"].as_array_mut().unwrap().insert(0, json!({"delay_ms": 15}));
+        }
+        script["usage"] = json!({"input": 60, "output": 40});
+        script["model"] = json!("m");
+        script.to_string()
+    };
+    let (looks, same) = (slowly(&look(12)), slowly(&vec![call("list_files", json!({})); 12]));
+    let long = call("calculate", json!({"expression": format!("1{}", " + 1".repeat(200))}));
+    let long = json!({"rules": [{"reply": [{"delay_ms": 15}, {"call": long}]}]}).to_string();
+    for (toml, script) in [
+        ("[limits]\nmodelCalls = 5", &looks),
+        ("[limits]\ntoolCalls = 4", &looks),
+        ("[limits]\ntokens = 500", &looks),
+        ("[limits]\ncost = 0.0005", &looks),
+        ("", &same),
+        // The run is longer than what a model is shown of it.
+        ("maxMessageTokenBudget = 1000", &long),
+    ] {
+        let whole = cut_after(None, toml, script);
+        assert!(whole.0.len() > 8, "{whole:?}");
+        for events in [1, 4] {
+            assert_eq!(cut_after(Some(events), toml, script), whole, "{toml}, cut after {events}");
+        }
+    }
+}
+
+#[test]
+fn what_a_person_confirms_counts_once_and_for_the_same_run() {
+    let place = Place::scripted(
+        "[limits]\ntoolCalls = 2\n",
+        &json!({"rules": [{"reply": [{"call": exec("echo x >> made")}]}]}).to_string(),
+    );
+    let server = Served::start(&place);
+    let session = server.session("lango", "s");
+    server.say("lango", "s", "go").well();
+    let mut answered = Vec::new();
+    let status = loop {
+        let events = server.get(&session)["events"].clone();
+        let mut calls =
+            events.as_array().unwrap().iter().map(|event| &event["content"]["parts"][0]["functionCall"]);
+        let asked = calls.rfind(|call| call["name"] == "adk_request_confirmation").unwrap()["id"].clone();
+        let part = json!({"functionResponse": {
+            "id": asked, "name": "adk_request_confirmation", "response": {"confirmed": true},
+        }});
+        let body = json!({
+            "appName": "lango", "userId": "u", "sessionId": "s",
+            "newMessage": {"role": "user", "parts": [part]},
+        });
+        let answer = server.ask("POST", "/run", &body);
+        answered.push(asked);
+        if answer.status != 200 {
+            break answer.body["detail"].as_str().unwrap().to_owned();
+        }
+    };
+    assert!(status.contains("the run has used its 2 tool calls"), "{status}");
+    assert_eq!(answered.len(), 2);
+    assert_eq!(std::fs::read_to_string(place.here().join("made")).unwrap(), "x\nx\n");
 }
