@@ -54,7 +54,7 @@ pub struct StubConfig {
 #[serde(deny_unknown_fields)]
 pub struct StubArtifact {
     pub name: String,
-    #[serde(default = "plain_text")]
+    #[serde(default = "plain_text", rename = "mimeType", alias = "mime_type")]
     pub mime_type: String,
     pub text: String,
 }

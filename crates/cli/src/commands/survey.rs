@@ -68,12 +68,12 @@ fn fix(provider: &ProviderConfig, error: &Error) -> String {
         },
         Error::RateLimited { .. } => "try again later".to_owned(),
         _ if loopback_port(&provider.base_url).is_some() => {
-            format!("start the server, or set its address as `base_url` in [providers.{name}]")
+            format!("start the server, or set its address as `baseUrl` in [providers.{name}]")
         }
         _ => check_address(provider),
     }
 }
 
 fn check_address(provider: &ProviderConfig) -> String {
-    format!("check the network, and `base_url` in [providers.{}]", provider.name)
+    format!("check the network, and `baseUrl` in [providers.{}]", provider.name)
 }

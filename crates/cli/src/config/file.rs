@@ -75,7 +75,7 @@ pub(super) struct Limits {
 
 /// A tool that is made up here; its name is the table's.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
 pub(super) struct Stub {
     description: String,
@@ -89,6 +89,7 @@ pub(super) struct Stub {
     untrusted: bool,
     state: Map<String, Value>,
     artifact: Option<StubArtifact>,
+    #[serde(alias = "delay_ms")]
     delay_ms: u64,
     panic: bool,
 }
@@ -197,7 +198,42 @@ fn about_unknown_key(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_plain_words;
+    use super::{File, in_plain_words};
+
+    /// `maxWaitS` as `max_wait_s`.
+    fn snake(line: &str) -> String {
+        let Some((key, value)) = line.split_once(" = ") else { return line.to_owned() };
+        let mut written = String::new();
+        for letter in key.chars() {
+            if letter.is_ascii_uppercase() {
+                written.push('_');
+            }
+            written.push(letter.to_ascii_lowercase());
+        }
+        format!("{written} = {value}")
+    }
+
+    #[test]
+    fn every_key_of_the_readme_is_known_in_both_spellings() {
+        let readme = include_str!("../../../../README.md");
+        let example = readme.split_once("```toml").unwrap().1.split_once("```").unwrap().0;
+        let keys = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
+        assert!(keys(example) > 40, "{example}");
+        let spelled: Vec<String> = example.lines().map(|line| snake(line.trim())).collect();
+        toml::from_str::<File>(example).unwrap();
+        toml::from_str::<File>(&spelled.join("\n")).unwrap();
+    }
+
+    #[test]
+    fn a_stubs_keys_are_spelled_as_all_others_are() {
+        for toml in [
+            "delayMs = 3\nartifact = { name = \"a\", mimeType = \"b\", text = \"\" }",
+            "delay_ms = 3\nartifact = { name = \"a\", mime_type = \"b\", text = \"\" }",
+        ] {
+            let file: File = toml::from_str(&format!("[stubs.lamp]\n{toml}")).unwrap();
+            assert_eq!(file.stubs["lamp"].delay_ms, 3);
+        }
+    }
 
     #[test]
     fn a_key_that_resembles_none_is_told_all_of_them() {

@@ -227,7 +227,7 @@ impl Providers {
             });
         }
         for (name, written) in written {
-            let message = format!("[providers.{name}] needs `base_url`, the address of the server");
+            let message = format!("[providers.{name}] needs `baseUrl`, the address of the server");
             let config = ProviderConfig::of_its_own(&name, &written);
             let config = config.ok_or(ConfigError::Value { path: file.to_path_buf(), message })?;
             all.push(config.with(written, base, env));

@@ -129,7 +129,7 @@ fn a_tool_or_a_model_that_does_not_exist_is_told_with_those_that_do() {
 #[test]
 fn a_provider_that_makes_no_sense_is_told() {
     let refused = |toml: &str| refused(&[("lango.toml", toml)]);
-    assert_snapshot!(refused("[providers.mine]\n"), @"lango: lango.toml: [providers.mine] needs `base_url`, the address of the server");
+    assert_snapshot!(refused("[providers.mine]\n"), @"lango: lango.toml: [providers.mine] needs `baseUrl`, the address of the server");
     assert_snapshot!(refused("[providers.mine]\nbase_url = \"mine\"\n"), @"lango: lango.toml: the address of mine does not begin with http:// or https://");
     assert_snapshot!(refused("[providers.mine]\napi = \"soap\"\n"), @"lango: lango.toml:2:7: there is no `soap` here; there is chat, responses, anthropic, gemini, ollama");
     assert_snapshot!(refused("[providers.openai]\nidle_timeout_s = -1\n"), @"lango: lango.toml:2:18: -1 is not a number of seconds");

@@ -97,7 +97,7 @@ fn a_provider_without_an_address_is_a_mistake() {
     let told = |toml: &str| providers(toml, &[]).unwrap_err().to_string();
     assert_eq!(
         told("[mine]"),
-        "conf/lango.toml: [providers.mine] needs `base_url`, the address of the server"
+        "conf/lango.toml: [providers.mine] needs `baseUrl`, the address of the server"
     );
     assert_eq!(
         told("[mine]\nbase_url = \"m:80\""),
