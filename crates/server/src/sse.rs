@@ -73,6 +73,7 @@ impl Told {
             End::Done => None,
             End::Cancelled => Some(error_line("Cancelled", "the run was cancelled")),
             End::NotFound => Some(error_line("SessionNotFound", "the session is not there any more")),
+            End::Unasked { message } => Some(error_line("UnknownCall", &message)),
             End::Failed { message, .. } => {
                 let (kind, message) = failure(self.last.as_deref(), message);
                 Some(error_line(&kind, &message))

@@ -69,6 +69,10 @@ pub enum End {
     Cancelled,
     /// There is no such session; nothing has happened.
     NotFound,
+    /// It answers what nobody asks, or asks any more; nothing has happened.
+    Unasked {
+        message: String,
+    },
     /// With the failure's own words. `told` says that the log has an event of it.
     Failed {
         message: String,
@@ -82,6 +86,7 @@ impl End {
             Ok(()) => Self::Done,
             Err(RunError::Cancelled) => Self::Cancelled,
             Err(RunError::SessionNotFound(_)) => Self::NotFound,
+            Err(error @ RunError::UnknownCall { .. }) => Self::Unasked { message: error.to_string() },
             Err(error) => Self::Failed { message: error.to_string(), told },
         }
     }

@@ -154,7 +154,7 @@ impl Runs {
             let error = result.as_ref().err().map(ToString::to_string);
             let status = match End::of(result, false) {
                 End::Cancelled => RunStatus::Cancelled,
-                End::Done | End::NotFound | End::Failed { .. } => RunStatus::Failed,
+                End::Done | End::NotFound | End::Unasked { .. } | End::Failed { .. } => RunStatus::Failed,
             };
             let run = Some(RunUpdate { id: id.clone(), status, error });
             let _ = self.store.append(&stored, Append { run, ..Append::default() }).await;
@@ -202,7 +202,7 @@ impl Runs {
                 None => RunStatus::Queued,
                 Some(End::Done) => RunStatus::Done,
                 Some(End::Cancelled) => RunStatus::Cancelled,
-                Some(End::NotFound | End::Failed { .. }) => RunStatus::Failed,
+                Some(End::NotFound | End::Unasked { .. } | End::Failed { .. }) => RunStatus::Failed,
             });
             let now = adk::event::now();
             return Ok(status.map(|status| RunView {

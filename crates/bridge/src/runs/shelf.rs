@@ -29,7 +29,7 @@ impl Tally {
         match end {
             Some(End::Done) => self.done += 1,
             Some(End::Cancelled) => self.cancelled += 1,
-            Some(End::NotFound | End::Failed { .. }) | None => self.failed += 1,
+            Some(End::NotFound | End::Unasked { .. } | End::Failed { .. }) | None => self.failed += 1,
         }
     }
 }

@@ -65,6 +65,7 @@ pub(crate) async fn run(
         End::Done => Ok(named(super::json(body), &id)),
         End::NotFound => Err(no_session(&key.session_id)),
         End::Cancelled => Err(Failure::conflict("the run was cancelled")),
+        End::Unasked { message } => Err(Failure::conflict(message)),
         End::Failed { message, .. } => {
             let (kind, message) = sse::failure(last.as_deref(), message);
             Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))

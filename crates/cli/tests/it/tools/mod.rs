@@ -1,5 +1,6 @@
 //! Tools through the binary: asked about, confined, written down before they run, limited.
 
+mod answers;
 mod approval;
 mod attacks;
 mod coding;
