@@ -147,7 +147,7 @@ fn artifacts() -> Vec<Operation> {
 
 const IDEMPOTENCY: (&str, &str) = ("Idempotency-Key", "A repeated request with this key is the same run.");
 const RUN_ID: (&str, &str) = ("X-Run-Id", "Which run the request became.");
-const CONFLICT: &str = "The run was cancelled.";
+const CONFLICT: &str = "The run was cancelled; or the message answers a question that nobody asks.";
 
 fn messages() -> Vec<Operation> {
     let streams = "Events as they happen, and nothing after the last.";

@@ -109,7 +109,7 @@ fn an_operation_says_its_own_answers_and_those_that_all_have() {
     401 No token, or one that is not good.
     403 A state that only agents and administrators write; or a foreign Host or Origin.
     404 No such app, or no such session of this user.
-    409 The run was cancelled.
+    409 The run was cancelled; or the message answers a question that nobody asks.
     413 The body is larger than the server takes.
     422 All that is wrong, each with its place.
     429 Too many requests with this token, or too many runs.
