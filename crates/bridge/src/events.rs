@@ -1,7 +1,10 @@
 //! EventsAdapter: rows of the store as ADK's events, within the budget.
 
 use crate::{budget::Budget, history, row::Restorer};
-use adk::{content::Content, event::Event};
+use adk::{
+    content::{Content, Part},
+    event::Event,
+};
 use session::{Message, Seq, Stored};
 use std::sync::Arc;
 
@@ -83,7 +86,7 @@ impl EventsAdapter {
     fn upcoming(&self, row: &Stored) -> Upcoming {
         let mut restorer = self.restorer.clone();
         let event = Arc::new(restorer.restore(row));
-        let (tokens, bytes) = (row.message.tokens.into(), row.message.size());
+        let (tokens, bytes) = (row.message.tokens.into(), size(&row.message));
         Upcoming { event, restorer, tokens, bytes }
     }
 
@@ -95,7 +98,7 @@ impl EventsAdapter {
         }
         let mut restorer = self.restorer.clone();
         restorer.pass(row);
-        Upcoming { event: Arc::new(event), restorer, tokens: row.tokens.into(), bytes: row.size() }
+        Upcoming { event: Arc::new(event), restorer, tokens: row.tokens.into(), bytes: size(row) }
     }
 
     /// Shows an event that was stored just now; answers with it as the wire has it.
@@ -107,6 +110,11 @@ impl EventsAdapter {
         Arc::make_mut(&mut self.events).push(as_shown(&event));
         event
     }
+}
+
+/// About what an event takes in memory: what its row holds, and itself, which is more if the row is short.
+fn size(row: &Message) -> usize {
+    row.size() + size_of::<Event>() + size_of::<Part>()
 }
 
 /// Answers of tools have the role `function` here (spec M1); the row and the wire keep their own.
