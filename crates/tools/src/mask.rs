@@ -1,6 +1,10 @@
 //! Secrets of the configuration, taken out of what tools say before anybody stores or shows it.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -15,8 +19,9 @@ const SHORTEST: usize = 8;
 pub struct Mask(Option<Arc<Secrets>>);
 
 struct Secrets {
-    all: Vec<Vec<u8>>,
-    any: Regex,
+    all: Vec<String>,
+    /// Made when a tool first says something: a server that only waits does without.
+    any: OnceLock<Option<Regex>>,
 }
 
 impl Mask {
@@ -25,11 +30,7 @@ impl Mask {
         // Of two that begin alike the longer one is found.
         all.sort_by_key(|secret| (std::cmp::Reverse(secret.len()), secret.clone()));
         all.dedup();
-        let pattern: Vec<String> = all.iter().map(|secret| regex::escape(secret)).collect();
-        let any = RegexBuilder::new(&pattern.join("|")).unicode(false).build().ok();
-        let secrets = any.filter(|_| !all.is_empty());
-        let all = all.into_iter().map(String::into_bytes).collect();
-        Self(secrets.map(|any| Arc::new(Secrets { all, any })))
+        Self((!all.is_empty()).then(|| Arc::new(Secrets { all, any: OnceLock::new() })))
     }
 
     pub fn text(&self, text: String) -> String {
@@ -59,7 +60,11 @@ impl Mask {
 
     fn bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         match &self.0 {
-            Some(secrets) => secrets.any.replace_all(text, MASKED.as_bytes()),
+            Some(secrets) => match secrets.any() {
+                Some(any) => any.replace_all(text, MASKED.as_bytes()),
+                // Rather nothing at all than a secret.
+                None => Cow::Owned(MASKED.as_bytes().to_vec()),
+            },
             None => Cow::Borrowed(text),
         }
     }
@@ -71,17 +76,27 @@ impl Mask {
 }
 
 impl Secrets {
+    /// `None` if they are too many to look for.
+    fn any(&self) -> Option<&Regex> {
+        let build = || {
+            let pattern: Vec<String> = self.all.iter().map(|secret| regex::escape(secret)).collect();
+            RegexBuilder::new(&pattern.join("|")).unicode(false).build().ok()
+        };
+        self.any.get_or_init(build).as_ref()
+    }
+
     /// How much of a text can be judged before the rest of it comes: its end may be the beginning of a secret.
     fn known(&self, text: &[u8]) -> usize {
-        let longest = self.all.first().map_or(0, Vec::len);
+        let longest = self.all.first().map_or(0, String::len);
         let may_begin = |count: &usize| {
             let end = &text[text.len() - count..];
-            self.all.iter().any(|secret| secret.len() > end.len() && secret.starts_with(end))
+            self.all.iter().any(|secret| secret.len() > end.len() && secret.as_bytes().starts_with(end))
         };
         let begun = (1..longest.min(text.len() + 1)).rev().find(may_begin).unwrap_or(0);
         let known = text.len() - begun;
         // A secret that is there already is not cut in two.
-        let across = self.any.find_iter(text).find(|found| found.start() < known && found.end() > known);
+        let mut found = self.any().into_iter().flat_map(|any| any.find_iter(text));
+        let across = found.find(|found| found.start() < known && found.end() > known);
         across.map_or(known, |found| found.end())
     }
 }
