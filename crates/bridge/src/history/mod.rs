@@ -19,7 +19,10 @@ use provider::{Message, Role};
 
 /// The messages of a request: repaired, within the budget, never empty. A system message is left as it is, in front.
 pub fn prepare(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
-    let (system, spoken): (Vec<Message>, Vec<Message>) =
-        messages.into_iter().partition(|message| message.role == Role::System);
-    system.into_iter().chain(fit(repair(spoken), budget)).collect()
+    let mut system = messages;
+    let spoken = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
+    let mut spoken = system.split_off(spoken);
+    system.extend(spoken.extract_if(.., |message| message.role == Role::System));
+    system.extend(fit(repair(spoken), budget));
+    system
 }

@@ -13,7 +13,7 @@ use std::{
 /// Makes messages legal for every provider. Messages that are legal already come out as they went in.
 pub fn repair(messages: Vec<Message>) -> Vec<Message> {
     if is_plain(&messages) {
-        return messages;
+        return between_users(messages);
     }
     let mut healed = Healed::default();
     for message in messages {
@@ -22,14 +22,25 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
     healed.finish()
 }
 
-/// Whether there is nothing to repair: the user and the assistant speak in turn, and in words alone. Most histories do.
+/// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
 fn is_plain(messages: &[Message]) -> bool {
     let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if !text.trim().is_empty());
-    let in_turn = [Role::User, Role::Assistant].into_iter().cycle();
-    let is_plain = |(message, role): (&Message, Role)| {
+    let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
+    let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
+    messages.iter().zip(in_turn).all(|(message, role)| {
         message.role == role && !message.parts.is_empty() && message.parts.iter().all(words)
-    };
-    !messages.len().is_multiple_of(2) && messages.iter().zip(in_turn).all(is_plain)
+    })
+}
+
+/// A user is the first to speak, and the last.
+fn between_users(mut messages: Vec<Message>) -> Vec<Message> {
+    if messages.first().is_none_or(|first| first.role != Role::User) {
+        messages.insert(0, Message::text(Role::User, EARLIER));
+    }
+    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        messages.push(Message::text(Role::User, GO_ON));
+    }
+    messages
 }
 
 #[derive(Default)]
@@ -126,13 +137,7 @@ impl Healed {
 
     fn finish(mut self) -> Vec<Message> {
         self.close();
-        if self.messages.first().is_none_or(|first| first.role != Role::User) {
-            self.messages.insert(0, Message::text(Role::User, EARLIER));
-        }
-        if self.messages.last().is_some_and(|last| last.role == Role::Assistant) {
-            self.messages.push(Message::text(Role::User, GO_ON));
-        }
-        self.messages
+        between_users(self.messages)
     }
 }
 

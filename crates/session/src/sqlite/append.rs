@@ -1,4 +1,5 @@
-//! The one way in which a session changes. Whether a step is admitted is decided before its first change is made.
+//! The one way in which a session changes. Whether a step is admitted is decided before its first change is made, but for a
+//! run that does not exist.
 
 use super::{
     fault::{Failure, Outcome},
@@ -106,8 +107,11 @@ pub(super) fn append(conn: &Connection, step: &Step) -> Outcome<Appended> {
     if let Some(run) = &step.starts {
         runs::begin(conn, head.session_key, run, (head.last_seq, seq))?;
     }
-    if let Some(run) = &step.run {
-        runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?;
+    // Only a mistake names a run that is not there: it is found out here, and undoes what came before.
+    if let Some(run) = &step.run
+        && !runs::update(conn, head.session_key, run, step.takes_place().then_some(seq))?
+    {
+        return Err(Error::NoRun { key: step.key.clone(), id: run.id.clone() }.into());
     }
     let entered = step.enters.as_ref().map(|enter| entered(conn, &step.key, &head, enter));
     Ok(Appended { seq: Seq(seq), repeated: false, entered: entered.transpose()? })
@@ -138,13 +142,6 @@ fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
         && !inbox::holds(conn, head.session_key, number)?
     {
         return Err(Error::TicketGone { key: key(), number }.into());
-    }
-    let starts = |id: &str| step.starts.as_ref().is_some_and(|run| run.id == id);
-    if let Some(RunUpdate { id, .. }) = &step.run
-        && !starts(id)
-        && !runs::exists(conn, head.session_key, id)?
-    {
-        return Err(Error::NoRun { key: key(), id: id.clone() }.into());
     }
     Ok(())
 }

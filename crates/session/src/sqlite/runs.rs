@@ -107,23 +107,18 @@ pub(super) fn runs(conn: &Connection, key: &SessionKey, limit: usize) -> Outcome
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn exists(conn: &Connection, session_key: i64, id: &str) -> rusqlite::Result<bool> {
-    conn.prepare_cached("SELECT 1 FROM runs WHERE session_key = ?1 AND run_id = ?2")?
-        .exists((session_key, id))
-}
-
-/// `seq` is the place that the step took, if it took one.
+/// `seq` is the place that the step took, if it took one. `false` if there is no such run.
 pub(super) fn update(
     conn: &Connection,
     session_key: i64,
     update: &RunUpdate,
     seq: Option<u64>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let RunUpdate { id, status, error } = update;
     conn.prepare_cached(
         "UPDATE runs SET status = ?3, error = ?4, last_seq = COALESCE(?5, last_seq), updated_at = ?6
          WHERE session_key = ?1 AND run_id = ?2",
     )?
     .execute((session_key, id, status.as_str(), error, seq, clock::now()))
-    .map(drop)
+    .map(|changed| changed == 1)
 }
