@@ -9,7 +9,7 @@ const STEPS: [&str; 4] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
-    include_str!("migrations/0004_turns.sql"),
+    include_str!("migrations/0004_pages.sql"),
 ];
 
 /// Brings the file to the newest schema. Of two processes that open it at once, one does the work.
