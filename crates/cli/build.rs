@@ -1,7 +1,5 @@
 //! How the binary is linked.
 
-#![expect(clippy::print_stdout, reason = "it is how a build script speaks to cargo")]
-
 use std::process::Command;
 
 /// The first C library that can start a program whose relocations are packed.
