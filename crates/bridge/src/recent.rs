@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// How much of all sessions is kept: a few hundred full windows, or thousands of short sessions.
+/// How much of all sessions is kept: more than a hundred full windows, or thousands of short sessions.
 const BYTES: usize = 32 * 1024 * 1024;
 /// About what a session takes beside its events.
 const FRAME: usize = 4 * 1024;
