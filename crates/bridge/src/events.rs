@@ -16,17 +16,32 @@ pub struct EventsAdapter {
     restorer: Restorer,
     /// What the rows of these events count.
     tokens: u64,
-    /// What they hold, about.
+    /// What they take in memory, about.
     bytes: usize,
 }
 
-/// An event as its row will give it back.
+/// An event that is being stored, as its row will give it back.
 #[derive(Debug)]
 pub(crate) struct Upcoming {
     event: Arc<Event>,
+    /// `None` for one that leaves no row, and is not shown.
+    row: Option<Mark>,
+}
+
+/// What a row adds to the history beside its event.
+#[derive(Debug)]
+struct Mark {
     restorer: Restorer,
     tokens: u64,
     bytes: usize,
+}
+
+impl Mark {
+    fn of(row: &Message, restorer: Restorer) -> Self {
+        // An event takes more than its row if the row is short.
+        let bytes = row.size() + size_of::<Event>() + size_of::<Part>();
+        Self { restorer, tokens: row.tokens.into(), bytes }
+    }
 }
 
 impl Upcoming {
@@ -48,8 +63,9 @@ impl EventsAdapter {
         let events = Arc::new(Vec::with_capacity(window.len() + 8));
         let mut adapter = Self { events, restorer, tokens: 0, bytes: 0 };
         for row in &rows[window] {
-            let upcoming = adapter.upcoming(row);
-            adapter.show(upcoming);
+            let mut restorer = adapter.restorer.clone();
+            let event = Arc::new(restorer.restore(row));
+            adapter.show(Upcoming { event, row: Some(Mark::of(&row.message, restorer)) });
         }
         adapter
     }
@@ -82,39 +98,31 @@ impl EventsAdapter {
         self.bytes
     }
 
-    /// The event of a row that comes next.
-    fn upcoming(&self, row: &Stored) -> Upcoming {
-        let mut restorer = self.restorer.clone();
-        let event = Arc::new(restorer.restore(row));
-        let (tokens, bytes) = (row.message.tokens.into(), size(&row.message));
-        Upcoming { event, restorer, tokens, bytes }
-    }
-
     /// An event that is about to be stored as this row, after that place. One without calls is what its row gives back;
     /// calls may get their ids from it.
-    pub(crate) fn about_to_store(&self, event: Event, row: &Message, after: Seq) -> Upcoming {
-        if !row.tool_calls.is_empty() {
-            return self.upcoming(&Stored { seq: after.next(), message: row.clone() });
-        }
+    pub(crate) fn about_to_store(&self, event: Event, row: Option<&Message>, after: Seq) -> Upcoming {
+        let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
         let mut restorer = self.restorer.clone();
-        restorer.pass(row);
-        Upcoming { event: Arc::new(event), restorer, tokens: row.tokens.into(), bytes: size(row) }
+        let event = if row.tool_calls.is_empty() {
+            restorer.pass(row);
+            event
+        } else {
+            restorer.restore(&Stored { seq: after.next(), message: row.clone() })
+        };
+        Upcoming { event: Arc::new(event), row: Some(Mark::of(row, restorer)) }
     }
 
     /// Shows an event that was stored just now; answers with it as the wire has it.
     pub(crate) fn show(&mut self, upcoming: Upcoming) -> Arc<Event> {
-        let Upcoming { event, restorer, tokens, bytes } = upcoming;
-        self.restorer = restorer;
-        self.tokens += tokens;
-        self.bytes += bytes;
-        Arc::make_mut(&mut self.events).push(as_shown(&event));
+        let Upcoming { event, row } = upcoming;
+        if let Some(Mark { restorer, tokens, bytes }) = row {
+            self.restorer = restorer;
+            self.tokens += tokens;
+            self.bytes += bytes;
+            Arc::make_mut(&mut self.events).push(as_shown(&event));
+        }
         event
     }
-}
-
-/// About what an event takes in memory: what its row holds, and itself, which is more if the row is short.
-fn size(row: &Message) -> usize {
-    row.size() + size_of::<Event>() + size_of::<Part>()
 }
 
 /// Answers of tools have the role `function` here (spec M1); the row and the wire keep their own.

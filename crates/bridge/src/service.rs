@@ -2,7 +2,6 @@
 
 use crate::{
     budget::Budget,
-    events::Upcoming,
     facts,
     recent::Recent,
     row::{Kind, Restorer, save},
@@ -292,10 +291,7 @@ impl SessionService for SessionServiceAdapter {
         // The session was in memory, and this step finds out whether it still is what it was.
         let follows = step.enters.as_ref().is_some_and(|enter| enter.follows.is_some());
         let (id, timestamp) = (event.id.clone(), event.timestamp);
-        let upcoming = match &step.message {
-            Some(row) => Ok(session.events.about_to_store(event, row, session.last_seq)),
-            None => Err(Arc::new(event)),
-        };
+        let upcoming = session.events.about_to_store(event, step.message.as_ref(), session.last_seq);
         let appended = self.store.append(&store_key(&session.key), step).await;
         let appended = appended.map_err(|error| match service_error(error, &session.key) {
             // What was in memory is out of date: whoever reads the session knows what it is now.
@@ -304,7 +300,7 @@ impl SessionService for SessionServiceAdapter {
         })?;
         self.mark().stored(carried, &appended);
         if appended.repeated && session.events.holds(&id) {
-            return Ok(upcoming.map_or_else(|event| event, Upcoming::into_event));
+            return Ok(upcoming.into_event());
         }
         session.state.share(appended.entered.map(|entered| entered.shared).unwrap_or_default());
         session.state.apply(&delta);
@@ -312,7 +308,7 @@ impl SessionService for SessionServiceAdapter {
         session.last_seq = session.last_seq.max(appended.seq);
         session.last_update_time = timestamp;
         session.has_title |= titled;
-        let event = upcoming.map_or_else(|event| event, |upcoming| session.events.show(upcoming));
+        let event = session.events.show(upcoming);
         let epoch = self.mark().epoch.filter(|_| carried.releases);
         if let Some(kept) = epoch.and_then(|epoch| session.to_keep(epoch)) {
             self.recent.keep(kept);
