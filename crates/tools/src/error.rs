@@ -55,7 +55,7 @@ pub enum Error {
     #[error("what has to be kept beside the conversation could not be: {source}")]
     Kept { source: io::Error },
 
-    #[error("the directory {} cannot be used as the root of file tools: {source}", path.display())]
+    #[error("the directory {} cannot be used as a root of file tools: {source}; make it, or name another in [tools] of lango.toml", path.display())]
     Root { path: PathBuf, source: io::Error },
 
     #[error(

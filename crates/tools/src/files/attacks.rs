@@ -259,6 +259,6 @@ async fn a_huge_file_costs_no_more_than_its_ends() {
 fn a_root_that_is_no_directory_is_refused() {
     let (_dir, root) = trap();
     let error = Root::new(&root.path().join("good_link")).unwrap_err().to_string();
-    assert!(error.contains("cannot be used as the root of file tools"), "{error}");
+    assert!(error.contains("cannot be used as a root of file tools"), "{error}");
     assert!(Root::new(Path::new("/no/such/dir")).is_err());
 }
