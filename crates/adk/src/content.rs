@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 use serde_json::{Map, Value};
+use text::Text;
 
 /// One message. The role is `user` or `model` on ADK's wire; the log may show others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,11 +29,11 @@ impl Content {
         Self { parts, role: Some(role.into()), origin: None }
     }
 
-    pub fn user(text: impl Into<String>) -> Self {
+    pub fn user(text: impl Into<Text>) -> Self {
         Self::new("user", vec![Part::text(text)])
     }
 
-    pub fn model(text: impl Into<String>) -> Self {
+    pub fn model(text: impl Into<Text>) -> Self {
         Self::new("model", vec![Part::text(text)])
     }
 
@@ -76,7 +77,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
-    Text(String),
+    Text(Text),
     /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
     FunctionCall(Box<FunctionCall>),
     FunctionResponse(Box<FunctionResponse>),
@@ -88,11 +89,11 @@ pub enum Data {
 }
 
 impl Part {
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<Text>) -> Self {
         Self::from(Data::Text(text.into()))
     }
 
-    pub fn thought(text: impl Into<String>) -> Self {
+    pub fn thought(text: impl Into<Text>) -> Self {
         Self { thought: Some(true), ..Self::text(text) }
     }
 
@@ -103,7 +104,7 @@ impl Part {
     /// What a reader of text can make of it: the text, or a file of text.
     pub fn to_text(&self) -> Option<String> {
         match &self.data {
-            Data::Text(text) => Some(text.clone()),
+            Data::Text(text) => Some(text.to_string()),
             Data::InlineData(blob) => blob.to_text(),
             Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::FileData(_) | Data::Unknown => None,
         }

@@ -50,7 +50,7 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
 fn push(parts: &mut Vec<Part>, part: Part) {
     match (parts.last_mut(), part) {
         (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
-            told.push('\n');
+            told.push_str("\n");
             told.push_str(&text);
         }
         (_, part) => parts.push(part),
@@ -128,7 +128,7 @@ mod tests {
         let own = converted(&[content("model", parts.clone(), Some("m"))]);
         let signature = Some("c2ln".to_owned());
         assert_eq!(own[0].parts.len(), 3);
-        assert_eq!(own[0].parts[0], Part::Thought { text: "hm".to_owned(), signature });
+        assert_eq!(own[0].parts[0], Part::Thought { text: "hm".into(), signature });
         for model in [Some("other"), None] {
             let foreign = converted(&[content("model", parts.clone(), model)]);
             assert_eq!(foreign[0].parts[0], Part::text("yes"));

@@ -22,8 +22,8 @@ fn result(id: &str, response: Value) -> Part {
 }
 
 pub(crate) fn request() -> Request {
-    let thought = Part::Thought { text: "hmm".to_owned(), signature: Some("sig-1".to_owned()) };
-    let secret = Part::Thought { text: String::new(), signature: Some("sig-2".to_owned()) };
+    let thought = Part::Thought { text: "hmm".into(), signature: Some("sig-1".to_owned()) };
+    let secret = Part::Thought { text: "".into(), signature: Some("sig-2".to_owned()) };
     let image = Media {
         mime_type: "image/png".to_owned(),
         source: MediaSource::Base64("AAAA".to_owned()),
@@ -194,8 +194,8 @@ pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
                 text.push_str(&piece);
                 *end = signature;
             }
-            (_, StreamEvent::TextDelta { text, signature }) => parts.push(Part::Text { text, signature }),
-            (_, StreamEvent::Thought { text, signature }) => parts.push(Part::Thought { text, signature }),
+            (_, StreamEvent::TextDelta { text, signature }) => parts.push(Part::Text { text: text.into(), signature }),
+            (_, StreamEvent::Thought { text, signature }) => parts.push(Part::Thought { text: text.into(), signature }),
             (_, StreamEvent::ToolCall(call)) => parts.push(Part::Call(call)),
             (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
             (_, StreamEvent::Error(error)) => panic!("{error}"),

@@ -1,6 +1,7 @@
 //! What a model is shown: messages in order, each a list of parts in order.
 
 use serde_json::{Map, Value};
+use text::Text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -29,7 +30,7 @@ impl Message {
         Self { role, parts }
     }
 
-    pub fn text(role: Role, text: impl Into<String>) -> Self {
+    pub fn text(role: Role, text: impl Into<Text>) -> Self {
         Self::new(role, vec![Part::text(text)])
     }
 
@@ -51,12 +52,12 @@ impl Message {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Text {
-        text: String,
+        text: Text,
         signature: Option<String>,
     },
     /// Reasoning. A signature without text is reasoning that the provider keeps secret.
     Thought {
-        text: String,
+        text: Text,
         signature: Option<String>,
     },
     Call(ToolCall),
@@ -65,7 +66,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<Text>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 }

@@ -85,5 +85,5 @@ pub(super) fn answers(answers: &[(&str, &str)]) -> Message {
 }
 
 pub(super) fn thought(text: &str) -> Part {
-    Part::Thought { text: text.to_owned(), signature: Some("c2ln".to_owned()) }
+    Part::Thought { text: text.into(), signature: Some("c2ln".to_owned()) }
 }

@@ -99,7 +99,7 @@ fn plain(message: Message) -> Message {
         match (parts.last_mut(), part) {
             (_, Part::Thought { .. }) => {}
             (Some(Part::Text { text: last, .. }), Part::Text { text, .. }) => {
-                last.push('\n');
+                last.push_str("\n");
                 last.push_str(&text);
             }
             (_, Part::Text { text, .. }) => parts.push(Part::text(text)),
@@ -131,7 +131,7 @@ fn level(messages: &[Message], budget: u32) -> Option<u32> {
 /// The weight of what can be shortened in a part.
 fn body(part: &Part) -> u32 {
     match part {
-        Part::Text { text, .. } => estimate(text),
+        Part::Text { text, .. } => text.weight(estimate),
         Part::Call(call) => cost::of_json(&call.args),
         Part::Result(result) => estimate(&result.response.to_string()),
         Part::Thought { .. } | Part::Media(_) => 0,
@@ -143,7 +143,7 @@ fn limit(part: &mut Part, level: u32) {
         return;
     }
     match part {
-        Part::Text { text: long, .. } => *long = text(long, level),
+        Part::Text { text: long, .. } => *long = text(long, level).into(),
         Part::Call(call) => {
             let full = Value::Object(std::mem::take(&mut call.args)).to_string();
             call.args = shortened(&full, level);
@@ -188,7 +188,7 @@ fn told(messages: &[Message], budget: u32) -> Message {
 
 fn in_words(part: &Part) -> Option<String> {
     match part {
-        Part::Text { text, .. } => Some(text.clone()),
+        Part::Text { text, .. } => Some(text.to_string()),
         Part::Call(call) => Some(notes::called(call)),
         Part::Result(result) => Some(notes::answered(result)),
         Part::Media(media) => Some(not_shown(media)),

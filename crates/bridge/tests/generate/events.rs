@@ -95,7 +95,7 @@ fn data() -> impl Strategy<Value = Data> {
             Data::FileData(Box::new(FileData { display_name, file_uri, mime_type, extra }))
         });
     prop_oneof![
-        4 => text().prop_map(Data::Text),
+        4 => text().prop_map(|text| Data::Text(text.into())),
         2 => call,
         2 => response,
         1 => inline,

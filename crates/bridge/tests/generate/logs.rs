@@ -73,7 +73,7 @@ fn tag_words(event: &mut Event, place: usize) {
             && is_user
             && !text.trim().is_empty()
         {
-            text.insert_str(0, &format!("#{place}# "));
+            *text = format!("#{place}# {text}").into();
         }
     }
 }
@@ -308,7 +308,7 @@ fn part() -> impl Strategy<Value = Part> {
     });
     let response = (call(), object()).prop_map(|(call, answer)| response_to(&call, answer).data);
     let data = prop_oneof![
-        4 => words().prop_map(Data::Text),
+        4 => words().prop_map(|words| Data::Text(words.into())),
         2 => call().prop_map(|call| Data::FunctionCall(Box::new(call))),
         2 => response,
         1 => blob,

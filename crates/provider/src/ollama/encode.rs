@@ -7,6 +7,7 @@ use crate::{
     parts,
 };
 use serde_json::{Map, Value, json};
+use text::Text;
 
 /// It takes any id; so long ones are not its own.
 const IDS: ids::Dialect = ids::Dialect { longest: 64, accepts: |c| c.is_ascii_graphic() };
@@ -100,19 +101,19 @@ fn messages(messages: &[Message], names: &Names, wish: Option<String>) -> Vec<Va
 
 /// Words in one text, and the images beside it.
 fn said(role: &str, wired: &Wired<'_>) -> Option<Value> {
-    let mut texts = Vec::new();
+    let mut texts: Vec<Text> = Vec::new();
     let mut images = Vec::new();
     for part in &wired.message.parts {
         match part {
             Part::Text { text, .. } => texts.push(text.clone()),
             Part::Media(media) => match image(media) {
                 Some(data) => images.push(Value::from(data)),
-                None => texts.push(parts::media_text(media)),
+                None => texts.push(parts::media_text(media).into()),
             },
             Part::Thought { .. } | Part::Call(_) | Part::Result(_) => {}
         }
     }
-    texts.extend(wired.loose.iter().map(|result| parts::loose_text(result)));
+    texts.extend(wired.loose.iter().map(|result| parts::loose_text(result).into()));
     texts.retain(|text| !text.is_empty());
     let images = (!images.is_empty()).then(|| images.into());
     (!texts.is_empty() || images.is_some())
@@ -132,7 +133,8 @@ fn image(media: &Media) -> Option<&str> {
 }
 
 fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
-    let (mut texts, mut thoughts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+    let mut texts: Vec<Text> = Vec::new();
+    let (mut thoughts, mut calls) = (Vec::new(), Vec::new());
     let mut ids = wired.calls.iter();
     for part in &wired.message.parts {
         match part {
@@ -141,7 +143,7 @@ fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
             Part::Call(call) => calls.extend(ids.next().map(
                 |id| json!({"id": id, "function": {"name": names.wire(&call.name), "arguments": call.args}}),
             )),
-            Part::Media(media) => texts.push(parts::media_text(media)),
+            Part::Media(media) => texts.push(parts::media_text(media).into()),
             Part::Result(_) => {}
         }
     }

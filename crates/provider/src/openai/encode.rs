@@ -181,11 +181,11 @@ fn call(call: &ToolCall, id: &str, names: &Names, dialect: Dialect) -> Value {
 }
 
 fn thoughts(message: &Message) -> Option<String> {
-    let thought = |part: &Part| match part {
-        Part::Thought { text, .. } => Some(text.clone()).filter(|text| !text.is_empty()),
+    let thoughts = message.parts.iter().filter_map(|part| match part {
+        Part::Thought { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
         Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
-    };
-    let thoughts: Vec<String> = message.parts.iter().filter_map(thought).collect();
+    });
+    let thoughts: Vec<&str> = thoughts.collect();
     (!thoughts.is_empty()).then(|| thoughts.join("\n"))
 }
 

@@ -269,8 +269,8 @@ fn text() -> impl Strategy<Value = Part> {
 /// What a model may say beside calls.
 fn spoken() -> impl Strategy<Value = Part> {
     prop_oneof![
-        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| Part::Text { text, signature }),
-        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| Part::Thought { text, signature }),
+        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| Part::Text { text: text.into(), signature }),
+        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| Part::Thought { text: text.into(), signature }),
     ]
 }
 

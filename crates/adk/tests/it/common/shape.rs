@@ -28,7 +28,7 @@ impl Ids {
     fn part(&mut self, part: &Part) -> String {
         match &part.data {
             Data::Text(text) if part.is_thought() => format!("({text})"),
-            Data::Text(text) => text.clone(),
+            Data::Text(text) => text.to_string(),
             Data::FunctionCall(call) if call.name == adk::facts::REQUEST_CONFIRMATION => {
                 format!("? {}", self.short(call.id.as_ref()))
             }

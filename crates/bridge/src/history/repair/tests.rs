@@ -142,7 +142,7 @@ fn empty_texts_say_nothing() {
 
 #[test]
 fn an_empty_text_with_a_signature_stays_beside_what_was_said() {
-    let signed = Part::Text { text: String::new(), signature: Some("c2ln".to_owned()) };
+    let signed = Part::Text { text: "".into(), signature: Some("c2ln".to_owned()) };
     let log = |parts| vec![user("hi"), Message::new(Role::Assistant, parts), user("and?")];
     assert_snapshot!(repaired(log(vec![Part::text("yes"), signed.clone()])), @"
     user  hi

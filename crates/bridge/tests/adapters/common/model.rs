@@ -76,7 +76,7 @@ fn last_words(request: &Request) -> String {
 
 fn words(message: &Message) -> Option<String> {
     message.parts.iter().rev().find_map(|part| match part {
-        Part::Text { text, .. } => Some(text.clone()),
+        Part::Text { text, .. } => Some(text.to_string()),
         Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
     })
 }

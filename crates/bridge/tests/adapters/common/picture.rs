@@ -35,7 +35,7 @@ fn adk_part(part: &AdkPart) -> String {
     let json = |map: Option<&Map<String, Value>>| Value::from(map.cloned().unwrap_or_default()).to_string();
     match &part.data {
         Data::Text(text) if part.is_thought() => format!("({text})"),
-        Data::Text(text) => text.clone(),
+        Data::Text(text) => text.to_string(),
         Data::FunctionCall(call) if call.name == REQUEST_CONFIRMATION => "→ask".to_owned(),
         Data::FunctionResponse(response) if response.name == REQUEST_CONFIRMATION => "←answer".to_owned(),
         Data::FunctionCall(call) => {
@@ -72,7 +72,7 @@ fn message(message: &Message) -> String {
 
 fn part(part: &Part) -> String {
     match part {
-        Part::Text { text, .. } => text.clone(),
+        Part::Text { text, .. } => text.to_string(),
         Part::Thought { text, .. } => format!("({text})"),
         Part::Call(call) => format!("→{}#{}{}", call.name, call.id, Value::from(call.args.clone())),
         Part::Result(result) => format!("←{}#{}{}", result.name, result.id, result.response),

@@ -88,9 +88,9 @@ fn reasoning_that_cannot_be_shown_again_stays_behind() {
     let sealed = |id: &str, encrypted: &str| {
         let item =
             Reasoning { id: id.to_owned(), summary: Vec::new(), encrypted_content: encrypted.to_owned() };
-        Part::Thought { text: "hm".to_owned(), signature: item.seal() }
+        Part::Thought { text: "hm".into(), signature: item.seal() }
     };
-    let foreign = Part::Thought { text: "hm".to_owned(), signature: Some("c2lnbmF0dXJl".to_owned()) };
+    let foreign = Part::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
     let messages = vec![
         Message::new(Role::Assistant, vec![sealed("a", "1"), foreign, Part::text("so"), sealed("b", "2")]),
         Message::new(Role::Assistant, vec![sealed("a", "1"), sealed("c", ""), Part::text("and so")]),
