@@ -67,24 +67,24 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<Ids>) -> Option<Par
         Data::Text(_) if part.is_thought() && !ours => None,
         Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
         Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
-        Data::FunctionCall(call) => Some(Part::Call(ToolCall {
+        Data::FunctionCall(call) => Some(Part::from(ToolCall {
             id: ids.get_or_insert_default().of_call(call),
             name: call.name.clone(),
             args: call.args.clone().unwrap_or_default(),
             signature,
             malformed: None,
         })),
-        Data::FunctionResponse(response) => Some(Part::Result(ToolResult {
+        Data::FunctionResponse(response) => Some(Part::from(ToolResult {
             id: ids.get_or_insert_default().of_response(response),
             name: response.name.clone(),
             response: Value::Object(response.response.clone().unwrap_or_default()),
         })),
-        Data::InlineData(blob) => Some(Part::Media(Media {
+        Data::InlineData(blob) => Some(Part::from(Media {
             mime_type: kind(&blob.mime_type),
             source: MediaSource::Base64(blob.data.clone()),
             name: blob.display_name.clone(),
         })),
-        Data::FileData(file) => Some(Part::Media(Media {
+        Data::FileData(file) => Some(Part::from(Media {
             mime_type: kind(&file.mime_type),
             source: MediaSource::Uri(file.file_uri.clone()),
             name: file.display_name.clone(),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
     let args = Map::from_iter([("city".to_owned(), Value::from(city))]);
-    Part::Call(ToolCall {
+    Part::from(ToolCall {
         id: id.to_owned(),
         name: "get_weather".to_owned(),
         args,
@@ -18,7 +18,7 @@ fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
 }
 
 fn result(id: &str, response: Value) -> Part {
-    Part::Result(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response })
+    Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response })
 }
 
 pub(crate) fn request() -> Request {
@@ -36,7 +36,7 @@ pub(crate) fn request() -> Request {
     };
     let messages = vec![
         Message::text(Role::System, "Be kind."),
-        Message::new(Role::User, vec![Part::text("Paris and Oslo?"), Part::Media(image), Part::Media(sheet)]),
+        Message::new(Role::User, vec![Part::text("Paris and Oslo?"), Part::from(image), Part::from(sheet)]),
         Message::new(
             Role::Assistant,
             vec![
@@ -194,9 +194,13 @@ pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
                 text.push_str(&piece);
                 *end = signature;
             }
-            (_, StreamEvent::TextDelta { text, signature }) => parts.push(Part::Text { text: text.into(), signature }),
-            (_, StreamEvent::Thought { text, signature }) => parts.push(Part::Thought { text: text.into(), signature }),
-            (_, StreamEvent::ToolCall(call)) => parts.push(Part::Call(call)),
+            (_, StreamEvent::TextDelta { text, signature }) => {
+                parts.push(Part::Text { text: text.into(), signature })
+            }
+            (_, StreamEvent::Thought { text, signature }) => {
+                parts.push(Part::Thought { text: text.into(), signature })
+            }
+            (_, StreamEvent::ToolCall(call)) => parts.push(Part::from(call)),
             (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
             (_, StreamEvent::Error(error)) => panic!("{error}"),
         }

@@ -209,14 +209,10 @@ mod tests {
     fn turn(ids: &[&str], answers: &[&str]) -> [Message; 2] {
         let call = |id: &&str| {
             let (id, name) = ((*id).to_owned(), "f".to_owned());
-            Part::Call(ToolCall { id, name, ..ToolCall::default() })
+            Part::from(ToolCall { id, name, ..ToolCall::default() })
         };
         let result = |id: &&str| {
-            Part::Result(ToolResult {
-                id: (*id).to_owned(),
-                name: "f".to_owned(),
-                response: Value::from(*id),
-            })
+            Part::from(ToolResult { id: (*id).to_owned(), name: "f".to_owned(), response: Value::from(*id) })
         };
         [
             Message::new(Role::Assistant, ids.iter().map(call).collect()),
@@ -267,7 +263,7 @@ mod tests {
         };
         let asked = |name: &str| {
             let call = ToolCall { name: name.to_owned(), ..ToolCall::default() };
-            Message::new(Role::Assistant, vec![Part::Call(call)])
+            Message::new(Role::Assistant, vec![Part::from(call)])
         };
         let request = Request {
             tools: vec![tool("a.b"), tool("a/b"), tool("a_b"), tool("9"), tool(&long)],

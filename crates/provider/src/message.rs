@@ -36,14 +36,14 @@ impl Message {
 
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Call(call) => Some(call),
+            Part::Call(call) => Some(&**call),
             Part::Text { .. } | Part::Thought { .. } | Part::Result(_) | Part::Media(_) => None,
         })
     }
 
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Result(result) => Some(result),
+            Part::Result(result) => Some(&**result),
             Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Media(_) => None,
         })
     }
@@ -60,14 +60,33 @@ pub enum Part {
         text: Text,
         signature: Option<String>,
     },
-    Call(ToolCall),
-    Result(ToolResult),
-    Media(Media),
+    /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
+    Call(Box<ToolCall>),
+    Result(Box<ToolResult>),
+    Media(Box<Media>),
 }
 
 impl Part {
     pub fn text(text: impl Into<Text>) -> Self {
         Self::Text { text: text.into(), signature: None }
+    }
+}
+
+impl From<ToolCall> for Part {
+    fn from(call: ToolCall) -> Self {
+        Self::Call(Box::new(call))
+    }
+}
+
+impl From<ToolResult> for Part {
+    fn from(result: ToolResult) -> Self {
+        Self::Result(Box::new(result))
+    }
+}
+
+impl From<Media> for Part {
+    fn from(media: Media) -> Self {
+        Self::Media(Box::new(media))
     }
 }
 

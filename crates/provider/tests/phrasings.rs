@@ -88,13 +88,12 @@ fn take_turn(messages: &mut Vec<Message>) -> (Vec<ToolCall>, String) {
             call.id = format!("call-{}-{index}", messages.len());
         }
         let parts = Some(Part::text(text.clone())).filter(|_| !text.is_empty());
-        let parts = parts.into_iter().chain(calls.iter().cloned().map(Part::Call)).collect();
+        let parts = parts.into_iter().chain(calls.iter().cloned().map(Part::from)).collect();
         messages.push(Message::new(Role::Assistant, parts));
         if calls.is_empty() {
             return (all, text);
         }
-        messages
-            .push(Message::new(Role::Tool, calls.iter().map(|call| Part::Result(result(call))).collect()));
+        messages.push(Message::new(Role::Tool, calls.iter().map(|call| Part::from(result(call))).collect()));
         all.extend(calls);
     }
     (all, String::new())

@@ -9,6 +9,7 @@ use crate::{
     model::Said,
 };
 use std::{
+    cell::LazyCell,
     collections::{HashMap, HashSet},
     sync::Arc,
 };
@@ -41,7 +42,8 @@ fn visible(view: View<'_>) -> Visible {
         IncludeContents::Default => view.events,
         IncludeContents::None => present_turn(view.events),
     };
-    let between_people = BetweenPeople::find(events);
+    // Most histories are words alone, and are gone through once.
+    let between_people = LazyCell::new(|| BetweenPeople::find(events));
     let mut callers: HashMap<String, &str> =
         view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
@@ -52,7 +54,7 @@ fn visible(view: View<'_>) -> Visible {
         if has_calls {
             callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
         }
-        let Some(said) = shown(event, &between_people) else { continue };
+        let Some(said) = shown(event, has_calls.then(|| &*between_people)) else { continue };
         if !event.is_from_user() && event.author != view.agent {
             contents.extend(foreign::told(&event.author, &said).map(Said::from));
             continue;
@@ -89,9 +91,9 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
 }
 
 /// The content of an event without what is nobody's business; `None` if nothing is left.
-fn shown(event: &Arc<Event>, between_people: &BetweenPeople<'_>) -> Option<Said> {
+fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Option<Said> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
-    let speaks = |part: &&Part| !part.is_empty() && !between_people.has(part);
+    let speaks = |part: &&Part| !part.is_empty() && between_people.is_none_or(|theirs| !theirs.has(part));
     // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
     let idle =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();

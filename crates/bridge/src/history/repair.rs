@@ -66,7 +66,7 @@ impl Healed {
         // Filtered in place: most messages stay as they are.
         let said = message.parts.into_iter().filter_map(|part| match part {
             Part::Result(result) => {
-                self.answer(result);
+                self.answer(*result);
                 None
             }
             part => says_something(&part).then_some(part),
@@ -148,7 +148,7 @@ fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
 
 fn answered(Open { id, name, answer }: Open) -> Part {
     let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
-    Part::Result(ToolResult { id, name, response })
+    Part::from(ToolResult { id, name, response })
 }
 
 fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {

@@ -69,13 +69,13 @@ pub(super) fn calls(ids: &[&str]) -> Message {
 
 pub(super) fn call(id: &str) -> Part {
     let args = serde_json::Map::from_iter([("at".to_owned(), json!(1))]);
-    Part::Call(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
+    Part::from(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
 }
 
 /// The answers of `look`, each with a text.
 pub(super) fn answers(answers: &[(&str, &str)]) -> Message {
     let result = |(id, text): &(&str, &str)| {
-        Part::Result(ToolResult {
+        Part::from(ToolResult {
             id: (*id).to_owned(),
             name: "look".to_owned(),
             response: json!({"result": text}),

@@ -2,7 +2,7 @@
 
 use super::notes;
 use crate::{cost, tokens::estimate};
-use provider::{Media, Message, Part, Role, ToolResult};
+use provider::{Media, Message, Part, Role};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -149,8 +149,8 @@ fn limit(part: &mut Part, level: u32) {
             call.args = shortened(&full, level);
             call.signature = None;
         }
-        Part::Result(ToolResult { response, .. }) => {
-            *response = Value::Object(shortened(&response.to_string(), level));
+        Part::Result(result) => {
+            result.response = Value::Object(shortened(&result.response.to_string(), level));
         }
         Part::Thought { .. } | Part::Media(_) => {}
     }

@@ -69,14 +69,14 @@ fn turn(log: &mut Vec<Message>, text: &str, responses: &[Value]) -> String {
     if !calls.is_empty() {
         assert_eq!(calls.len(), responses.len(), "{calls:?}");
         let results = calls.iter().zip(responses).map(|(call, response)| {
-            Part::Result(ToolResult {
+            Part::from(ToolResult {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 response: response.clone(),
             })
         });
         let results = results.collect();
-        log.push(Message::new(Role::Assistant, calls.into_iter().map(Part::Call).collect()));
+        log.push(Message::new(Role::Assistant, calls.into_iter().map(Part::from).collect()));
         log.push(Message::new(Role::Tool, results));
     }
     let said = shape(&answer(&request(log.clone(), &TOOLS)));

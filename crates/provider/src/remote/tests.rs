@@ -139,7 +139,7 @@ async fn a_setting_that_has_no_place_is_named_once() {
 #[test]
 fn a_file_that_a_provider_does_not_take_is_named_once() {
     let file = |mime_type: &str, name: &str| {
-        Part::Media(Media {
+        Part::from(Media {
             mime_type: mime_type.to_owned(),
             source: MediaSource::Base64("AAAA".to_owned()),
             name: Some(name.to_owned()),

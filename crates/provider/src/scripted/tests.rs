@@ -24,7 +24,7 @@ fn user(text: &str) -> Message {
 
 fn result(name: &str, response: serde_json::Value) -> Message {
     let result = ToolResult { id: "c1".to_owned(), name: name.to_owned(), response };
-    Message::new(Role::Tool, vec![Part::Result(result)])
+    Message::new(Role::Tool, vec![Part::from(result)])
 }
 
 /// One line per event; deltas are separated by bars.

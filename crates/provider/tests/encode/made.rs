@@ -175,19 +175,19 @@ fn said(step: Step, calls: &mut Vec<Call>) -> Vec<Message> {
                 calls.push(Call { id: asked.id.clone(), number });
                 let args = Map::from_iter([("n".to_owned(), Value::from(number))]);
                 let Asked { id, name, signature, response } = asked;
-                results.push(Part::Result(ToolResult {
+                results.push(Part::from(ToolResult {
                     id: id.clone(),
                     name: name.clone(),
                     response: answer(response, number),
                 }));
-                before.push(Part::Call(ToolCall { id, name, args, signature, malformed: None }));
+                before.push(Part::from(ToolCall { id, name, args, signature, malformed: None }));
             }
             // Results with one id can only be told apart by their order.
             let distinct: HashSet<_> = results.iter().map(|part| format!("{:?}", part_id(part))).collect();
             if swapped && distinct.len() == results.len() {
                 results.reverse();
             }
-            results.extend(media.map(Part::Media));
+            results.extend(media.map(Part::from));
             vec![Message::new(Role::Assistant, before), Message::new(Role::Tool, results)]
         }
     }
@@ -213,7 +213,7 @@ fn answer(kind: usize, number: u64) -> Value {
 fn step() -> impl Strategy<Value = Step> {
     let calls = (vec(spoken(), 0..3), vec(asked(), 1..4), any::<bool>(), option::weighted(0.1, media()));
     prop_oneof![
-        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(Part::Media)], 0..3).prop_map(Step::User),
+        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(Part::from)], 0..3).prop_map(Step::User),
         1 => vec(spoken(), 0..4).prop_map(Step::Assistant),
         3 => calls.prop_map(|(before, calls, swapped, media)| Step::Calls { before, calls, swapped, media }),
     ]

@@ -184,7 +184,7 @@ fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
 
 #[test]
 fn nothing_that_was_left_out_is_not_announced() {
-    let picture = Part::Media(provider::Media {
+    let picture = Part::from(provider::Media {
         mime_type: "image/png".to_owned(),
         source: provider::MediaSource::Base64("AAAA".to_owned()),
         name: None,

@@ -124,7 +124,7 @@ fn a_call_in_the_users_mouth_is_told_as_text_and_a_thought_is_not_the_users() {
 
 #[test]
 fn a_call_without_a_name_is_no_call() {
-    let nameless = Part::Call(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
+    let nameless = Part::from(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
     assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![nameless])]), @"user  hi");
 }
 
@@ -173,7 +173,7 @@ fn an_empty_log_is_still_a_request() {
 
 #[test]
 fn a_picture_alone_is_a_message() {
-    let picture = Part::Media(Media {
+    let picture = Part::from(Media {
         mime_type: "image/png".to_owned(),
         source: MediaSource::Base64("AAAA".to_owned()),
         name: None,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::history::shape::{answers, call, calls, shape, thought, user};
 use insta::assert_snapshot;
-use provider::{MediaSource, ToolCall};
+use provider::{MediaSource, ToolCall, ToolResult};
 use serde_json::json;
 
 fn shortened_to(budget: u32, messages: Vec<Message>) -> Vec<Message> {
@@ -14,7 +14,7 @@ fn shortened_to(budget: u32, messages: Vec<Message>) -> Vec<Message> {
 }
 
 fn media(mime_type: &str, name: Option<&str>, bytes: usize) -> Part {
-    Part::Media(Media {
+    Part::from(Media {
         mime_type: mime_type.to_owned(),
         source: MediaSource::Base64("A".repeat(bytes)),
         name: name.map(str::to_owned),
@@ -84,7 +84,7 @@ fn small_pieces_stay_whole_and_large_ones_share_the_room() {
 #[test]
 fn arguments_are_shortened_and_their_signature_goes() {
     let args = Map::from_iter([("code".to_owned(), Value::from("\"x\"\n".repeat(2_000)))]);
-    let write = Part::Call(ToolCall {
+    let write = Part::from(ToolCall {
         id: "a".into(),
         name: "write".into(),
         args,
@@ -144,8 +144,8 @@ fn the_newest_pictures_that_fit_stay_and_the_others_are_named() {
 #[test]
 fn names_longer_than_the_budget_leave_a_text() {
     let name = "n".repeat(4_000);
-    let call = Part::Call(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
-    let result = Part::Result(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
+    let call = Part::from(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
+    let result = Part::from(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
     let log =
         vec![user("go"), Message::new(Role::Assistant, vec![call]), Message::new(Role::Tool, vec![result])];
     assert_snapshot!(shape(&shortened_to(256, log)), @r#"user  go⏎[Out of place: nnnnnn ~[… n of 8077 characters left out …]~ ed {"result":1}]"#);

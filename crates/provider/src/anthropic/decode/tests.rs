@@ -273,7 +273,7 @@ fn two_answers_go_back_block_for_block() {
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        Part::Result(ToolResult { id, name, response: json!("rain") })
+        Part::from(ToolResult { id, name, response: json!("rain") })
     };
     let messages = vec![
         Message::text(Role::User, "Zürich and Tōkyō?"),

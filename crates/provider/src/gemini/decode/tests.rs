@@ -263,7 +263,7 @@ fn two_answers_go_back_part_for_part() {
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        crate::Part::Result(ToolResult { id, name, response: json!({"sky": "blue"}) })
+        crate::Part::from(ToolResult { id, name, response: json!({"sky": "blue"}) })
     };
     let messages = vec![
         Message::text(Role::User, "Zürich and Tōkyō?"),

@@ -76,11 +76,7 @@ fn an_answer_goes_back_as_it_came() {
         fixture::decoded(Decoder::new("p", &Request::default()), &format!("{PIECES}{DONE}"));
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::Result(ToolResult {
-            id: id.to_owned(),
-            name: "get_weather".to_owned(),
-            response: json!("rain"),
-        })
+        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
     };
     let messages = vec![
         Message::text(Role::User, "Weather?"),

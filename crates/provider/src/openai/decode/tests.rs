@@ -269,11 +269,7 @@ fn an_answer_goes_back_as_it_came() {
     let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &signed);
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::Result(ToolResult {
-            id: id.to_owned(),
-            name: "get_weather".to_owned(),
-            response: json!("rain"),
-        })
+        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
     };
     let messages = vec![
         Message::text(Role::User, "Weather?"),
