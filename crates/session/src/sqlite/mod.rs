@@ -1,4 +1,4 @@
-//! The default store: one SQLite file, one thread that writes, a few connections that read.
+//! The default store: one SQLite file, one connection that writes, a few that read.
 //!
 //! | read | for |
 //! |---|---|

@@ -1,8 +1,10 @@
-//! Writing: one thread owns the one connection that writes, and commits whatever is queued as one transaction.
+//! Writing: one connection writes, and one thread commits whatever is queued for it as one transaction. A job that comes
+//! alone is done by who brings it: a hand-over to the thread and back costs more than all else that a job does.
 //!
 //! **Invariants.** A job is answered after the COMMIT that holds it, never before. A job that fails leaves nothing
 //! behind and harms no other of its batch. A job that was queued runs to its end, whoever still waits for it.
 //! The thread ends when the last handle is gone and the queue is empty; a panic inside a job does not end it.
+//! Only the thread waits for another process, for a slow disk or for a checkpoint.
 
 use super::{
     Options,
@@ -14,19 +16,28 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 use tokio::{
+    runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
 };
+
+/// A commit that took longer was no business of a thread that others need.
+const QUICK: Duration = Duration::from_millis(1);
+/// After so many commits the next job is the thread's, which then writes the log back into the file: before SQLite does, in
+/// the commit of a caller, at a thousand pages.
+const UPKEEP: u32 = 128;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     options: Options,
     jobs: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
+    desk: Arc<Mutex<Desk>>,
     /// `None` only while it is being dropped.
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
@@ -35,13 +46,16 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(conn: Connection, path: PathBuf, options: Options) -> io::Result<Self> {
         let (queue, arriving) = mpsc::channel();
-        let desk = Desk { conn, path };
+        let desk = Desk { conn, path, busy_timeout: options.busy_timeout, took: Duration::ZERO, commits: 0 };
+        let desk = Arc::new(Mutex::new(desk));
+        let own = Arc::clone(&desk);
         let thread =
-            thread::Builder::new().name("session-writer".into()).spawn(move || desk.serve(&arriving))?;
+            thread::Builder::new().name("session-writer".into()).spawn(move || serve(&own, &arriving))?;
         Ok(Self {
             jobs: Arc::new(Semaphore::new(options.queue_jobs.max(1))),
             bytes: Arc::new(Semaphore::new(options.queue_bytes())),
             options,
+            desk,
             queue: Some(queue),
             thread: Some(thread),
         })
@@ -57,9 +71,20 @@ impl Writer {
         let room = self.room(size).await?;
         let (answer, answered) = oneshot::channel();
         let job = Task { work, outcome: None, answer, _room: room };
-        let queue = self.queue.as_ref().ok_or(Error::Closed)?;
-        queue.send(Box::new(job)).map_err(|_| Error::Closed)?;
+        if let Some(job) = self.at_once(Box::new(job)) {
+            let queue = self.queue.as_ref().ok_or(Error::Closed)?;
+            queue.send(job).map_err(|_| Error::Closed)?;
+        }
         answered.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Does the job here and now, or gives it back if it is not alone or would hold this thread up.
+    fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let alone = self.waiting() == 1 && others_go_on();
+        match self.desk.try_lock() {
+            Ok(mut desk) if alone => desk.at_once(job),
+            Ok(_) | Err(_) => Some(job),
+        }
     }
 
     /// A place in the queue. A job larger than the whole queue is admitted when it is the only one.
@@ -89,6 +114,11 @@ impl Drop for Writer {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether there is another thread for whoever else has something to do.
+fn others_go_on() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
 }
 
 /// Given back when the job is answered.
@@ -151,7 +181,7 @@ impl<T: Send, W: Fn(&Connection) -> Outcome<T> + Send> Job for Task<T, W> {
 enum Undone {
     /// A job that must be alone with its failure.
     ByJob,
-    /// SQLite, at BEGIN or COMMIT.
+    /// SQLite, at COMMIT.
     BySqlite(rusqlite::Error),
 }
 
@@ -172,26 +202,68 @@ fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: u
     batch
 }
 
-/// The writer thread's side.
+/// The thread's life.
+fn serve(desk: &Mutex<Desk>, arriving: &mpsc::Receiver<Box<dyn Job>>) {
+    let mut usual = 1;
+    while let Ok(first) = arriving.recv() {
+        let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let batch = gather(first, arriving, usual);
+        usual = batch.len();
+        desk.settle(batch);
+        desk.keep_up();
+    }
+}
+
+/// Where one writes at a time.
+#[derive(Debug)]
 struct Desk {
     conn: Connection,
     path: PathBuf,
+    busy_timeout: Duration,
+    /// How long the last transaction took.
+    took: Duration,
+    /// Since the thread has last written the log back.
+    commits: u32,
 }
 
 impl Desk {
-    fn serve(&self, arriving: &mpsc::Receiver<Box<dyn Job>>) {
-        let mut usual = 1;
-        while let Ok(first) = arriving.recv() {
-            let batch = gather(first, arriving, usual);
-            usual = batch.len();
-            self.settle(batch);
+    /// Does a job on the thread of who brings it, or gives it back if that thread would have to wait.
+    fn at_once(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        if self.took > QUICK || self.commits >= UPKEEP {
+            return Some(job);
+        }
+        let begun = self.conn.busy_timeout(Duration::ZERO).and_then(|()| self.begin());
+        // Whatever was in the way, the thread will meet it again, and wait or tell.
+        if self.conn.busy_timeout(self.busy_timeout).and(begun).is_err() {
+            return Some(job);
+        }
+        self.conclude(vec![job]);
+        None
+    }
+
+    fn keep_up(&mut self) {
+        if self.commits >= UPKEEP {
+            // As with SQLite's own: where it fails, the next one may not, and nothing is lost in between.
+            let _ = self.conn.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+            self.commits = 0;
         }
     }
 
-    /// Runs all jobs in one transaction; if one of them spoils it, each in its own. A savepoint around every job
+    fn settle(&mut self, batch: Vec<Box<dyn Job>>) {
+        match self.begin() {
+            Ok(()) => self.conclude(batch),
+            Err(error) => self.fail(batch, error),
+        }
+    }
+
+    /// Runs all jobs in the open transaction; if one of them spoils it, each in its own. A savepoint around every job
     /// would do the same and cost a copy of each touched page, for every job and not only for the bad one.
-    fn settle(&self, mut batch: Vec<Box<dyn Job>>) {
-        match self.transaction(&mut batch) {
+    fn conclude(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        let start = Instant::now();
+        let ended = self.transaction(&mut batch);
+        self.took = start.elapsed();
+        self.commits += 1;
+        match ended {
             Ok(()) => batch.into_iter().for_each(|job| job.answer(self)),
             Err(Undone::BySqlite(error)) => self.fail(batch, error),
             Err(Undone::ByJob) if batch.len() == 1 => batch.into_iter().for_each(|job| job.answer(self)),
@@ -206,9 +278,12 @@ impl Desk {
         }
     }
 
+    /// Takes the write lock at once: a transaction that begins as a reader cannot wait for it.
+    fn begin(&self) -> rusqlite::Result<()> {
+        self.execute("BEGIN IMMEDIATE")
+    }
+
     fn transaction(&self, jobs: &mut [Box<dyn Job>]) -> std::result::Result<(), Undone> {
-        // Takes the write lock at once: a transaction that begins as a reader cannot wait for it.
-        self.execute("BEGIN IMMEDIATE").map_err(Undone::BySqlite)?;
         let sound = jobs.iter_mut().all(|job| job.run(&self.conn));
         let ended = if sound { self.execute("COMMIT").map_err(Undone::BySqlite) } else { Err(Undone::ByJob) };
         // Some failures end the transaction by themselves.
@@ -224,90 +299,4 @@ impl Desk {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::poll_fn;
-    use std::task::Poll;
-
-    fn writer() -> Writer {
-        let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch(
-            "PRAGMA foreign_keys = ON;
-             CREATE TABLE parent (id INTEGER PRIMARY KEY);
-             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
-        )
-        .unwrap();
-        Writer::start(conn, "test.db".into(), Options::default()).unwrap()
-    }
-
-    fn insert(table: &'static str) -> impl Fn(&Connection) -> Outcome<usize> {
-        move |conn| Ok(conn.execute(&format!("INSERT INTO {table} (id) VALUES (NULL)"), [])?)
-    }
-
-    async fn count(writer: &Writer, table: &'static str) -> i64 {
-        let sql = format!("SELECT COUNT(*) FROM {table}");
-        writer.write(1, move |conn| Ok(conn.query_row(&sql, [], |row| row.get(0))?)).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_job_that_panics_is_undone_and_the_thread_goes_on() {
-        let writer = writer();
-        let panics = |conn: &Connection| -> Outcome<()> {
-            insert("parent")(conn)?;
-            panic!("a bug in a job")
-        };
-        assert!(matches!(writer.write(1, panics).await, Err(Error::Backend(_))));
-        assert_eq!(count(&writer, "parent").await, 0);
-        writer.write(1, insert("parent")).await.unwrap();
-        assert_eq!(count(&writer, "parent").await, 1);
-    }
-
-    #[tokio::test]
-    async fn a_refusal_that_comes_after_a_change_undoes_it() {
-        let writer = writer();
-        let refuses = |conn: &Connection| -> Outcome<()> {
-            insert("parent")(conn)?;
-            Err(Error::Closed.into())
-        };
-        assert!(matches!(writer.write(1, refuses).await, Err(Error::Closed)));
-        assert_eq!(count(&writer, "parent").await, 0);
-    }
-
-    /// Keeps the thread busy until the other end is dropped, so that what comes next is one batch.
-    fn busy(until: mpsc::Receiver<()>) -> impl Fn(&Connection) -> Outcome<()> + Send {
-        let until = std::sync::Mutex::new(until);
-        move |_| {
-            let _ = until.lock().unwrap().recv();
-            Ok(())
-        }
-    }
-
-    #[tokio::test]
-    async fn nobody_of_a_batch_is_told_of_success_when_its_commit_fails() {
-        let writer = writer();
-        let (release, until) = mpsc::channel();
-        let mut plug = Box::pin(writer.write(1, busy(until)));
-        let mut good = Box::pin(writer.write(1, insert("parent")));
-        // Only COMMIT finds out that the parent is missing.
-        let orphan = |conn: &Connection| Ok(conn.execute("INSERT INTO child (id) VALUES (42)", [])?);
-        let mut bad = Box::pin(writer.write(1, orphan));
-        let mut also_good = Box::pin(writer.write(1, insert("parent")));
-        poll_fn(|context| {
-            assert!(plug.as_mut().poll(context).is_pending());
-            assert!(good.as_mut().poll(context).is_pending());
-            assert!(bad.as_mut().poll(context).is_pending());
-            assert!(also_good.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        drop(release);
-        // The plug may have begun a batch of its own, or be in this one.
-        let _ = plug.await;
-        let told = [good.await, bad.await, also_good.await];
-        let stored = count(&writer, "parent").await;
-        let successes = told.iter().filter(|answer| answer.is_ok()).count();
-        assert_eq!(i64::try_from(successes).unwrap(), stored);
-        assert!(told[1].is_err());
-        assert_eq!(count(&writer, "child").await, 0);
-    }
-}
+mod tests;

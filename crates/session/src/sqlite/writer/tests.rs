@@ -1,0 +1,168 @@
+//! What a writer does with its jobs.
+
+use super::*;
+use std::{future::poll_fn, path::Path, pin::pin, task::Poll, thread::ThreadId};
+
+fn writer() -> Writer {
+    let conn = Connection::open_in_memory().unwrap();
+    conn.execute_batch(
+        "PRAGMA foreign_keys = ON;
+         CREATE TABLE parent (id INTEGER PRIMARY KEY);
+         CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
+    )
+    .unwrap();
+    Writer::start(conn, "test.db".into(), Options::default()).unwrap()
+}
+
+fn insert(table: &'static str) -> impl Fn(&Connection) -> Outcome<usize> {
+    move |conn| Ok(conn.execute(&format!("INSERT INTO {table} (id) VALUES (NULL)"), [])?)
+}
+
+async fn count(writer: &Writer, table: &'static str) -> i64 {
+    let sql = format!("SELECT COUNT(*) FROM {table}");
+    writer.write(1, move |conn| Ok(conn.query_row(&sql, [], |row| row.get(0))?)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_that_panics_is_undone_and_the_thread_goes_on() {
+    let writer = writer();
+    let panics = |conn: &Connection| -> Outcome<()> {
+        insert("parent")(conn)?;
+        panic!("a bug in a job")
+    };
+    assert!(matches!(writer.write(1, panics).await, Err(Error::Backend(_))));
+    assert_eq!(count(&writer, "parent").await, 0);
+    writer.write(1, insert("parent")).await.unwrap();
+    assert_eq!(count(&writer, "parent").await, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_that_comes_after_a_change_undoes_it() {
+    let writer = writer();
+    let refuses = |conn: &Connection| -> Outcome<()> {
+        insert("parent")(conn)?;
+        Err(Error::Closed.into())
+    };
+    assert!(matches!(writer.write(1, refuses).await, Err(Error::Closed)));
+    assert_eq!(count(&writer, "parent").await, 0);
+}
+
+/// Keeps the thread busy until the other end is dropped, so that what comes next is one batch.
+fn busy(until: mpsc::Receiver<()>) -> impl Fn(&Connection) -> Outcome<()> + Send {
+    let until = Mutex::new(until);
+    move |_| {
+        let _ = until.lock().unwrap().recv();
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn nobody_of_a_batch_is_told_of_success_when_its_commit_fails() {
+    let writer = writer();
+    let (release, until) = mpsc::channel();
+    let mut plug = Box::pin(writer.write(1, busy(until)));
+    let mut good = Box::pin(writer.write(1, insert("parent")));
+    // Only COMMIT finds out that the parent is missing.
+    let orphan = |conn: &Connection| Ok(conn.execute("INSERT INTO child (id) VALUES (42)", [])?);
+    let mut bad = Box::pin(writer.write(1, orphan));
+    let mut also_good = Box::pin(writer.write(1, insert("parent")));
+    poll_fn(|context| {
+        assert!(plug.as_mut().poll(context).is_pending());
+        assert!(good.as_mut().poll(context).is_pending());
+        assert!(bad.as_mut().poll(context).is_pending());
+        assert!(also_good.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    drop(release);
+    // The plug may have begun a batch of its own, or be in this one.
+    let _ = plug.await;
+    let told = [good.await, bad.await, also_good.await];
+    let stored = count(&writer, "parent").await;
+    let successes = told.iter().filter(|answer| answer.is_ok()).count();
+    assert_eq!(i64::try_from(successes).unwrap(), stored);
+    assert!(told[1].is_err());
+    assert_eq!(count(&writer, "child").await, 0);
+}
+
+async fn done_by(writer: &Writer) -> ThreadId {
+    writer.write(1, |_| Ok(thread::current().id())).await.unwrap()
+}
+
+/// Waits until the thread has nothing more to do for the job that it answered.
+fn at_rest(writer: &Writer) {
+    drop(writer.desk.lock().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_comes_alone_is_done_by_who_brings_it() {
+    assert_eq!(done_by(&writer()).await, thread::current().id());
+}
+
+#[tokio::test]
+async fn on_a_runtime_of_one_thread_every_job_is_the_writers() {
+    assert_ne!(done_by(&writer()).await, thread::current().id());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_job_after_a_slow_one_is_the_writers_and_the_next_is_not() {
+    let writer = writer();
+    let slow = |_: &Connection| -> Outcome<()> {
+        let start = Instant::now();
+        while start.elapsed() <= QUICK {}
+        Ok(())
+    };
+    writer.write(1, slow).await.unwrap();
+    assert_ne!(done_by(&writer).await, thread::current().id());
+    at_rest(&writer);
+    assert_eq!(done_by(&writer).await, thread::current().id());
+}
+
+fn on_disk(path: &Path) -> Connection {
+    let conn = Connection::open(path).unwrap();
+    conn.pragma_update(None, "journal_mode", "WAL").unwrap();
+    conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    conn.execute_batch("CREATE TABLE IF NOT EXISTS parent (id INTEGER PRIMARY KEY)").unwrap();
+    conn
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_brings_a_job_does_not_wait_for_another_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("test.db");
+    let other = on_disk(&path);
+    let writer = Writer::start(on_disk(&path), path, Options::default()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; INSERT INTO parent (id) VALUES (NULL)").unwrap();
+    let mut job = pin!(done_by(&writer));
+    // The thread waits, and this one is told so at once.
+    let waits = poll_fn(|context| Poll::Ready(job.as_mut().poll(context).is_pending())).await;
+    assert!(waits);
+    other.execute_batch("COMMIT").unwrap();
+    assert_ne!(job.await, thread::current().id());
+    assert_eq!(count(&writer, "parent").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_thread_writes_the_log_back_now_and_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("test.db");
+    let conn = on_disk(&path);
+    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let writer = Writer::start(conn, path.clone(), Options::default()).unwrap();
+    // What the file holds by itself, without its log.
+    let written_back = || -> u32 {
+        let alone = directory.path().join("alone.db");
+        std::fs::copy(&path, &alone).unwrap();
+        let rows = "SELECT COUNT(*) FROM parent";
+        Connection::open(alone).unwrap().query_row(rows, [], |row| row.get(0)).unwrap()
+    };
+    for _ in 1..UPKEEP {
+        writer.write(1, insert("parent")).await.unwrap();
+    }
+    assert_eq!(written_back(), 0);
+    for _ in 0..2 {
+        writer.write(1, insert("parent")).await.unwrap();
+        at_rest(&writer);
+    }
+    assert!(written_back() >= UPKEEP);
+}
