@@ -1,10 +1,13 @@
 //! A whole turn with a model that answers at once: what the product itself costs, whatever lies before the turn.
+//!
+//! Between the turns the two messages of one are stored by plain rusqlite, in two commits: what the disk and the system take
+//! for them changes from minute to minute, and is in every turn.
 
 use crate::{
     Lab, Result,
     figure::{Aim, Figure},
     measure::{Samples, cpu_of, milliseconds},
-    raw,
+    raw::{self, Raw},
 };
 use adk::{agent::LlmAgent, content::Content, event::Event, runner::RunRequest, session::SessionKey};
 use bridge::{Agent, Budget, ModelAdapter, row::save};
@@ -14,7 +17,7 @@ use session::{
     Message, Store,
     sqlite::{Options, SqliteStore},
 };
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{path::Path, slice, sync::Arc, time::Instant};
 use tokio::runtime::Runtime;
 
 const LENGTHS: [(i64, &str); 4] = [(0, "0"), (1_000, "1k"), (10_000, "10k"), (100_000, "100k")];
@@ -24,38 +27,61 @@ const USUAL: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
 pub(crate) const SHORT: [usize; 1] = [200];
 const WARM_UP: usize = 20;
 const TURNS: usize = 200;
+const QUESTION: &str = "What is the weather like in Paris?";
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
 
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let (mut figures, mut medians) = (Vec::new(), Vec::new());
+    let (mut figures, mut medians, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for (length, name) in LENGTHS {
-        let (wall, cpu) = after(lab, length, &USUAL)?;
-        medians.push(cpu.median());
-        figures.push(Figure::median(format!("turn/{name}/cpu"), &cpu, "ms").aim(Aim::AtMost(0.5)));
-        figures.push(Figure::median(format!("turn/{name}"), &wall, "ms"));
+        let turns = after(lab, length, &USUAL)?;
+        medians.push(turns.cpu.median());
+        commits.push(turns.commits.median());
+        figures.push(Figure::median(format!("turn/{name}/cpu"), &turns.cpu, "ms").aim(Aim::AtMost(0.5)));
+        figures.push(Figure::median(format!("turn/{name}"), &turns.wall, "ms"));
     }
     let medians = Samples::new(medians);
     let growth = medians.percentile(100) / medians.percentile(0);
     figures.push(Figure::new("turn/slowest_to_fastest", growth, "ratio").aim(Aim::AtMost(2.0)));
-    let (wall, cpu) = after(lab, 10_000, &SHORT)?;
-    figures.push(Figure::median("turn/short/10k/cpu", &cpu, "ms"));
-    figures.push(Figure::median("turn/short/10k", &wall, "ms"));
+    let short = after(lab, 10_000, &SHORT)?;
+    commits.push(short.commits.median());
+    figures.push(Figure::median("turn/short/10k/cpu", &short.cpu, "ms"));
+    figures.push(Figure::median("turn/short/10k", &short.wall, "ms"));
+    figures.push(Figure::median("turn/two_plain_commits/cpu", &Samples::new(commits), "ms"));
     Ok(figures)
+}
+
+/// Milliseconds.
+struct Turns {
+    wall: Samples,
+    cpu: Samples,
+    commits: Samples,
 }
 
 /// The CPU of turns on a session of so many short messages.
 pub(crate) fn cpu_after_short(lab: &Lab, length: i64) -> Result<Samples> {
-    Ok(after(lab, length, &SHORT)?.1)
+    Ok(after(lab, length, &SHORT)?.cpu)
 }
 
 /// Turns on a session of so many messages of these sizes.
-fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<(Samples, Samples)> {
+fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
     let directory = lab.directory()?;
-    let path = directory.path().join("turn.db");
-    let key = SessionKey::new("bench", "user", "long");
-    drop(raw::create(&path, &[session::SessionKey::new("bench", "user", "long")])?);
-    raw::grow(&path, &mut history(sizes)?, length)?;
-    turns(&path, &key)
+    let key = session::SessionKey::new("bench", "user", "long");
+    let [path, plain] = ["turn.db", "plain.db"].map(|name| directory.path().join(name));
+    for path in [&path, &plain] {
+        drop(raw::create(path, slice::from_ref(&key))?);
+        raw::grow(path, &mut history(sizes)?, length)?;
+    }
+    let plain = Raw::durable(&plain)?;
+    let mut rows = exchange(QUESTION, ANSWER)?;
+    let commits = || {
+        for row in [rows(), rows()] {
+            plain.begin()?;
+            plain.append(&key, &row)?;
+            plain.commit()?;
+        }
+        Ok(())
+    };
+    turns(&path, &SessionKey::new("bench", "user", "long"), commits)
 }
 
 /// Messages from both sides in turn, as the runner stores them.
@@ -64,21 +90,34 @@ pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
     for &size in sizes {
         let text: String =
             "The quick brown fox jumps over the lazy dog. ".chars().cycle().take(size).collect();
-        let mut user = Event::new("e-bench", "user");
-        user.content = Some(Content::user(text.clone()));
-        let mut model = Event::new("e-bench", "bench");
-        model.content = Some(Content::model(text));
-        rows.extend([save(&user)?, save(&model)?]);
+        rows.extend(pair(&text, &text)?);
     }
-    let mut number = 0;
-    Ok(move || {
-        let row = rows[number % rows.len()].clone();
-        number += 1;
-        Message { id: format!("message-{number}"), ..row }
-    })
+    Ok(numbered("message", rows))
 }
 
-fn turns(path: &Path, key: &SessionKey) -> Result<(Samples, Samples)> {
+/// One exchange again and again.
+fn exchange(question: &str, answer: &str) -> Result<impl FnMut() -> Message> {
+    Ok(numbered("exchange", pair(question, answer)?.into()))
+}
+
+fn pair(question: &str, answer: &str) -> Result<[Message; 2]> {
+    let mut user = Event::new("e-bench", "user");
+    user.content = Some(Content::user(question));
+    let mut model = Event::new("e-bench", "bench");
+    model.content = Some(Content::model(answer));
+    Ok([save(&user)?, save(&model)?])
+}
+
+fn numbered(name: &'static str, rows: Vec<Message>) -> impl FnMut() -> Message {
+    let mut number = 0;
+    move || {
+        let row = rows[number % rows.len()].clone();
+        number += 1;
+        Message { id: format!("{name}-{number}"), ..row }
+    }
+}
+
+fn turns(path: &Path, key: &SessionKey, mut two_commits: impl FnMut() -> Result<()>) -> Result<Turns> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path, Options::default())?);
     let budget = Budget::default();
     let model = Arc::new(ModelAdapter::new(Arc::new(Instantly), "", budget));
@@ -88,20 +127,24 @@ fn turns(path: &Path, key: &SessionKey) -> Result<(Samples, Samples)> {
         budget,
     )?;
     let runtime = Runtime::new()?;
-    let (mut wall, mut cpu) = (Vec::new(), Vec::new());
+    let (mut wall, mut cpu, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..WARM_UP + TURNS {
-        let request = RunRequest::message(key.clone(), Content::user("What is the weather like in Paris?"));
+        let request = RunRequest::message(key.clone(), Content::user(QUESTION));
         let start = Instant::now();
         let (answer, spent) = cpu_of(|| runtime.block_on(agent.run_and_collect(request)));
+        let took = start.elapsed();
         if answer? != ANSWER {
             return Err("the answer is not the model's".into());
         }
+        let (stored, beside) = cpu_of(&mut two_commits);
+        stored?;
         if turn >= WARM_UP {
-            wall.push(milliseconds(start.elapsed()));
+            wall.push(milliseconds(took));
             cpu.push(milliseconds(spent));
+            commits.push(milliseconds(beside));
         }
     }
-    Ok((Samples::new(wall), Samples::new(cpu)))
+    Ok(Turns { wall: Samples::new(wall), cpu: Samples::new(cpu), commits: Samples::new(commits) })
 }
 
 /// A model that has always just finished.

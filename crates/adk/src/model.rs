@@ -31,14 +31,14 @@ pub struct LlmRequest {
 pub enum Said {
     /// By an event that has a content.
     By(Arc<Event>),
-    Anew(Content),
+    Anew(Box<Content>),
 }
 
 impl Said {
     pub(crate) fn into_content(self) -> Content {
         match self {
             Self::By(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
-            Self::Anew(content) => content,
+            Self::Anew(content) => *content,
         }
     }
 }
@@ -57,7 +57,7 @@ impl Deref for Said {
 
 impl From<Content> for Said {
     fn from(content: Content) -> Self {
-        Self::Anew(content)
+        Self::Anew(Box::new(content))
     }
 }
 

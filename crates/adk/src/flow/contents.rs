@@ -104,7 +104,7 @@ fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Opti
         return Some(Said::By(Arc::clone(event)));
     }
     let parts = content.parts.iter().filter(speaks).cloned().collect();
-    Some(Said::Anew(Content { parts, role: content.role.clone(), origin: content.origin.clone() }))
+    Some(Content { parts, role: content.role.clone(), origin: content.origin.clone() }.into())
 }
 
 /// Questions to people and their answers are no business of the model.
@@ -157,7 +157,7 @@ fn tell_results_of_others(
         let caller = caller(&part)?;
         foreign::told(caller, &Content::new("user", vec![part])).map(Said::from)
     }));
-    Said::Anew(Content { parts: ours, ..content })
+    Content { parts: ours, ..content }.into()
 }
 
 /// Calls that are answered here but lie before everything that is shown.
@@ -255,7 +255,7 @@ impl Pairs {
             index += 1;
             !is_answer(index - 1)
         });
-        (!content.parts.is_empty()).then_some(Said::Anew(content))
+        (!content.parts.is_empty()).then(|| content.into())
     }
 
     fn answers_to(&self, place: usize, content: &Content) -> Option<Content> {
