@@ -13,7 +13,7 @@ use crate::{
 };
 use rusqlite::{Connection, OptionalExtension};
 
-/// A step as the writer thread gets it: all JSON is text by now.
+/// A step as the writer gets it: all JSON is text by now.
 #[derive(Debug)]
 pub(super) struct Step {
     key: SessionKey,

@@ -5,7 +5,7 @@ use crate::{Error, PageRequest, Result, Scope, Seq, SessionKey, StateChange, Sta
 use rusqlite::{Connection, Row, types::Type};
 use serde_json::Value;
 
-/// A change whose value is JSON text already: it is written by the caller, not by the writer thread.
+/// A change whose value is JSON text already: it is made before the write begins.
 #[derive(Debug)]
 pub(super) struct Text {
     scope: Scope,
