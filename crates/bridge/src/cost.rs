@@ -32,16 +32,6 @@ pub fn of_message(message: &Message) -> u32 {
     message.parts.iter().map(of_part).fold(FRAME, u32::saturating_add)
 }
 
-/// More than they weigh, without weighing them: no text has more tokens than bytes. Without end where there is more than
-/// text.
-pub(crate) fn at_most(messages: &[Message]) -> u64 {
-    let parts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
-        Part::Text { text, .. } | Part::Thought { text, .. } => text.len() as u64,
-        Part::Call(_) | Part::Result(_) | Part::Media(_) => u64::MAX,
-    });
-    parts.fold(u64::from(FRAME) * messages.len() as u64, u64::saturating_add)
-}
-
 pub fn of_messages(messages: &[Message]) -> u32 {
     messages.iter().map(of_message).fold(0, u32::saturating_add)
 }

@@ -10,9 +10,6 @@ use provider::{Message, Part, Role};
 
 /// The newest exchanges that fit, in order. Takes legal messages and gives legal messages.
 pub fn fit(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
-    if messages.len() <= most(budget) && cost::at_most(&messages) <= u64::from(budget.tokens()) {
-        return messages;
-    }
     let weights: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = weights.iter().copied().fold(0, u32::saturating_add);
     if total <= budget.tokens() && messages.len() <= most(budget) {

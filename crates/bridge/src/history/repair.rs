@@ -24,7 +24,7 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
 
 /// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
 fn is_plain(messages: &[Message]) -> bool {
-    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if !text.trim().is_empty());
+    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_words(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -155,10 +155,15 @@ fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
     if id.is_empty() { Cow::Owned(format!("call_{name}")) } else { Cow::Borrowed(id) }
 }
 
+/// Looks at the first letter, and not at the end as `trim` does: a history has many texts.
+fn has_words(text: &str) -> bool {
+    text.chars().any(|letter| !letter.is_whitespace())
+}
+
 fn says_something(part: &Part) -> bool {
     match part {
         Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
-        Part::Text { text, .. } | Part::Thought { text, .. } => !text.trim().is_empty(),
+        Part::Text { text, .. } | Part::Thought { text, .. } => has_words(text),
         Part::Call(call) => !call.name.is_empty(),
         Part::Result(_) | Part::Media(_) => true,
     }
@@ -167,7 +172,7 @@ fn says_something(part: &Part) -> bool {
 /// Whether a reader of the message sees it. Some models sign an empty text.
 fn is_visible(part: &Part) -> bool {
     match part {
-        Part::Text { text, .. } => !text.trim().is_empty(),
+        Part::Text { text, .. } => has_words(text),
         Part::Thought { .. } => false,
         Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
     }
@@ -176,7 +181,7 @@ fn is_visible(part: &Part) -> bool {
 /// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
 fn in_users_mouth(part: Part) -> Option<Part> {
     match part {
-        Part::Text { text, .. } => (!text.trim().is_empty()).then(|| Part::text(text)),
+        Part::Text { text, .. } => has_words(&text).then(|| Part::text(text)),
         Part::Thought { .. } => None,
         Part::Call(call) => Some(Part::text(notes::called(&call))),
         Part::Result(_) | Part::Media(_) => Some(part),
