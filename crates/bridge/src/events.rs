@@ -28,6 +28,8 @@ pub(crate) struct Upcoming {
     row: Option<Mark>,
 }
 
+const TEXT_BYTES: usize = 80;
+
 /// What a row adds to the history beside its event.
 #[derive(Debug)]
 struct Mark {
@@ -38,8 +40,8 @@ struct Mark {
 
 impl Mark {
     fn of(row: &Message, restorer: Restorer) -> Self {
-        // An event takes more than its row if the row is short.
-        let bytes = row.size() + size_of::<Event>() + size_of::<Part>();
+        // An event takes more than its row if the row is short. A text is an allocation of its own, in another.
+        let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
         Self { restorer, tokens: row.tokens.into(), bytes }
     }
 }

@@ -1,5 +1,5 @@
-//! Counts that were made lately. A window of history is weighed before each request, and most of its texts were weighed
-//! when they were stored or for the request before.
+//! Counts that were made lately. A text of a session in memory carries its own; calls, their answers, and what is read anew
+//! are weighed before each request, and most of them were weighed when they were stored or for the request before.
 
 use foldhash::quality::FixedState;
 use std::{

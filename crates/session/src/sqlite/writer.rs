@@ -1,10 +1,11 @@
 //! Writing: one connection writes, and one thread commits whatever is queued for it as one transaction. A job that comes
-//! alone is done by who brings it: a hand-over to the thread and back costs more than all else that a job does.
+//! alone, from a thread that has nothing else to do, is done there: a hand-over to the thread and back costs more than all
+//! else that a job does.
 //!
 //! **Invariants.** A job is answered after the COMMIT that holds it, never before. A job that fails leaves nothing
 //! behind and harms no other of its batch. A job that was queued runs to its end, whoever still waits for it.
 //! The thread ends when the last handle is gone and the queue is empty; a panic inside a job does not end it.
-//! Only the thread waits for another process, for a slow disk or for a checkpoint.
+//! No worker of a runtime is ever blocked, and only the thread waits for another process.
 
 use super::{
     Options,
@@ -18,19 +19,14 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, RuntimeFlavor},
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task,
     time::timeout,
 };
-
-/// A commit that took longer was no business of a thread that others need.
-const QUICK: Duration = Duration::from_millis(1);
-/// After so many commits the next job is the thread's, which then writes the log back into the file: before SQLite does, in
-/// the commit of a caller, at a thousand pages.
-const UPKEEP: u32 = 128;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -46,7 +42,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(conn: Connection, path: PathBuf, options: Options) -> io::Result<Self> {
         let (queue, arriving) = mpsc::channel();
-        let desk = Desk { conn, path, busy_timeout: options.busy_timeout, took: Duration::ZERO, commits: 0 };
+        let desk = Desk { conn, path, busy_timeout: options.busy_timeout };
         let desk = Arc::new(Mutex::new(desk));
         let own = Arc::clone(&desk);
         let thread =
@@ -78,12 +74,14 @@ impl Writer {
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Does the job here and now, or gives it back if it is not alone or would hold this thread up.
+    /// Does the job here and now, or gives it back if it is not alone, or if others need this thread.
     fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let alone = self.waiting() == 1 && others_go_on();
+        if self.waiting() > 1 || !has_nothing_else_to_do() {
+            return Some(job);
+        }
         match self.desk.try_lock() {
-            Ok(mut desk) if alone => desk.at_once(job),
-            Ok(_) | Err(_) => Some(job),
+            Ok(desk) => desk.at_once(job),
+            Err(_) => Some(job),
         }
     }
 
@@ -116,9 +114,11 @@ impl Drop for Writer {
     }
 }
 
-/// Whether there is another thread for whoever else has something to do.
-fn others_go_on() -> bool {
-    Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
+/// Whether this thread drives one future and no more: it is no worker, and the runtime has workers for everything else.
+fn has_nothing_else_to_do() -> bool {
+    let workers =
+        || Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    task::try_id().is_none() && workers()
 }
 
 /// Given back when the job is answered.
@@ -181,7 +181,7 @@ impl<T: Send, W: Fn(&Connection) -> Outcome<T> + Send> Job for Task<T, W> {
 enum Undone {
     /// A job that must be alone with its failure.
     ByJob,
-    /// SQLite, at COMMIT.
+    /// SQLite, at COMMIT or ROLLBACK.
     BySqlite(rusqlite::Error),
 }
 
@@ -206,11 +206,10 @@ fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: u
 fn serve(desk: &Mutex<Desk>, arriving: &mpsc::Receiver<Box<dyn Job>>) {
     let mut usual = 1;
     while let Ok(first) = arriving.recv() {
-        let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
         let batch = gather(first, arriving, usual);
         usual = batch.len();
         desk.settle(batch);
-        desk.keep_up();
     }
 }
 
@@ -220,20 +219,13 @@ struct Desk {
     conn: Connection,
     path: PathBuf,
     busy_timeout: Duration,
-    /// How long the last transaction took.
-    took: Duration,
-    /// Since the thread has last written the log back.
-    commits: u32,
 }
 
 impl Desk {
-    /// Does a job on the thread of who brings it, or gives it back if that thread would have to wait.
-    fn at_once(&mut self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        if self.took > QUICK || self.commits >= UPKEEP {
-            return Some(job);
-        }
+    /// Does a job on the thread of who brings it, or gives it back if another process is in the way.
+    fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let begun = self.conn.busy_timeout(Duration::ZERO).and_then(|()| self.begin());
-        // Whatever was in the way, the thread will meet it again, and wait or tell.
+        // Whatever it was, the thread will meet it again, and wait or tell.
         if self.conn.busy_timeout(self.busy_timeout).and(begun).is_err() {
             return Some(job);
         }
@@ -241,15 +233,7 @@ impl Desk {
         None
     }
 
-    fn keep_up(&mut self) {
-        if self.commits >= UPKEEP {
-            // As with SQLite's own: where it fails, the next one may not, and nothing is lost in between.
-            let _ = self.conn.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
-            self.commits = 0;
-        }
-    }
-
-    fn settle(&mut self, batch: Vec<Box<dyn Job>>) {
+    fn settle(&self, batch: Vec<Box<dyn Job>>) {
         match self.begin() {
             Ok(()) => self.conclude(batch),
             Err(error) => self.fail(batch, error),
@@ -258,12 +242,8 @@ impl Desk {
 
     /// Runs all jobs in the open transaction; if one of them spoils it, each in its own. A savepoint around every job
     /// would do the same and cost a copy of each touched page, for every job and not only for the bad one.
-    fn conclude(&mut self, mut batch: Vec<Box<dyn Job>>) {
-        let start = Instant::now();
-        let ended = self.transaction(&mut batch);
-        self.took = start.elapsed();
-        self.commits += 1;
-        match ended {
+    fn conclude(&self, mut batch: Vec<Box<dyn Job>>) {
+        match self.transaction(&mut batch) {
             Ok(()) => batch.into_iter().for_each(|job| job.answer(self)),
             Err(Undone::BySqlite(error)) => self.fail(batch, error),
             Err(Undone::ByJob) if batch.len() == 1 => batch.into_iter().for_each(|job| job.answer(self)),

@@ -89,11 +89,6 @@ async fn done_by(writer: &Writer) -> ThreadId {
     writer.write(1, |_| Ok(thread::current().id())).await.unwrap()
 }
 
-/// Waits until the thread has nothing more to do for the job that it answered.
-fn at_rest(writer: &Writer) {
-    drop(writer.desk.lock().unwrap());
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_comes_alone_is_done_by_who_brings_it() {
     assert_eq!(done_by(&writer()).await, thread::current().id());
@@ -105,23 +100,38 @@ async fn on_a_runtime_of_one_thread_every_job_is_the_writers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_job_after_a_slow_one_is_the_writers_and_the_next_is_not() {
+async fn no_worker_is_blocked_by_a_job() {
+    let task = tokio::spawn(async {
+        let writer = writer();
+        (done_by(&writer).await, thread::current().id())
+    });
+    let (by, brought_by) = task.await.unwrap();
+    assert_ne!(by, brought_by);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_at_once_is_undone_if_it_fails() {
     let writer = writer();
-    let slow = |_: &Connection| -> Outcome<()> {
-        let start = Instant::now();
-        while start.elapsed() <= QUICK {}
-        Ok(())
+    let refuses = |conn: &Connection| -> Outcome<()> {
+        insert("parent")(conn)?;
+        Err(Error::Closed.into())
     };
-    writer.write(1, slow).await.unwrap();
-    assert_ne!(done_by(&writer).await, thread::current().id());
-    at_rest(&writer);
-    assert_eq!(done_by(&writer).await, thread::current().id());
+    let panics = |conn: &Connection| -> Outcome<()> {
+        insert("parent")(conn)?;
+        panic!("a bug in a job")
+    };
+    assert!(matches!(writer.write(1, refuses).await, Err(Error::Closed)));
+    assert!(matches!(writer.write(1, panics).await, Err(Error::Backend(_))));
+    let orphan = |conn: &Connection| Ok(conn.execute("INSERT INTO child (id) VALUES (42)", [])?);
+    assert!(writer.write(1, orphan).await.is_err());
+    assert_eq!((count(&writer, "parent").await, count(&writer, "child").await), (0, 0));
+    writer.write(1, insert("parent")).await.unwrap();
+    assert_eq!(count(&writer, "parent").await, 1);
 }
 
 fn on_disk(path: &Path) -> Connection {
     let conn = Connection::open(path).unwrap();
     conn.pragma_update(None, "journal_mode", "WAL").unwrap();
-    conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
     conn.execute_batch("CREATE TABLE IF NOT EXISTS parent (id INTEGER PRIMARY KEY)").unwrap();
     conn
 }
@@ -131,38 +141,14 @@ async fn who_brings_a_job_does_not_wait_for_another_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("test.db");
     let other = on_disk(&path);
-    let writer = Writer::start(on_disk(&path), path, Options::default()).unwrap();
+    // Whoever waited would wait for ever.
+    let options = Options { busy_timeout: Duration::from_hours(1), ..Options::default() };
+    let writer = Writer::start(on_disk(&path), path, options).unwrap();
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO parent (id) VALUES (NULL)").unwrap();
     let mut job = pin!(done_by(&writer));
-    // The thread waits, and this one is told so at once.
     let waits = poll_fn(|context| Poll::Ready(job.as_mut().poll(context).is_pending())).await;
     assert!(waits);
     other.execute_batch("COMMIT").unwrap();
     assert_ne!(job.await, thread::current().id());
     assert_eq!(count(&writer, "parent").await, 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_thread_writes_the_log_back_now_and_then() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("test.db");
-    let conn = on_disk(&path);
-    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-    let writer = Writer::start(conn, path.clone(), Options::default()).unwrap();
-    // What the file holds by itself, without its log.
-    let written_back = || -> u32 {
-        let alone = directory.path().join("alone.db");
-        std::fs::copy(&path, &alone).unwrap();
-        let rows = "SELECT COUNT(*) FROM parent";
-        Connection::open(alone).unwrap().query_row(rows, [], |row| row.get(0)).unwrap()
-    };
-    for _ in 1..UPKEEP {
-        writer.write(1, insert("parent")).await.unwrap();
-    }
-    assert_eq!(written_back(), 0);
-    for _ in 0..2 {
-        writer.write(1, insert("parent")).await.unwrap();
-        at_rest(&writer);
-    }
-    assert!(written_back() >= UPKEEP);
 }
