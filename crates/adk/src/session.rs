@@ -37,6 +37,27 @@ pub trait Session: Send + Sync {
     fn last_update_time(&self) -> f64;
 }
 
+/// An event on its way into the log.
+#[derive(Debug)]
+pub struct Entry {
+    pub event: Event,
+    /// Its turn does more, whatever the log looks like: the run is not over with it.
+    pub goes_on: bool,
+}
+
+impl Entry {
+    pub fn on_the_way(event: Event) -> Self {
+        Self { event, goes_on: true }
+    }
+}
+
+/// Whether the run is over, the log says.
+impl From<Event> for Entry {
+    fn from(event: Event) -> Self {
+        Self { event, goes_on: false }
+    }
+}
+
 /// Where sessions live. An appended event is durable, and visible in the session object, when the future is done.
 pub trait SessionService: Send + Sync + 'static {
     type Session: Session + 'static;
@@ -57,7 +78,7 @@ pub trait SessionService: Send + Sync + 'static {
     fn append(
         &self,
         session: &mut Self::Session,
-        event: Event,
+        entry: impl Into<Entry> + Send,
     ) -> impl Future<Output = Result<Arc<Event>, ServiceError>> + Send;
 
     /// Looks for a call that was answered for now, wherever in the history it is, and makes it known in

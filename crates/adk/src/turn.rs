@@ -16,7 +16,7 @@ use crate::{
     model::{LlmRequest, LlmResponse},
     progress::{Board, CallProgress},
     runner::{EventSink, RunConfig, Runner, StreamingMode},
-    session::{Session, SessionService},
+    session::{Entry, Session, SessionService},
     tool::ToolContext,
 };
 use futures::StreamExt;
@@ -68,7 +68,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         for mut event in settle::settle(self.session.facts(), keep_questions) {
             event.node_info.path.clone_from(&self.runner.agents.find_or_root(Some(&event.author)).path);
             event.custom_metadata.clone_from(&self.config.custom_metadata);
-            self.record(event).await?;
+            self.record(Entry::on_the_way(event)).await?;
         }
         Ok(())
     }
@@ -126,8 +126,8 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 
     /// Stores, then shows.
-    async fn record(&mut self, event: Event) -> Result<(), ServiceError> {
-        let event = self.runner.sessions.append(&mut self.session, event).await?;
+    async fn record(&mut self, entry: impl Into<Entry> + Send) -> Result<(), ServiceError> {
+        let event = self.runner.sessions.append(&mut self.session, entry).await?;
         (self.out)(&event);
         Ok(())
     }
@@ -237,18 +237,17 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 
     pub(crate) async fn run_tools(&mut self, calls: &[Call]) -> Result<(), RunError> {
-        let runner = self.runner;
         if let Err(error) = self.meter.may_call(calls.len()) {
             return self.refuse(calls, error).await;
         }
         let state = Arc::new(self.session.state().clone());
         let event_id = mint_id();
-        let node = runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
+        let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
         let board = Arc::new(Board::default());
         let tasks = calls.iter().map(|call| self.task(call, &state, &event_id, &board)).collect();
         let answers = tokio::select! {
             biased;
-            answers = call::run(&runner.agents, self.session.events(), tasks) => answers,
+            answers = call::run(&self.runner.agents, self.session.events(), tasks) => answers,
             never = board.tell(|progress| self.show_progress(node, progress)) => match never {},
         };
         if !answers.questions.is_empty() {
@@ -266,7 +265,8 @@ impl<'a, S: SessionService> Turn<'a, S> {
         event.actions = answers.actions;
         let called = calls.iter().map(|call| call.part.call()).zip(event.responses());
         self.meter.take_outcomes(called.filter_map(|(call, answer)| Some((call?, answer))));
-        self.record(event).await?;
+        // Whoever corrects what the model asked for has the turn still.
+        self.record(Entry { event, goes_on: answers.fault.is_some() }).await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
@@ -290,7 +290,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         let mut event = self.event_by(node);
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", calls.iter().map(answer).collect()));
-        self.record(event).await?;
+        self.record(Entry::on_the_way(event)).await?;
         self.fail(self.event_by(node), error).await
     }
 

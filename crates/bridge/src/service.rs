@@ -16,7 +16,7 @@ use adk::{
     flow::step::{Step, next_step},
     limits::end_of,
     runner::Input,
-    session::{SessionKey, SessionService},
+    session::{Entry, SessionKey, SessionService},
     state::without_temp,
 };
 use serde_json::{Map, Value};
@@ -207,7 +207,7 @@ impl SessionServiceAdapter {
     fn step(
         &self,
         session: &SessionAdapter,
-        event: &Event,
+        Entry { event, goes_on }: &Entry,
         kept: bool,
     ) -> Result<(Append, Facts), ServiceError> {
         let invalid = |error: serde_json::Error| ServiceError::Invalid {
@@ -221,7 +221,8 @@ impl SessionServiceAdapter {
         }
         let TurnMark { epoch, enters, starts, run, takes, from_user } = self.mark().clone();
         // While a person is being asked, the answers of the step are still to come.
-        let ends = !event.is_from_user()
+        let ends = !goes_on
+            && !event.is_from_user()
             && facts.open_calls.is_empty()
             && next_step(Some(event), &facts) == Step::Done;
         let step = Append {
@@ -278,15 +279,20 @@ impl SessionService for SessionServiceAdapter {
         Ok(snapshot.map(|snapshot| SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget)))
     }
 
-    async fn append(&self, session: &mut SessionAdapter, event: Event) -> Result<Arc<Event>, ServiceError> {
-        if event.is_partial() {
-            return Ok(Arc::new(event));
+    async fn append(
+        &self,
+        session: &mut SessionAdapter,
+        entry: impl Into<Entry> + Send,
+    ) -> Result<Arc<Event>, ServiceError> {
+        let mut entry = entry.into();
+        if entry.event.is_partial() {
+            return Ok(Arc::new(entry.event));
         }
-        let kept = !event.is_state_only();
-        let delta = state::news(&event.actions.state_delta, &session.state);
-        let mut event = event;
-        event.actions.state_delta = without_temp(&delta);
-        let (step, facts) = self.step(session, &event, kept)?;
+        let kept = !entry.event.is_state_only();
+        let delta = state::news(&entry.event.actions.state_delta, &session.state);
+        entry.event.actions.state_delta = without_temp(&delta);
+        let (step, facts) = self.step(session, &entry, kept)?;
+        let event = entry.event;
         let (carried, titled) = (Carried::by(&step), step.title.is_some());
         // The session was in memory, and this step finds out whether it still is what it was.
         let follows = step.enters.as_ref().is_some_and(|enter| enter.follows.is_some());

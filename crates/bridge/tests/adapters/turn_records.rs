@@ -1,8 +1,8 @@
 //! What a turn leaves: its run, the state of every scope, files, a title.
 
 use crate::common::{
-    Fake, Shared, Tap, asked, both, calls, done, failure, key, log, root, runs, say, session_key, start,
-    stub, text, until,
+    Fake, Shared, Tap, asked, both, call, calls, done, failure, key, log, root, runs, say, session_key,
+    start, stub, team, text, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -60,6 +60,48 @@ async fn a_run_that_asks_a_person_ends_with_the_answers_of_its_step() {
         // The message, the call, the question, the answer for now.
         assert_eq!(statuses, [None, None, None, Some(RunStatus::Waiting)], "{}", place.name);
         assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_corrected_while_a_person_is_asked_is_not_over_before_its_correction() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let nowhere = call("c2", "transfer_to_agent", json!({"agent_name": "ghost"}));
+        let model = Fake::new(vec![
+            vec![call("c1", "danger", json!({})), nowhere, done()],
+            vec![text("Corrected."), done()],
+        ]);
+        let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
+        let agent = start(&store, LlmAgent { tools, ..team(&model) }).await;
+        agent.run_and_collect(say("go")).await.unwrap();
+        let (last, before) =
+            tap.steps().split_last().map(|(last, before)| (last.clone(), before.to_vec())).unwrap();
+        assert!(before.iter().all(|step| status(step).is_none() && !step.release), "{}", place.name);
+        assert_eq!((status(&last), last.release), (Some(RunStatus::Done), true));
+        // The turn was one, and its own all the time.
+        assert!(before.iter().skip(1).chain([&last]).all(|step| step.epoch.is_some()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_settled_before_a_message_ends_no_run() {
+    for place in both() {
+        let ask = |id: &str| vec![call(id, "danger", json!({})), done()];
+        let model = Fake::new(vec![ask("c1"), ask("c2"), vec![text("Never mind."), done()]]);
+        let tools = || vec![stub(json!({"name": "danger", "confirm": true}))];
+        let agent = start(&place.store, LlmAgent { tools: tools(), ..root(&model) }).await;
+        agent.run_and_collect(say("one")).await.unwrap();
+        agent.run_and_collect(say("two")).await.unwrap();
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let agent = start(&store, LlmAgent { tools: tools(), ..root(&model) }).await;
+        agent.run_and_collect(say("three")).await.unwrap();
+        let statuses: Vec<_> = tap.steps().iter().map(status).collect();
+        let (last, before) = statuses.split_last().unwrap();
+        assert_eq!(*last, Some(RunStatus::Done), "{}", place.name);
+        assert!(before.iter().all(Option::is_none), "{}: {statuses:?}", place.name);
     }
 }
 

@@ -6,7 +6,7 @@ use adk::{
     event::Event,
     facts::Facts,
     limits::end_of,
-    session::{ArtifactService, Session, SessionKey, SessionService},
+    session::{ArtifactService, Entry, Session, SessionKey, SessionService},
     state::without_temp,
 };
 use futures::future::BoxFuture;
@@ -108,10 +108,14 @@ impl SessionService for Memory {
         Ok(self.sessions.lock().unwrap().get(key).cloned())
     }
 
-    async fn append(&self, session: &mut MemorySession, event: Event) -> Result<Arc<Event>, ServiceError> {
+    async fn append(
+        &self,
+        session: &mut MemorySession,
+        entry: impl Into<Entry> + Send,
+    ) -> Result<Arc<Event>, ServiceError> {
         yield_now().await;
+        let Entry { mut event, .. } = entry.into();
         let delta = event.actions.state_delta.clone();
-        let mut event = event;
         event.actions.state_delta = without_temp(&delta);
         let event = Arc::new(event);
         session.take(&event, delta);
