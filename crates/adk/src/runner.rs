@@ -76,6 +76,8 @@ pub enum Input {
 pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,
+    /// The run that the log ends with goes on, with what it has used already.
+    pub goes_on: bool,
     pub state_delta: Map<String, Value>,
     /// Put on the message's own event, beside what the configuration puts on every event.
     pub message_metadata: Map<String, Value>,
@@ -88,6 +90,7 @@ impl RunRequest {
         Self {
             key,
             input: Input::Message(content),
+            goes_on: false,
             state_delta: Map::new(),
             message_metadata: Map::new(),
             config: RunConfig::default(),
@@ -137,20 +140,23 @@ impl<S: SessionService> Runner<S> {
 
     /// Loads the session, settles what the past left open, and takes the message into the log.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
-        let RunRequest { key, input, state_delta, message_metadata, config, cancel } = request;
+        let RunRequest { key, input, goes_on, state_delta, message_metadata, config, cancel } = request;
         let session = self.sessions.get(&key).await?.ok_or(RunError::SessionNotFound(key))?;
         let again = input == Input::Again;
         let invocation = mint_invocation_id();
         let meter = Meter::new(config.limits.clone());
         let mut turn =
             Turn { runner: self, session, meter, config, cancel, out, invocation, again, message_metadata };
+        if goes_on || input == Input::Resume {
+            turn.take_up_invocation().await?;
+        }
         match input {
             Input::Message(content) => {
                 turn.take_message(content, state_delta).await?;
                 return Ok(turn);
             }
             Input::Again => turn.settle(true).await?,
-            Input::Resume => turn.take_up_invocation().await?,
+            Input::Resume => {}
         }
         if !state_delta.is_empty() {
             turn.record_user(None, state_delta).await?;

@@ -296,6 +296,7 @@ impl Agent {
         let RunError::AgentNotFound { name } = &first else { return Err(first) };
         let Some(correction) = self.correction(name) else { return Err(first) };
         let retry = RunRequest {
+            goes_on: true,
             message_metadata: Map::from_iter([(CORRECTION.to_owned(), json!(true))]),
             config,
             cancel,

@@ -1,6 +1,6 @@
 //! Collecting what an agent said: the pieces or the whole, never both.
 
-use adk::{content::Content, event::Event};
+use adk::{content::Content, event::Event, flow::leads_nowhere};
 
 /// Text of a run. Decided for each model call on its own, because a run may have several (spec I).
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,10 @@ impl Collector {
     pub fn take(&mut self, event: &Event) {
         if event.is_from_user() {
             return;
+        }
+        // The run fails, or is corrected, and then the answer is what comes after (spec G2).
+        if event.responses().any(leads_nowhere) {
+            *self = Self::default();
         }
         let said = event.content.as_ref().map(Content::said).unwrap_or_default();
         let begun = self.streaming.as_ref() == Some(&event.id);

@@ -62,6 +62,8 @@ impl Waiting {
                 Asked::Again => Input::Again,
                 Asked::Resume => Input::Resume,
             },
+            // What goes on has the turn, and does not wait.
+            goes_on: false,
             state_delta: self.state_delta,
             message_metadata: self.message_metadata,
             config: RunConfig {
@@ -90,6 +92,7 @@ mod tests {
             let request = RunRequest {
                 key: key.clone(),
                 input,
+                goes_on: false,
                 state_delta: map("state"),
                 message_metadata: map("message"),
                 config: RunConfig {

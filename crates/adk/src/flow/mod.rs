@@ -10,3 +10,4 @@ pub mod step;
 pub(crate) mod transfer;
 
 pub use settle::is_unknown;
+pub use transfer::leads_nowhere;

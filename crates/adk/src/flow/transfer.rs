@@ -2,13 +2,17 @@
 
 use crate::{
     agent::{AgentTree, Node},
+    content::FunctionResponse,
     event::Event,
     model::FunctionDeclaration,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(crate) const TRANSFER: &str = "transfer_to_agent";
+/// So often may an agent give the word to the same other one while nothing is done. With words beside it, a second time may
+/// still lead somewhere.
+const ROUNDS: usize = 2;
 
 /// What becomes of a request to hand over.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,24 +55,40 @@ pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Ev
     if !tree.targets(node).iter().any(|legal| legal.agent.name == target.agent.name) {
         return Handover::Refused(format!("{own} may not hand over to {name}"));
     }
-    let mut path = holders_without_progress(events);
-    path.push(own.clone());
-    if path.contains(&target.agent.name) {
-        path.push(target.agent.name.clone());
-        return Handover::Loop(path);
+    let to = &target.agent.name;
+    let in_silence = holders(events, is_handover);
+    let in_words = holders(events, |event| !event.is_from_user() && !has_done_something(event));
+    let returns = in_silence.contains(to);
+    let again = in_words.windows(2).filter(|pair| pair[0] == *own && pair[1] == *to).count() >= ROUNDS;
+    if returns || again {
+        let path = if returns { in_silence } else { in_words };
+        return Handover::Loop([path, vec![own.clone(), to.clone()]].concat());
     }
-    Handover::To(target.agent.name.clone())
+    Handover::To(to.clone())
 }
 
-/// The agents that had the word since anything was said or done, oldest first.
-fn holders_without_progress(events: &[Arc<Event>]) -> Vec<String> {
-    let idle = events.iter().rev().take_while(|event| is_handover(event));
+/// Whether a handover was refused because there is no agent of that name.
+pub fn leads_nowhere(answer: &FunctionResponse) -> bool {
+    let error = answer.response.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
+    answer.name == TRANSFER && error.is_some_and(|error| error.starts_with("failed to find agent: "))
+}
+
+/// The agents that gave the word away in the idle events at the end, oldest first.
+fn holders(events: &[Arc<Event>], is_idle: impl Fn(&Event) -> bool) -> Vec<String> {
+    let idle = events.iter().rev().take_while(|event| is_idle(event));
     let mut holders: Vec<String> = idle
         .filter(|event| event.actions.transfer_to_agent.is_some())
         .map(|event| event.author.clone())
         .collect();
     holders.reverse();
     holders
+}
+
+/// Whether a tool other than this one has brought anything but an error.
+fn has_done_something(event: &Event) -> bool {
+    let failed =
+        |answer: &FunctionResponse| answer.response.as_ref().is_some_and(|said| said.contains_key("error"));
+    event.responses().any(|answer| answer.name != TRANSFER && !failed(answer))
 }
 
 fn is_handover(event: &Event) -> bool {

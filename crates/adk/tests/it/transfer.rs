@@ -154,6 +154,23 @@ async fn a_longer_circle_is_found_too() {
 }
 
 #[tokio::test]
+async fn round_and_round_with_fine_words_is_an_error_too() {
+    let politely = |name: &str| parts(vec![adk::content::Part::text("One moment."), transfer(name)]);
+    let (root, a) = (Fake::says((0..9).map(|_| politely("a"))), Fake::says((0..9).map(|_| politely("root"))));
+    let app = app(tree(&root, &a, &silent())).await;
+    let error = app.say("hi").await.error();
+    assert_snapshot!(error.to_string(), @"the agents hand the conversation around without doing anything: root → a → root → a → root → a");
+}
+
+#[tokio::test]
+async fn round_and_round_with_calls_that_fail_is_an_error_too() {
+    let in_vain = |name: &str| parts(vec![call("no_such_tool", json!({})), transfer(name)]);
+    let (root, a) = (Fake::says((0..9).map(|_| in_vain("a"))), Fake::says((0..9).map(|_| in_vain("root"))));
+    let app = app(tree(&root, &a, &silent())).await;
+    assert!(matches!(app.say("hi").await.error(), RunError::TransferLoop { path } if path.len() == 6));
+}
+
+#[tokio::test]
 async fn handing_back_after_something_was_said_is_honest_work() {
     let (root, a) = (
         Fake::says([to("a"), text("thank you, a")]),

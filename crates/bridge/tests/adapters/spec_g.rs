@@ -7,6 +7,7 @@ use crate::common::{
 use adk::{
     agent::LlmAgent,
     error::RunError,
+    runner::{RunConfig, RunRequest},
     session::{Session, SessionService},
 };
 use bridge::agent::CORRECTION;
@@ -39,6 +40,34 @@ async fn spec_g1_an_unknown_agent_is_corrected_and_the_run_retried_once() {
                 "root: Sorry.",
             ]
         );
+    }
+}
+
+#[tokio::test]
+async fn spec_g2_the_answer_is_that_of_the_retry_alone() {
+    for place in both() {
+        for request in [say("help"), say_streaming("help")] {
+            let nowhere = call("c1", "transfer_to_agent", json!({"agent_name": "ghost"}));
+            let model =
+                Fake::new(vec![vec![text("One moment."), nowhere, done()], vec![text("Hello."), done()]]);
+            let agent = start(&place.store, team(&model)).await;
+            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Hello.", "{}", place.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn spec_g1_the_retry_has_what_is_left_of_the_runs_limits() {
+    for place in both() {
+        let model =
+            Fake::new(vec![calls("c0", "clock", json!({})), to_ghost("c1"), vec![text("Sorry."), done()]]);
+        let tools = vec![stub(json!({"name": "clock"}))];
+        let agent = start(&place.store, LlmAgent { tools, ..team(&model) }).await;
+        let config = RunConfig { max_llm_calls: 2, ..RunConfig::default() };
+        let error = agent.run_and_collect(RunRequest { config, ..say("help") }).await.unwrap_err();
+        let RunError::RetryFailed { retry, .. } = &error else { panic!("{error:?}") };
+        assert!(matches!(**retry, RunError::TooManyModelCalls { limit: 2 }), "{}: {error:?}", place.name);
+        assert_eq!(model.requests().len(), 2);
     }
 }
 
