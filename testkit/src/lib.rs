@@ -2,4 +2,5 @@
 
 pub mod fakeprov;
 pub mod legal;
+pub mod property;
 pub mod store_suite;

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-#[path = "generate/run.rs"]
-mod run;
 #[path = "generate/runs.rs"]
 mod runs;
 #[path = "generate/view.rs"]
@@ -12,10 +10,10 @@ mod view;
 use bridge::{Budget, history, row::save};
 use proptest::prelude::*;
 use provider::Request;
-use run::check;
 use runs::Run;
 use serde_json::Value;
 use session::{Seq, Stored};
+use testkit::property::{Tally, check};
 
 /// The requests of a run, in order.
 fn requests(run: &Run) -> Vec<Request> {
@@ -26,7 +24,9 @@ fn requests(run: &Run) -> Vec<Request> {
 
 #[test]
 fn a_request_begins_with_the_request_before_it() {
-    check(500, &runs::run(), |run| {
+    let tally = Tally::default();
+    check(2_000, &runs::run(), |run| {
+        run.tell(&tally);
         for pair in requests(&run).windows(2) {
             let (before, after) = (&pair[0], &pair[1]);
             prop_assert!(after.messages.len() > before.messages.len());
@@ -41,6 +41,7 @@ fn a_request_begins_with_the_request_before_it() {
         }
         Ok(())
     });
+    tally.judge();
 }
 
 /// Without the marks that say where a cache may end.
@@ -58,7 +59,7 @@ fn unmarked(mut body: Value) -> Value {
 
 #[test]
 fn what_a_runner_makes_needs_no_repair() {
-    check(500, &runs::run(), |run| {
+    check(2_000, &runs::run(), |run| {
         for request in requests(&run) {
             let spoken = &request.messages[1..];
             prop_assert_eq!(history::repair(spoken.to_vec()), spoken);

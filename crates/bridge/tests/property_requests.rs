@@ -6,8 +6,6 @@
 mod legal;
 #[path = "generate/logs.rs"]
 mod logs;
-#[path = "generate/run.rs"]
-mod run;
 #[path = "generate/tally.rs"]
 mod tally;
 #[path = "generate/view.rs"]
@@ -22,10 +20,9 @@ use bridge::{Budget, EventsAdapter, SessionServiceAdapter, cost, history};
 use logs::Log;
 use proptest::prelude::*;
 use provider::{Message, Part, Request, Role};
-use run::check;
 use session::{Append, Store, memory::MemoryStore};
 use std::sync::Arc;
-use tally::Tally;
+use testkit::property::{Tally, check};
 use view::AGENT;
 
 fn request(log: &Log) -> Request {
@@ -37,8 +34,8 @@ fn any_log_makes_a_request_that_is_legal_and_fits() {
     let tally = Tally::default();
     check(4_000, &logs::log(), |log| {
         let request = request(&log);
-        tally.log(&log);
-        tally.request(&request.messages);
+        tally::log(&tally, &log);
+        tally::request(&tally, &request.messages);
         assert_lawful(&request, &log)
     });
     tally.judge();

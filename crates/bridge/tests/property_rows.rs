@@ -6,10 +6,9 @@
 mod events;
 #[path = "generate/json.rs"]
 mod json;
-#[path = "generate/run.rs"]
-mod run;
 
 use adk::{
+    content::Data,
     event::Event,
     session::{SessionKey, SessionService},
     state::without_temp,
@@ -19,9 +18,9 @@ use bridge::{
     row::{Restorer, save},
 };
 use proptest::prelude::*;
-use run::check;
 use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::SqliteStore};
 use std::sync::Arc;
+use testkit::property::{Tally, check};
 
 /// Equal in every field, and to the byte in the order of keys.
 fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
@@ -40,15 +39,33 @@ fn stored(events: &[Event]) -> Vec<Stored> {
     events.iter().map(&mut number).collect()
 }
 
+fn tell(tally: &Tally, events: &[Event]) {
+    let parts =
+        || events.iter().filter_map(|event| event.content.as_ref()).flat_map(|content| &content.parts);
+    tally.count("calls", parts().any(|part| part.call().is_some()));
+    tally.count("answers", parts().any(|part| part.response().is_some()));
+    tally.count("files", parts().any(|part| matches!(part.data, Data::InlineData(_) | Data::FileData(_))));
+    tally.count("signed thoughts", parts().any(|part| part.is_thought() && part.thought_signature.is_some()));
+    tally.count(
+        "parts that nobody knows",
+        parts().any(|part| matches!(part.data, Data::Unknown) && !part.extra.is_empty()),
+    );
+    tally.count("events without content", events.iter().any(|event| event.content.is_none()));
+    tally.count("errors", events.iter().any(|event| event.error_code.is_some()));
+}
+
 #[test]
 fn an_event_comes_back_as_it_was_stored() {
+    let tally = Tally::default();
     check(4_000, &events::log(), |events| {
+        tell(&tally, &events);
         let mut restorer = Restorer::new("root");
         for (event, row) in events.iter().zip(stored(&events)) {
             assert_same(&restorer.restore(&row), event)?;
         }
         Ok(())
     });
+    tally.judge();
 }
 
 #[test]

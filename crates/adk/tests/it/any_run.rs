@@ -12,6 +12,7 @@ use adk::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::json;
+use testkit::property::{self, Tally};
 
 #[derive(Clone, Debug)]
 enum Move {
@@ -88,11 +89,14 @@ fn check(request: &LlmRequest) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-async fn play(moves: Vec<(Move, Option<usize>)>) -> Result<(), TestCaseError> {
+async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), TestCaseError> {
     let fake = Fake::by_rule(model);
     let app = busy(&fake).await;
     for (kind, cut) in moves {
         let Some(input) = input(&app, &kind) else { continue };
+        tally.count("answers to questions", matches!(kind, Move::Answer(_)));
+        tally.count("late results", matches!(kind, Move::Late));
+        tally.count("cuts", cut.is_some());
         let request = RunRequest { input, ..RunRequest::message(key(), Content::default()) };
         let run = Box::pin(app.runner.run(request, &|_| {}));
         poll_times(run, cut.unwrap_or(usize::MAX)).await;
@@ -102,6 +106,8 @@ async fn play(moves: Vec<(Move, Option<usize>)>) -> Result<(), TestCaseError> {
     for request in fake.asked() {
         check(&request)?;
     }
+    tally.count("interrupted calls", app.log_shape().contains("outcome unknown"));
+    tally.count("parallel calls", app.log().iter().any(|event| event.calls().count() > 1));
     let facts = app.runner.sessions().facts(&key());
     prop_assert!(facts.open_calls.is_empty() && facts.questions.is_empty());
     for (id, count) in answers(&app) {
@@ -113,12 +119,12 @@ async fn play(moves: Vec<(Move, Option<usize>)>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whatever_happens_requests_are_legal_and_the_next_message_is_answered(moves in vec(moves(), 1..12)) {
+#[test]
+fn whatever_happens_requests_are_legal_and_the_next_message_is_answered() {
+    let tally = Tally::default();
+    property::check(2_000, &vec(moves(), 1..12), |moves| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(play(moves))?;
-    }
+        runtime.block_on(play(moves, &tally))
+    });
+    tally.judge();
 }

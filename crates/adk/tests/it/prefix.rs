@@ -15,6 +15,7 @@ use adk::{
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 use std::sync::Arc;
+use testkit::property::{Tally, check};
 
 /// What a model does when it is asked.
 #[derive(Clone, Copy, Debug)]
@@ -101,21 +102,33 @@ fn view(log: &Log, agent: &str, length: usize) -> Vec<Said> {
     contents(View { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_request_begins_with_the_request_before_it(acts in vec(act(), 1..25)) {
+#[test]
+fn a_request_begins_with_the_request_before_it() {
+    let tally = Tally::default();
+    check(2_000, &vec(act(), 1..25), |acts| {
         let log = log(&acts);
+        let did = |what: fn(&Act) -> bool| acts.iter().any(what);
+        tally.count("parallel calls", did(|act| matches!(act, Act::Call { count: 2.., .. })));
+        tally.count("ids that come again", did(|act| matches!(act, Act::Call { own_id: true, .. })));
+        tally.count("handovers", did(|act| matches!(act, Act::HandOver)));
+        tally.count("silence", did(|act| matches!(act, Act::Nothing)));
+        tally.count(
+            "both agents asked twice",
+            ["a", "b"].iter().all(|agent| log.asked.iter().filter(|(asked, _)| asked == agent).count() > 1),
+        );
         for agent in ["a", "b"] {
             let lengths = log.asked.iter().filter(|(asked, _)| asked == agent).map(|(_, length)| *length);
             let views: Vec<Vec<Said>> = lengths.map(|length| view(&log, agent, length)).collect();
             for pair in views.windows(2) {
                 prop_assert!(
                     pair[1].starts_with(&pair[0]),
-                    "{}\nis no prefix of\n{}", contents_shape(&pair[0]), contents_shape(&pair[1])
+                    "{}\nis no prefix of\n{}",
+                    contents_shape(&pair[0]),
+                    contents_shape(&pair[1])
                 );
             }
         }
-    }
+        Ok(())
+    });
+    tally.judge();
 }

@@ -7,6 +7,8 @@ use adk::{
 };
 use proptest::{collection::vec, option::of, prelude::*};
 use serde_json::{Map, json};
+use std::collections::HashSet;
+use testkit::property::Tally;
 
 /// Events in order, and after how many of them the model is asked.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +65,22 @@ fn turn() -> impl Strategy<Value = Turn> {
 }
 
 impl Run {
+    pub(crate) fn tell(&self, tally: &Tally) {
+        let contents = || self.events.iter().filter_map(|event| event.content.as_ref());
+        let ids: Vec<String> =
+            contents().flat_map(|content| content.calls().map(FunctionCall::id_or_name)).collect();
+        let unique: HashSet<&String> = ids.iter().collect();
+        tally.count("several requests", self.asked.len() > 1);
+        tally.count("parallel calls", contents().any(|content| content.calls().count() > 1));
+        tally.count("ids that come again", unique.len() < ids.len());
+        tally.count(
+            "signed thoughts",
+            contents()
+                .flat_map(|content| &content.parts)
+                .any(|part| part.is_thought() && part.thought_signature.is_some()),
+        );
+    }
+
     fn take(&mut self, turn: Turn, ids: Ids) {
         self.push("user", Content::user(turn.question));
         for step in turn.steps {
