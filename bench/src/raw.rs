@@ -14,8 +14,8 @@ pub(crate) fn create(path: &Path, sessions: &[SessionKey]) -> Result<SqliteStore
     let store = SqliteStore::open(path, Options::default())?;
     let runtime = Runtime::new()?;
     for key in sessions {
-        let (state, messages) = (Vec::new(), Vec::new());
-        let new = NewSession { key: key.clone(), state, messages, on_conflict: OnConflict::Fail };
+        let (state, steps) = (Vec::new(), Vec::new());
+        let new = NewSession { key: key.clone(), state, steps, on_conflict: OnConflict::Fail };
         runtime.block_on(store.create(new))?;
     }
     Ok(store)

@@ -2,11 +2,19 @@
 
 use crate::{
     artifacts::mime_type_of,
+    facts,
     row::{Restorer, save},
     service::{service_error, store_key},
     state::{self, StateAdapter},
 };
-use adk::{content::Part, error::ServiceError, event::Event, session::SessionKey, state::without_temp};
+use adk::{
+    content::Part,
+    error::ServiceError,
+    event::Event,
+    facts::{FactChange, Facts},
+    session::SessionKey,
+    state::without_temp,
+};
 use serde_json::{Map, Value};
 use session::{
     Append, ArtifactKey, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
@@ -108,11 +116,11 @@ impl Archive {
     ) -> Result<Head, ServiceError> {
         let invalid =
             |error: serde_json::Error| ServiceError::Invalid { key: key.clone(), message: error.to_string() };
-        let messages = events.iter().map(save).collect::<Result<_, _>>().map_err(invalid)?;
+        let steps = events.iter().map(told).collect::<Result<_, _>>().map_err(invalid)?;
         let new = NewSession {
             key: store_key(key),
             state: state::changes(&without_temp(state)),
-            messages,
+            steps,
             on_conflict: OnConflict::Fail,
         };
         self.store.create(new).await.map_err(|error| service_error(error, key))?;
@@ -187,6 +195,15 @@ impl Archive {
     pub async fn remove_file(&self, key: &SessionKey, name: &str) -> Result<bool, ServiceError> {
         self.store.remove(&file_key(key, name)).await.map_err(|error| service_error(error, key))
     }
+}
+
+/// An event that happened elsewhere. Who spoke has the word; but what it calls or asks here was called and asked there, and
+/// waits for nobody: else whoever gives events could answer a question that no agent has put.
+fn told(event: &Event) -> Result<Append, serde_json::Error> {
+    let mut changes = Facts::default().changes(event);
+    changes.retain(|change| matches!(change, FactChange::Active(_)));
+    let facts = facts::to_rows(&changes, Seq::START)?;
+    Ok(Append { message: Some(save(event)?), facts, ..Append::default() })
 }
 
 fn head(snapshot: Snapshot) -> Head {

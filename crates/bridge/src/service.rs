@@ -130,7 +130,7 @@ impl SessionServiceAdapter {
         on_conflict: OnConflict,
     ) -> Result<SessionAdapter, ServiceError> {
         let (stored, state) = (store_key(&key), state::changes(&state));
-        let new = NewSession { key: stored, state, messages: Vec::new(), on_conflict };
+        let new = NewSession { key: stored, state, steps: Vec::new(), on_conflict };
         self.store.create(new).await.map_err(|error| service_error(error, &key))?;
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }

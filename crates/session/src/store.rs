@@ -36,8 +36,8 @@ pub struct NewSession {
     pub key: SessionKey,
     /// Like any step that changes state, it takes a sequence number if it is not empty: the state log is complete.
     pub state: Vec<StateChange>,
-    /// What was said in it elsewhere, oldest first. All of it is stored with the session, or nothing.
-    pub messages: Vec<Message>,
+    /// What happened in it elsewhere, oldest first. All of it is stored with the session, or nothing.
+    pub steps: Vec<Append>,
     pub on_conflict: OnConflict,
 }
 

@@ -191,12 +191,8 @@ async fn two_files_with_the_same_key_and_numbers_both_come() {
 async fn a_session_that_was_begun_here_keeps_its_beginning_and_that_is_said() {
     let (_place, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
-    let new = NewSession {
-        key: key("talk"),
-        state: Vec::new(),
-        messages: Vec::new(),
-        on_conflict: OnConflict::Fail,
-    };
+    let new =
+        NewSession { key: key("talk"), state: Vec::new(), steps: Vec::new(), on_conflict: OnConflict::Fail };
     store.create(new).await.unwrap();
     store.append(&key("talk"), says("ours")).await.unwrap();
     let report = import(&store, &path).await;

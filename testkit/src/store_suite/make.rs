@@ -14,7 +14,7 @@ pub fn key(session: &str) -> SessionKey {
 }
 
 pub fn new_session(key: &SessionKey, on_conflict: OnConflict) -> NewSession {
-    NewSession { key: key.clone(), state: Vec::new(), messages: Vec::new(), on_conflict }
+    NewSession { key: key.clone(), state: Vec::new(), steps: Vec::new(), on_conflict }
 }
 
 /// Makes a session and answers with its key.

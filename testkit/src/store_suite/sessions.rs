@@ -47,7 +47,7 @@ pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
 pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Result<()> {
     let new = |on_conflict| NewSession {
         state: vec![sets(Scope::Session, "a", 1)],
-        messages: vec![message("m1"), message("m2")],
+        steps: ["m1", "m2"].map(|id| Append { message: Some(message(id)), ..Append::default() }).into(),
         ..new_session(&key("s"), on_conflict)
     };
     let made = store.create(new(OnConflict::Fail)).await?;

@@ -2,18 +2,19 @@
 
 use crate::common::{
     Fake, Recorder, Shared, asked, both, call, calls, done, key, log, named_within, root, runs, say, start,
-    start_within, stub, text,
+    start_within, stub, team, text,
 };
 use adk::{
     agent::LlmAgent,
     content::{Content, FunctionResponse, Part},
     error::RunError,
+    event::Event,
     facts::REQUEST_CONFIRMATION,
     runner::RunRequest,
     session::{Session, SessionService},
 };
 use bridge::{Agent, Budget};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use session::RunStatus;
 use std::sync::Arc;
 
@@ -184,11 +185,11 @@ async fn an_answer_to_nothing_is_refused_and_leaves_no_trace() {
 async fn a_sub_agent_keeps_the_word_across_a_restart() {
     for place in both() {
         let model = Fake::new(vec![calls("c1", "transfer_to_agent", json!({"agent_name": "helper"}))]);
-        let agent = start(&place.store, crate::common::team(&model)).await;
+        let agent = start(&place.store, team(&model)).await;
         agent.run_and_collect(say("help")).await.unwrap();
         drop(agent);
         let store = place.again();
-        let agent = start(&store, crate::common::team(&Fake::echo())).await;
+        let agent = start(&store, team(&Fake::echo())).await;
         agent.run_and_collect(say("more")).await.unwrap();
         assert_eq!(log(&store).await.last().unwrap(), "helper: re: more", "{}", place.name);
     }
@@ -236,5 +237,27 @@ async fn a_call_that_a_crash_cut_off_is_told_as_unknown_after_the_restart() {
         let sent = asked(&model);
         assert!(sent[2].starts_with(r#"tool: ←wait#c1{"error":"interrupted, outcome unknown"#), "{sent:?}");
         assert_eq!(sent[3], "user: and?");
+    }
+}
+
+#[tokio::test]
+async fn who_spoke_last_in_the_events_that_a_session_begins_with_has_the_word() {
+    for place in both() {
+        let said =
+            |author: &str, content: Content| Event { content: Some(content), ..Event::new("e-1", author) };
+        let asks = json!([{"functionCall": {"id": "c1", "name": "danger", "args": {}}}]);
+        let events = [
+            said("user", Content::user("hi")),
+            said("helper", Content::model("I am the helper.")),
+            said("helper", Content::new("model", serde_json::from_value(asks).unwrap())),
+        ];
+        let archive = bridge::Archive::new(Arc::clone(&place.store));
+        archive.create(&key(), &Map::new(), &events).await.unwrap();
+        let agent = Agent::new(Arc::clone(&place.store), team(&Fake::echo()), Budget::default()).unwrap();
+        let session = agent.sessions().get(&key()).await.unwrap().unwrap();
+        // A call of elsewhere is not made here.
+        assert!(session.facts().open_calls.is_empty(), "{}", place.name);
+        agent.run_and_collect(say("who are you?")).await.unwrap();
+        assert_eq!(log(&place.store).await.last().unwrap(), "helper: re: who are you?");
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
         let state = old.state.clone();
         let found = store.load(&key, TailBudget::NONE).await?.map(|snapshot| snapshot.row);
         let Some(row) = found else {
-            let new = NewSession { key, state, messages: Vec::new(), on_conflict: OnConflict::Fail };
+            let new = NewSession { key, state, steps: Vec::new(), on_conflict: OnConflict::Fail };
             let row = store.create(new).await?;
             report.sessions.came += 1;
             for oddity in &old.odd {

@@ -71,8 +71,8 @@ impl World {
         if !new.state.is_empty() {
             self.append(&new.key, Append { state: new.state, ..Append::default() })?;
         }
-        for message in new.messages {
-            self.append(&new.key, Append { message: Some(message), ..Append::default() })?;
+        for step in new.steps {
+            self.append(&new.key, step)?;
         }
         Ok(self.session(&new.key)?.row.clone())
     }

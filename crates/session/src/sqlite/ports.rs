@@ -16,9 +16,8 @@ const SMALL: usize = 512;
 impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         Box::pin(async move {
-            let NewSession { key, state, messages, on_conflict } = new;
-            let says = |message| Append { message: Some(message), ..Append::default() };
-            let steps = messages.into_iter().map(|message| append::Step::new(key.clone(), says(message)));
+            let NewSession { key, state, steps, on_conflict } = new;
+            let steps = steps.into_iter().map(|step| append::Step::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
             let new = sessions::Creation { key, state: state::Text::all(state)?, steps, on_conflict };
             self.file.writer.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
