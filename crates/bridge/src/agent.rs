@@ -33,6 +33,11 @@ use std::{
 /// Marks a message that we wrote in the user's place, so that people can be shown the difference.
 pub const CORRECTION: &str = "lango:correction";
 
+/// Whether we said it, although it stands in the user's name.
+pub fn is_correction(event: &Event) -> bool {
+    event.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CORRECTION))
+}
+
 /// An agent with its sub-agents, ready to take messages.
 #[derive(Clone)]
 pub struct Agent {

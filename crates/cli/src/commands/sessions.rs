@@ -8,7 +8,7 @@ use crate::{
 };
 use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
-use bridge::{begun_calls, model::Notice, row::Restorer};
+use bridge::{agent::is_correction, begun_calls, model::Notice, row::Restorer};
 use provider::Api;
 use session::{ListQuery, PageRequest, Seq, SessionRow, Store, TailBudget};
 use std::{
@@ -126,7 +126,7 @@ fn model(event: &Event) -> String {
 }
 
 fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
-    let author = one_line(&event.author, 40);
+    let author = if is_correction(event) { "lango".to_owned() } else { one_line(&event.author, 40) };
     for part in event.content.iter().flat_map(|content| &content.parts) {
         writeln!(out, "{author:>12}  {}", told(part))?;
     }

@@ -1,6 +1,7 @@
 //! The scenarios of the seeds that begin with a configuration.
 
 use crate::common::Place;
+use insta::assert_snapshot;
 use serde_json::Value;
 
 fn request(place: &Place, session: &str) -> Value {
@@ -40,6 +41,30 @@ fn spec_a1_the_agent_has_the_model_and_the_tools_that_the_configuration_selects(
     assert_eq!(tools(&request), ["lamp", "now"]);
     assert_eq!(request["messages"][0]["content"], "You serve.");
 }
+
+#[test]
+fn spec_g1_a_correction_is_shown_as_ours_and_not_as_the_users() {
+    let place = Place::scripted("", LOST);
+    place.file("agents/home/root_agent.yaml", "name: butler\nsub_agents: [{config_path: maid.yaml}]\n");
+    place.file("agents/home/maid.yaml", "name: maid\n");
+    let said = place.lango(&["run", "--session", "k", "go"]).well();
+    assert!(said.out.ends_with("Hello.\n"), "{said:?}");
+    assert_snapshot!(place.lango(&["sessions", "show", "k"]).well().out, @r#"
+      user  go
+    butler  One moment.
+    butler  → transfer_to_agent {"agent_name":"ghost"}
+    butler  ← transfer_to_agent {"error":"failed to find agent: ghost"}
+     lango  [System: Agent "ghost" does not exist. Valid agents: maid. Please retry using one of the valid agent names listed above.]
+    butler  Hello.
+    "#);
+}
+
+const LOST: &str = "
+rules:
+  - when: {first_word: go}
+    reply: [{text: One moment.}, {call: {name: transfer_to_agent, args: {agent_name: ghost}}}]
+  - reply: [{text: Hello.}]
+";
 
 const RULES: &str = "
 rules:
