@@ -2,13 +2,13 @@
 
 use crate::{
     agent::{Armed, Node},
-    content::{Content, Data, FunctionCall, FunctionResponse, Part},
+    content::{Content, FunctionCall, FunctionResponse, Part},
     error::{LlmError, RunError, ServiceError},
-    event::{Event, EventActions, mint_call_id, mint_id, now},
-    facts::{Call, Facts},
+    event::{Event, EventActions, mint_id, now},
+    facts::Call,
     flow::{
         call::{self, Task},
-        request, settle, spans,
+        ids, request, settle, spans,
         step::{Step, next_step},
     },
     instruction,
@@ -22,7 +22,7 @@ use crate::{
 use futures::StreamExt;
 use serde_json::{Map, Value, json};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -145,11 +145,22 @@ impl<'a, S: SessionService> Turn<'a, S> {
         self.again = false;
         let frame = self.event_by(node);
         let event = match self.answer_of(node, &frame).await {
-            Ok(response) => self.finish(node, frame, response),
+            Ok(response) => {
+                self.recall_namesakes(&response).await?;
+                self.finish(node, frame, response)
+            }
             Err(error) => return self.fail(frame, error).await,
         };
         self.meter.take_answer(&event);
         Ok(self.record(event).await?)
+    }
+
+    /// Looks for calls that wait for a late result under the ids of an answer's calls. An answer of words looks for none.
+    async fn recall_namesakes(&mut self, response: &LlmResponse) -> Result<(), ServiceError> {
+        for id in ids::given(response.content.as_ref(), self.session.facts()) {
+            self.runner.sessions.recall(&mut self.session, &id).await?;
+        }
+        Ok(())
     }
 
     /// The agent that is asked: the one that has the word. At the start of a turn it must be able to give it back.
@@ -349,7 +360,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
         if event.error_code.is_none() {
             event.content.get_or_insert_default().role.get_or_insert_with(|| "model".to_owned());
         }
-        mint_missing_ids(&mut event, self.session.facts());
+        ids::mint_missing(&mut event, self.session.facts());
         let runs_long = |call: &&FunctionCall| {
             let long = |armed: &Armed| armed.tool.is_long_running() && call.malformed_args().is_none();
             node.tools.get(&call.name).is_some_and(long)
@@ -383,18 +394,5 @@ fn partial(frame: &Event, piece: LlmResponse) -> Event {
 fn annotate(event: &mut Event, metadata: Option<Map<String, Value>>) {
     if let Some(metadata) = metadata {
         event.custom_metadata.get_or_insert_default().extend(metadata);
-    }
-}
-
-/// Ids that a late result may still name are taken, too: it must find the call that it belongs to.
-fn mint_missing_ids(event: &mut Event, facts: &Facts) {
-    let asked = facts.questions.iter().map(|question| &question.call);
-    let mut taken: HashSet<String> = facts.deferred.iter().chain(asked).map(Call::id).collect();
-    for part in event.content.iter_mut().flat_map(|content| &mut content.parts) {
-        let Data::FunctionCall(call) = &mut part.data else { continue };
-        let fresh = call.id.as_ref().is_some_and(|id| !id.is_empty() && taken.insert(id.clone()));
-        if !fresh {
-            call.id = Some(mint_call_id());
-        }
     }
 }

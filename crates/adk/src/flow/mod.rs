@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub mod contents;
 mod foreign;
+pub(crate) mod ids;
 pub(crate) mod request;
 pub(crate) mod settle;
 pub mod spans;

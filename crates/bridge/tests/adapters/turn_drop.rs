@@ -149,8 +149,14 @@ async fn calls_that_were_cut_off_are_settled_once() {
             agent.run_and_collect(say(text)).await.unwrap();
         }
         let log = log(&place.store).await;
-        assert_eq!(log.iter().filter(|line| line.contains("→look#c1")).count(), 1, "{}: {log:?}", place.name);
-        assert_eq!(log.iter().filter(|line| line.contains("←look#c1")).count(), 1, "{}: {log:?}", place.name);
+        // A model's answer that was dropped before it was stored left no calls at all.
+        for id in ["#c1{", "#c2{", "#c3{"] {
+            let count = |what: &str| {
+                log.iter().map(|line| line.matches(&format!("{what}{id}")).count()).sum::<usize>()
+            };
+            assert_eq!(count("→look"), count("←look"), "{}: {log:?}", place.name);
+            assert!(count("→look") <= 1, "{}: {log:?}", place.name);
+        }
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         assert!(session.facts().open_calls.is_empty());
     }

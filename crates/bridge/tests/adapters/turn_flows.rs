@@ -171,6 +171,35 @@ async fn a_late_result_finds_its_call_before_the_end_that_is_read() {
 }
 
 #[tokio::test]
+async fn a_late_result_finds_its_call_although_other_calls_were_given_the_same_id() {
+    for place in both() {
+        let job = |number: u8| calls("call_0", "job", json!({"number": number}));
+        let says = |words: &str| vec![text(words), done()];
+        let answers = vec![
+            job(1),
+            says("It runs."),
+            job(2),
+            says("It runs, too."),
+            calls("call_0", "clock", json!({})),
+        ];
+        let model = Fake::new(answers);
+        let mut root = slow(&model, Budget::default());
+        root.tools.push(stub(json!({"name": "clock", "response": {"time": "noon"}})));
+        let agent = start(&place.store, root).await;
+        for words in ["work", "more work", "what time is it?"] {
+            agent.run_and_collect(say(words)).await.unwrap();
+        }
+        agent.run_and_collect(answer("call_0", "job", json!({"result": 42}))).await.unwrap();
+        let sent = asked(&model);
+        let [.., call, result] = &sent[..] else { panic!("{sent:?}") };
+        assert!(call.ends_with(r#"→job#call_0{"number":1}"#), "{}: {call}", place.name);
+        assert_eq!(result, r#"tool: ←job#call_0{"result":42}"#);
+        let again = agent.run_and_collect(answer("call_0", "job", json!({"result": 43}))).await;
+        assert!(matches!(again, Err(RunError::UnknownCall { .. })), "{}: {again:?}", place.name);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_to_nothing_is_refused_and_leaves_no_trace() {
     for place in both() {
         let agent = start(&place.store, root(&Fake::echo())).await;

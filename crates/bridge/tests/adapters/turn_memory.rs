@@ -43,7 +43,7 @@ async fn a_turn_after_another_reads_nothing() {
         for words in ["two", "three"] {
             assert_eq!(agent.run_and_collect(say(words)).await.unwrap(), format!("re: {words}"));
         }
-        assert_eq!(tap.loads(), 0, "{}", place.name);
+        assert_eq!((tap.loads(), tap.lookups()), (0, 0), "{}", place.name);
         let steps = tap.steps();
         assert_eq!(steps.len(), 6, "two for each turn");
         assert_eq!(

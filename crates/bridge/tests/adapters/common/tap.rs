@@ -21,6 +21,7 @@ pub(crate) struct Tap {
     steps: Mutex<Vec<Append>>,
     refuses: Mutex<Option<Refusal>>,
     loads: AtomicUsize,
+    lookups: AtomicUsize,
     renewals: AtomicUsize,
     releases: AtomicUsize,
     busy: AtomicUsize,
@@ -33,6 +34,7 @@ impl Tap {
             steps: Mutex::default(),
             refuses: Mutex::default(),
             loads: AtomicUsize::new(0),
+            lookups: AtomicUsize::new(0),
             renewals: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
@@ -51,6 +53,11 @@ impl Tap {
     /// How often a session was read since the last look.
     pub(crate) fn loads(&self) -> usize {
         self.loads.swap(0, Ordering::Relaxed)
+    }
+
+    /// How often a fact was asked for by its name.
+    pub(crate) fn lookups(&self) -> usize {
+        self.lookups.load(Ordering::Relaxed)
     }
 
     /// How often a lease was renewed.
@@ -118,6 +125,7 @@ impl SessionLog for Tap {
     }
 
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         self.store.fact(key, kind, id)
     }
 }
