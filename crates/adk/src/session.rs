@@ -3,6 +3,7 @@
 use crate::{content::Part, error::ServiceError, event::Event, facts::Facts};
 use serde_json::{Map, Value};
 use std::{fmt, future::Future, sync::Arc};
+use text::Text;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
@@ -31,6 +32,8 @@ impl fmt::Display for SessionKey {
 pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
+    /// What the user asked for before the events, if none of those that were read says it.
+    fn task(&self) -> Option<&Text>;
     fn facts(&self) -> &Facts;
     /// One flat map with the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;

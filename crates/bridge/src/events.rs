@@ -1,12 +1,13 @@
 //! EventsAdapter: rows of the store as ADK's events, within the budget.
 
-use crate::{budget::Budget, history, row::Restorer};
+use crate::{budget::Budget, history, row::Restorer, task};
 use adk::{
     content::{Content, Part},
     event::Event,
 };
 use session::{Message, Seq, Stored};
 use std::sync::Arc;
+use text::Text;
 
 /// The history of a session in memory. Appended events become visible at once, in the order of insertion.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct EventsAdapter {
     /// Shared with the copy that outlives the turn; whoever is alone with it adds to it in place.
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
+    /// What the user asked for before these events, if none of those that were read says it.
+    task: Option<Text>,
     /// What the rows of these events count.
     tokens: u64,
     /// What they take in memory, about.
@@ -58,16 +61,19 @@ impl EventsAdapter {
         let window = history::window(rows, budget, cut);
         let mut restorer = Restorer::new(root_agent);
         // Rows before the window are read for what they say about rows in it: answers by position.
-        let before = rows[..window.start].iter().rev().take(1);
-        for row in before {
+        let (before, shown) = rows.split_at(window.start);
+        for row in before.iter().rev().take(1) {
             restorer.restore(row);
         }
         let events = Arc::new(Vec::with_capacity(window.len() + 8));
-        let mut adapter = Self { events, restorer, tokens: 0, bytes: 0 };
-        for row in &rows[window] {
+        let mut adapter = Self { events, restorer, task: None, tokens: 0, bytes: 0 };
+        for row in shown {
             let mut restorer = adapter.restorer.clone();
             let event = Arc::new(restorer.restore(row));
             adapter.show(Upcoming { event, row: Some(Mark::of(&row.message, restorer)) });
+        }
+        if !before.is_empty() && adapter.lacks_task() {
+            adapter.bring(task::last_in(before, root_agent));
         }
         adapter
     }
@@ -86,6 +92,20 @@ impl EventsAdapter {
 
     pub fn at(&self, index: usize) -> Option<&Event> {
         self.events.get(index).map(AsRef::as_ref)
+    }
+
+    /// What the user asked for before the events, if none of those that were read says it.
+    pub fn task(&self) -> Option<&Text> {
+        self.task.as_ref()
+    }
+
+    pub(crate) fn lacks_task(&self) -> bool {
+        self.task.is_none() && !self.events.iter().rev().any(|event| task::of(event).is_some())
+    }
+
+    pub(crate) fn bring(&mut self, task: Option<Text>) {
+        self.bytes += task.as_ref().map_or(0, |task| task.len());
+        self.task = task;
     }
 
     pub(crate) fn tokens(&self) -> u64 {

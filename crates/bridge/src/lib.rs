@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agent`] | the one path by which every front end runs a turn |
 //! | `queue`, `owner`, `waiting` | one turn at a time for each session, first come first served, across processes |
-//! | [`service`], [`session`], [`events`], [`state`] | stored sessions as ADK's |
+//! | [`service`], [`session`], [`events`], [`state`], `task` | stored sessions as ADK's |
 //! | [`archive`] | stored sessions and files as those outside look at them |
 //! | [`runs`] | runs on tasks of their own, and their readers |
 //! | [`row`] | an event as a row, and back |
@@ -40,6 +40,7 @@ pub mod runs;
 pub mod service;
 pub mod session;
 pub mod state;
+mod task;
 pub mod telemetry;
 pub mod tokens;
 pub mod tool;

@@ -6,7 +6,7 @@ use crate::{
     recent::Recent,
     row::{Kind, Restorer, save},
     session::SessionAdapter,
-    state,
+    state, task,
 };
 use adk::{
     content::Content,
@@ -275,8 +275,13 @@ impl SessionService for SessionServiceAdapter {
         if let Some(session) = self.remembered(key).await? {
             return Ok(Some(session));
         }
-        let snapshot = self.load(key).await?;
-        Ok(snapshot.map(|snapshot| SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget)))
+        let Some(snapshot) = self.load(key).await? else { return Ok(None) };
+        let cut = snapshot.tail.first().filter(|_| snapshot.truncated).map(|first| first.seq);
+        let mut session = SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget);
+        if let Some(cut) = cut.filter(|_| session.events.lacks_task()) {
+            session.events.bring(task::before(cut, &*self.store, key, &self.root_agent).await?);
+        }
+        Ok(Some(session))
     }
 
     async fn append(

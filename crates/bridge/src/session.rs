@@ -9,6 +9,7 @@ use adk::{
 use serde_json::{Map, Value};
 use session::{Seq, Snapshot};
 use std::sync::Arc;
+use text::Text;
 
 /// A session in memory: the end of its log, its state, and the facts that lie before that end.
 #[derive(Clone, Debug)]
@@ -76,6 +77,10 @@ impl Session for SessionAdapter {
 
     fn events(&self) -> &[Arc<Event>] {
         self.events.all()
+    }
+
+    fn task(&self) -> Option<&Text> {
+        self.events.task()
     }
 
     fn facts(&self) -> &Facts {

@@ -83,8 +83,15 @@ fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
             }
             service.get(&key).await.unwrap().unwrap()
         });
-        let request = view::of_events(session.events(), log.budget);
+        let request = view::of_events(session.events_adapter(), log.budget);
         tally.count("tails", session.events().len() < log.rows.len());
+        let (task, said) =
+            (session.task().filter(|_| !has_impostor(session.events())), texts(&request.messages));
+        tally.count("tasks before the tail", task.is_some());
+        if let Some(task) = task {
+            let quoted = said.matches("The request was: ").count() == 1;
+            prop_assert!(quoted || said.contains("characters left out"), "{task} is not in {said}");
+        }
         assert_lawful(&request, &log)
     });
     tally.judge();
@@ -96,7 +103,7 @@ fn what_the_user_said_is_in_the_request() {
     let no_limit = Budget::new(u32::MAX, None).unwrap();
     check(2_000, &logs::log(), |log| {
         let window = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);
-        let (whole, request) = (view::of_events(window.all(), no_limit), request(&log));
+        let (whole, request) = (view::of_events(&window, no_limit), request(&log));
         let (tags, said) = (user_tags(window.all()), texts(&request.messages));
         for tag in &tags {
             prop_assert!(texts(&whole.messages).contains(tag), "{tag} is not in {whole:#?}");
@@ -106,10 +113,10 @@ fn what_the_user_said_is_in_the_request() {
         let fits = cost::of_messages(spoken) <= log.budget.tokens() && spoken.len() <= most;
         tally.count("histories that fit", fits && !tags.is_empty());
         tally.count("histories that do not", !fits && tags.len() > 1);
-        prop_assert!(!fits || request == whole, "{request:#?}");
+        // A task that lies before the window is quoted within the room that there is.
+        prop_assert!(!fits || window.task().is_some() || request == whole, "{request:#?}");
         // Older messages may have to leave; the last one is there, if only its ends.
-        let has_impostor = window.all().iter().any(|event| event.author == AGENT && speaks_as_user(event));
-        if let Some(last) = tags.last().filter(|_| !has_impostor) {
+        if let Some(last) = tags.last().filter(|_| !has_impostor(window.all())) {
             prop_assert!(
                 said.contains(last) || said.contains("characters left out"),
                 "{last} is not in {said}"
@@ -131,6 +138,10 @@ fn user_tags(events: &[Arc<Event>]) -> Vec<String> {
 }
 
 /// Whether words of the agent would be taken for the user's.
+fn has_impostor(events: &[Arc<Event>]) -> bool {
+    events.iter().any(|event| event.author == AGENT && speaks_as_user(event))
+}
+
 fn speaks_as_user(event: &Event) -> bool {
     let content = event.content.as_ref().filter(|content| !is_in_agents_mouth(content));
     let is_text = |part: &adk::content::Part| part.call().is_none() && part.response().is_none();

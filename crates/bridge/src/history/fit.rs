@@ -2,14 +2,18 @@
 //! everybody can see it.
 
 use super::{
-    notes::{EARLIER, is_note},
+    notes::{EARLIER, REQUEST, is_note},
     shorten,
 };
 use crate::{budget::Budget, cost};
 use provider::{Message, Part, Role};
 
-/// The newest exchanges that fit, in order. Takes legal messages and gives legal messages.
-pub fn fit(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
+/// The newest exchanges that fit, in order. Takes legal messages and gives legal messages; `before` is what the user asked for
+/// in a message that lies before them.
+pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> Vec<Message> {
+    if let Some(before) = before.filter(|_| messages.first().and_then(task).is_none()) {
+        open(&mut messages, opening(Some(before), budget));
+    }
     let weights: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = weights.iter().copied().fold(0, u32::saturating_add);
     if total <= budget.tokens() && messages.len() <= most(budget) {
@@ -64,18 +68,27 @@ fn from(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message
         return kept;
     }
     let opening = opening(messages.iter().rev().find_map(task).as_deref(), budget);
-    match kept.first_mut() {
-        Some(first) if first.role == Role::User => first.parts.insert(0, opening),
-        Some(_) | None => kept.insert(0, Message::new(Role::User, vec![opening])),
-    }
+    open(&mut kept, opening);
     kept
+}
+
+/// Puts an opening in front. It says more than the note that may be there.
+fn open(messages: &mut Vec<Message>, opening: Part) {
+    let is_bare = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == EARLIER);
+    match messages.first_mut() {
+        Some(first) if first.role == Role::User => {
+            first.parts.retain(|part| !is_bare(part));
+            first.parts.insert(0, opening);
+        }
+        Some(_) | None => messages.insert(0, Message::new(Role::User, vec![opening])),
+    }
 }
 
 /// What stands in for the part that is not shown: the task is not forgotten, however long the work on it takes.
 fn opening(task: Option<&str>, budget: Budget) -> Part {
     let text = match task {
         Some(task) => {
-            format!("{EARLIER} The request was: {}", shorten::text(task, task_room(budget)))
+            format!("{EARLIER}{REQUEST}{}", shorten::text(task, task_room(budget)))
         }
         None => EARLIER.to_owned(),
     };
@@ -87,14 +100,18 @@ fn task_room(budget: Budget) -> u32 {
     budget.tokens() / 8
 }
 
-/// What the user asked for in a message, if anything.
-fn task(message: &Message) -> Option<String> {
+/// What the user asked for in a message, if anything. An opening says it, too.
+pub(crate) fn task(message: &Message) -> Option<String> {
     let said = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } if !is_note(text) => Some(text.as_str()),
+        Part::Text { text, .. } if !is_note(text) => Some(without_opening(text)),
         Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
     });
     let said = said.collect::<Vec<_>>().join("\n");
-    (message.role == Role::User && !said.is_empty()).then_some(said)
+    (message.role == Role::User && !said.trim().is_empty()).then_some(said)
+}
+
+fn without_opening(text: &str) -> &str {
+    text.strip_prefix(EARLIER).and_then(|rest| rest.strip_prefix(REQUEST)).unwrap_or(text)
 }
 
 fn most(budget: Budget) -> usize {

@@ -9,6 +9,7 @@ mod shorten;
 mod window;
 
 pub use fit::fit;
+pub(crate) use fit::task;
 pub use notes::INTERRUPTED;
 pub(crate) use notes::TOLD;
 pub use repair::repair;
@@ -17,12 +18,13 @@ pub use window::window;
 use crate::budget::Budget;
 use provider::{Message, Role};
 
-/// The messages of a request: repaired, within the budget, never empty. A system message is left as it is, in front.
-pub fn prepare(messages: Vec<Message>, budget: Budget) -> Vec<Message> {
+/// The messages of a request: repaired, within the budget, never empty. A system message is left as it is, in front. The task
+/// is what the user asked for before all of them.
+pub fn prepare(messages: Vec<Message>, task: Option<&str>, budget: Budget) -> Vec<Message> {
     let mut system = messages;
     let spoken = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
     let mut spoken = system.split_off(spoken);
     system.extend(spoken.extract_if(.., |message| message.role == Role::System));
-    system.extend(fit(repair(spoken), budget));
+    system.extend(fit(repair(spoken), task, budget));
     system
 }

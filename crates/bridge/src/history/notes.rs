@@ -7,6 +7,8 @@ pub const INTERRUPTED: &str =
     "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
 /// What stands in for what was said before the first message that is shown.
 pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
+/// And these words, if it is known what the user asked for then.
+pub(super) const REQUEST: &str = " The request was: ";
 /// What asks for more when nobody has.
 pub(super) const GO_ON: &str = "[Please go on.]";
 

@@ -99,7 +99,7 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
         options: options::options(&request.config, has_answers(&request.contents)),
     };
     let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &made)));
-    made.messages = history::prepare(made.messages, budget);
+    made.messages = history::prepare(made.messages, request.task.as_deref(), budget);
     made
 }
 

@@ -172,7 +172,7 @@ async fn ask(instruction: Option<Content>) -> Vec<String> {
     let request = LlmRequest {
         contents: vec![Content::user("hello").into()],
         config: GenerateContentConfig { system_instruction: instruction, ..GenerateContentConfig::default() },
-        tools: Vec::new(),
+        ..LlmRequest::default()
     };
     adapter.generate(request, false).collect::<Vec<_>>().await;
     asked(&model)

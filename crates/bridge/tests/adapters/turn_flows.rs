@@ -102,6 +102,46 @@ async fn parallel_calls_wait_for_their_own_confirmations_and_others_do_not_wait(
     }
 }
 
+/// The messages of the last request, which fit, with the task in front.
+fn assert_opens_with_the_task(model: &Fake, budget: Budget, place: &str) {
+    let request = model.last_request();
+    assert!(bridge::cost::of_messages(&request.messages) <= budget.tokens(), "{place}: {request:?}");
+    let sent = asked(model);
+    assert_eq!(sent[0], "user: [Earlier messages are not shown.] The request was: list it all", "{place}");
+    assert_eq!(sent.concat().matches("list it all").count(), 1, "{place}: {sent:?}");
+}
+
+#[tokio::test]
+async fn the_task_of_a_long_turn_is_known_after_a_persons_answer_and_after_a_restart() {
+    for place in both() {
+        let budget = Budget::new(300, None).unwrap();
+        let look = |number| calls(&format!("c{number}"), "look", json!({"city": "word ".repeat(50)}));
+        let danger = |id: &str| calls(id, "danger", json!({"what": "rm"}));
+        let answers = (0..40).map(look).chain([danger("d1"), danger("d2")]).collect();
+        let agent = |model: &Arc<Fake>| {
+            let mut root = named_within("root", model, budget);
+            root.tools = [dangerous(model).tools, vec![Recorder::new("look").adapted()]].concat();
+            root
+        };
+        let model = Fake::new(answers);
+        let here = start_within(&place.store, agent(&model), budget).await;
+        here.run_and_collect(say("list it all")).await.unwrap();
+        assert_opens_with_the_task(&model, budget, place.name);
+        let yes = async |agent: &Agent| {
+            let question = questions(agent).await.remove(0);
+            agent.run_and_collect(answer(&question, REQUEST_CONFIRMATION, json!({"confirmed": true}))).await
+        };
+        yes(&here).await.unwrap();
+        assert_opens_with_the_task(&model, budget, place.name);
+        drop(here);
+
+        let model = Fake::new(vec![vec![text("Done."), done()]]);
+        let there = start_within(&place.again(), agent(&model), budget).await;
+        assert_eq!(yes(&there).await.unwrap(), "Done.");
+        assert_opens_with_the_task(&model, budget, place.name);
+    }
+}
+
 #[tokio::test]
 async fn another_message_overtakes_a_question() {
     for place in both() {

@@ -166,5 +166,6 @@ async fn a_history_that_outgrew_its_budget_is_read_from_where_the_budget_says() 
             reads += tap.loads();
         }
         assert!((2..12).contains(&reads), "{}: read {reads} times", place.name);
+        assert_eq!(tap.lookups(), 0, "{}: what the user said is in what was read", place.name);
     }
 }

@@ -3,7 +3,6 @@
 use adk::{
     agent::IncludeContents,
     content::Content,
-    event::Event,
     flow::contents::{View, contents},
     model::{FunctionDeclaration, LlmRequest},
 };
@@ -36,12 +35,14 @@ impl Provider for Silent {
 
 /// What the agent's model is sent for the rows of a session; `cut` says that older rows were not read.
 pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> Request {
-    of_events(EventsAdapter::new(AGENT, rows, budget, cut).all(), budget)
+    of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
 
-pub(crate) fn of_events(events: &[Arc<Event>], budget: Budget) -> Request {
+pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> Request {
+    let (task, events) = (events.task().cloned(), events.all());
     let view = View { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
-    let mut asked = LlmRequest { contents: contents(view), tools: vec![tool()], ..LlmRequest::default() };
+    let mut asked =
+        LlmRequest { contents: contents(view), task, tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));
     ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
 }

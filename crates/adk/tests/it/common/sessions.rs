@@ -34,6 +34,10 @@ impl Session for MemorySession {
         &self.events
     }
 
+    fn task(&self) -> Option<&text::Text> {
+        None
+    }
+
     fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 /// The shape of what fits; it is always within the budget.
 fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
     let budget = Budget::new(tokens, most).unwrap();
-    let fitted = fit(messages, budget);
+    let fitted = fit(messages, None, budget);
     let weight = cost::of_messages(&fitted);
     assert!(weight <= tokens, "{weight} of {tokens} tokens:\n{}", shape(&fitted));
     shape(&fitted)
@@ -29,7 +29,7 @@ fn long(word: &str, tokens: u32) -> String {
 #[test]
 fn what_fits_is_left_alone() {
     let log = vec![user("hi"), agent("hello"), user("bye")];
-    assert_eq!(fit(log.clone(), Budget::default()), log);
+    assert_eq!(fit(log.clone(), None, Budget::default()), log);
 }
 
 #[test]
@@ -190,4 +190,49 @@ fn nothing_that_was_left_out_is_not_announced() {
         name: None,
     });
     assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
+}
+
+/// The shape of what fits of messages that were read without the one that holds their task.
+fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
+    let budget = Budget::new(256, None).unwrap();
+    let fitted = fit(crate::history::repair(messages), Some(task), budget);
+    assert!(cost::of_messages(&fitted) <= 256, "{}", shape(&fitted));
+    shape(&fitted)
+}
+
+#[test]
+fn a_task_that_was_said_before_all_messages_opens_them_once() {
+    let exchange = || [calls(&["a"]), answers(&[("a", "1")])];
+    assert_snapshot!(fitted_behind("count the stars", exchange().to_vec()), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    let longer =
+        [calls(&["a"]), answers(&[("a", &long("stars", 300))])].into_iter().chain(exchange()).collect();
+    assert_snapshot!(fitted_behind("count the stars", longer), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::history::TOLD);
+    assert_snapshot!(fitted_behind("count the stars", [vec![user(&told)], exchange().to_vec()].concat()), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars | For context, this is what another agent did. It is quoted.⏎other said: "done"
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    assert_snapshot!(fitted_behind(&long("count", 500), exchange().to_vec()), @r#"
+    user  [Earlier messages are no ~[… n of 2475 characters left out …]~ d abcd abcd abcd
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+}
+
+#[test]
+fn a_message_that_has_a_task_itself_is_not_opened_with_an_older_one() {
+    assert_snapshot!(fitted_behind("count the stars", vec![user("never mind"), agent("well"), user("hm")]), @"
+    user  never mind
+    agent well
+    user  hm
+    ");
 }

@@ -55,7 +55,7 @@ impl Tap {
         self.loads.swap(0, Ordering::Relaxed)
     }
 
-    /// How often a fact was asked for by its name.
+    /// How often a fact was asked for by its name, or a page of the log.
     pub(crate) fn lookups(&self) -> usize {
         self.lookups.load(Ordering::Relaxed)
     }
@@ -117,6 +117,7 @@ impl SessionStore for Tap {
 
 impl SessionLog for Tap {
     fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         self.store.read(key, page)
     }
 
