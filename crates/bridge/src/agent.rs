@@ -4,7 +4,7 @@ use crate::{
     artifacts::ArtifactAdapter,
     budget::Budget,
     collect::Collector,
-    guard,
+    guard, history,
     ledger::LedgerAdapter,
     model,
     queue::{Entry, Place, Queue, RunName, Turn},
@@ -315,15 +315,10 @@ impl Agent {
         }
     }
 
-    /// The words of the seeds; `None` for an agent that works alone.
+    /// What is said about that name; `None` for an agent that works alone.
     fn correction(&self, name: &str) -> Option<String> {
         let names: Vec<&str> = self.tree.nodes().skip(1).map(|node| node.agent.name.as_str()).collect();
-        let list = names.join(", ");
-        (!names.is_empty()).then(|| {
-            format!(
-                "[System: Agent \"{name}\" does not exist. Valid agents: {list}. Please retry using one of the valid agent names listed above.]"
-            )
-        })
+        (!names.is_empty()).then(|| history::correction(name, &names.join(", ")))
     }
 
     /// Nobody listens to this turn any more; its answer is in the log when its sender comes back.

@@ -11,7 +11,7 @@ mod window;
 pub use fit::fit;
 pub(crate) use fit::task;
 pub use notes::INTERRUPTED;
-pub(crate) use notes::TOLD;
+pub(crate) use notes::{TOLD, correction};
 pub use repair::repair;
 pub use window::window;
 

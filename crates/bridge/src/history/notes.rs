@@ -13,11 +13,18 @@ pub(super) const REQUEST: &str = " The request was: ";
 pub(super) const GO_ON: &str = "[Please go on.]";
 
 const OUT_OF_PLACE: &str = "[Out of place: ";
-/// The correction after an unknown agent begins like this (spec G1).
-const CORRECTION: &str = "[System: ";
+/// The correction after an unknown agent begins and ends like this (spec G1).
+const CORRECTION: (&str, &str) =
+    ("[System: Agent \"", ". Please retry using one of the valid agent names listed above.]");
 
 /// What other agents did is told with these words first.
 pub(crate) const TOLD: &str = "For context, this is what another agent did.";
+
+/// What a model is told that named an agent which does not exist, in the words of the seeds.
+pub(crate) fn correction(name: &str, valid: &str) -> String {
+    let (begin, end) = CORRECTION;
+    format!("{begin}{name}\" does not exist. Valid agents: {valid}{end}")
+}
 
 /// A call that cannot stand as one.
 pub(super) fn called(call: &ToolCall) -> String {
@@ -32,6 +39,8 @@ pub(super) fn answered(result: &ToolResult) -> String {
 
 /// Whether a text in the user's mouth is none of the user's.
 pub(super) fn is_note(text: &str) -> bool {
+    let (begin, end) = CORRECTION;
+    let is_correction = text.starts_with(begin) && text.ends_with(end);
     let begins = |with: &&str| text.starts_with(with);
-    text == EARLIER || text == GO_ON || [OUT_OF_PLACE, CORRECTION, TOLD].iter().any(begins)
+    text == EARLIER || text == GO_ON || is_correction || [OUT_OF_PLACE, TOLD].iter().any(begins)
 }

@@ -107,6 +107,9 @@ fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
     "#);
+    let correction = crate::history::correction("ghost", "helper");
+    assert!(fitted(log(&correction), 256, None).contains("The request was: [1, 2, 3]"));
+    assert!(fitted(log("[System: up] list it"), 256, None).contains("The request was: [System: up] list it"));
     assert_snapshot!(fitted(log("[4]"), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [4]
     agent → look#a {"at":1}
