@@ -195,10 +195,10 @@ pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
                 *end = signature;
             }
             (_, StreamEvent::TextDelta { text, signature }) => {
-                parts.push(Part::Text { text: text.into(), signature })
+                parts.push(Part::Text { text: text.into(), signature });
             }
             (_, StreamEvent::Thought { text, signature }) => {
-                parts.push(Part::Thought { text: text.into(), signature })
+                parts.push(Part::Thought { text: text.into(), signature });
             }
             (_, StreamEvent::ToolCall(call)) => parts.push(Part::from(call)),
             (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
