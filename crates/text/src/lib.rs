@@ -181,8 +181,8 @@ mod tests {
         let text: Text = serde_json::from_str(r#""a\nb""#).unwrap();
         assert_eq!(serde_json::to_string(&text).unwrap(), r#""a\nb""#);
         assert_eq!(format!("{text:?} {text}"), "\"a\\nb\" a\nb");
-        assert!(text == "a\nb" && text == Text::from("a\nb") && text != Text::default());
-        let shared = text.clone();
+        let (equal, shared) = (Text::from("a\nb"), text.clone());
+        assert!(text == "a\nb" && text == equal && text == shared && text != Text::default());
         assert_eq!((String::from(text), &*shared), ("a\nb".to_owned(), "a\nb"));
     }
 }
