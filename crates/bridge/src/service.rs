@@ -367,7 +367,8 @@ pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceE
         session::Error::Conflict { .. }
         | session::Error::Fenced(_)
         | session::Error::Busy(_)
-        | session::Error::TicketGone { .. } => ServiceError::Stale(key.clone()),
+        | session::Error::TicketGone { .. }
+        | session::Error::RunBegun { .. } => ServiceError::Stale(key.clone()),
         other => ServiceError::Store(Box::new(other)),
     }
 }

@@ -26,6 +26,9 @@ pub enum Error {
     TicketGone { key: SessionKey, number: u64 },
     #[error("session {key} has no run {id}")]
     NoRun { key: SessionKey, id: String },
+    /// Somebody else began it: the message of a request that was repeated must not enter the log twice.
+    #[error("run {id} of session {key} has begun already")]
+    RunBegun { key: SessionKey, id: String },
     #[error("the store is too busy: {waiting} writes are waiting")]
     QueueFull { waiting: usize },
     #[error(
@@ -66,6 +69,7 @@ impl Error {
             | Self::Busy(_)
             | Self::TicketGone { .. }
             | Self::NoRun { .. }
+            | Self::RunBegun { .. }
             | Self::NewerSchema { .. }
             | Self::LangoInGo { .. }
             | Self::ReadOnly { .. }

@@ -84,6 +84,13 @@ pub struct RunUpdate {
     pub error: Option<String>,
 }
 
+impl Run {
+    /// Whether a request for this run comes too late: it has a key, and somebody else has begun it.
+    pub(crate) fn is_begun_before(&self, new: &NewRun) -> bool {
+        new.idempotency_key.is_some() && self.status != RunStatus::Queued && self.owner != new.owner
+    }
+}
+
 pub trait RunLog: Send + Sync {
     /// Records a run. With an id or an idempotency key that the session has seen, answers with that earlier run.
     fn start(&self, run: NewRun) -> Pending<'_, Run>;

@@ -114,7 +114,8 @@ pub struct Append {
     /// Takes the lease with this step. [`Error::Busy`](crate::Error::Busy) unless it is free and the inbox is empty.
     pub enters: Option<Enter>,
     /// Records a run with this step; one that is recorded already gets this status and this owner, and begins only now if it
-    /// was queued.
+    /// was queued. With an idempotency key it begins once: [`Error::RunBegun`](crate::Error::RunBegun) if another owner was
+    /// first.
     pub starts: Option<NewRun>,
     /// [`Error::NoRun`](crate::Error::NoRun) if the session has no such run.
     pub run: Option<RunUpdate>,

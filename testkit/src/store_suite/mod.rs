@@ -129,6 +129,7 @@ macro_rules! store_laws {
                 a_run_begins_where_the_log_ends,
                 a_run_may_begin_with_its_first_step,
                 a_repeated_request_is_the_same_run,
+                a_run_with_a_key_begins_once,
                 a_run_changes_with_the_step_that_changes_it,
                 a_step_for_no_run_is_refused,
                 runs_come_newest_first,

@@ -67,6 +67,29 @@ pub async fn a_repeated_request_is_the_same_run(store: Shared) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_run_with_a_key_begins_once(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let once = |owner: &str, status| NewRun {
+        idempotency_key: Some("once".into()),
+        owner: owner.into(),
+        status,
+        ..run(&key, "r")
+    };
+    store.start(once("a", RunStatus::Queued)).await?;
+    let begins = |owner: &str, id: &str| Append { starts: Some(once(owner, RunStatus::Running)), ..says(id) };
+    // Whoever is first, not whoever wrote it down.
+    store.append(&key, begins("b", "m1")).await?;
+    assert!(
+        matches!(store.append(&key, begins("a", "m2")).await, Err(Error::RunBegun { id, .. }) if id == "r")
+    );
+    store.append(&key, begins("b", "m3")).await?;
+    store.append(&key, Append { run: Some(update("r", RunStatus::Done)), ..Append::default() }).await?;
+    assert!(matches!(store.append(&key, begins("a", "m4")).await, Err(Error::RunBegun { .. })));
+    assert!(store.append(&key, begins("a", "m1")).await?.repeated, "a step that is stored is stored");
+    assert_eq!(store.run(&key, "r").await?.map(|run| (run.owner, run.last_seq)), Some(("b".into(), Seq(2))));
+    Ok(())
+}
+
 pub async fn a_run_changes_with_the_step_that_changes_it(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     store.start(run(&key, "r")).await?;

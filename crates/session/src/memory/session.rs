@@ -88,6 +88,11 @@ impl Session {
         {
             return Err(Error::TicketGone { key: key.clone(), number });
         }
+        if let Some(new) = &step.starts
+            && self.run(&new.id).is_some_and(|run| run.is_begun_before(new))
+        {
+            return Err(Error::RunBegun { key: key.clone(), id: new.id.clone() });
+        }
         let starts = |id: &str| step.starts.as_ref().is_some_and(|run| run.id == id);
         if let Some(RunUpdate { id, .. }) = &step.run
             && !starts(id)

@@ -143,6 +143,12 @@ fn admit(conn: &Connection, head: &Head, step: &Step) -> Outcome<()> {
     {
         return Err(Error::TicketGone { key: key(), number }.into());
     }
+    // Without a key it is nobody else's.
+    if let Some(new) = step.starts.as_ref().filter(|new| new.idempotency_key.is_some())
+        && runs::run(conn, &step.key, &new.id)?.is_some_and(|run| run.is_begun_before(new))
+    {
+        return Err(Error::RunBegun { key: key(), id: new.id.clone() }.into());
+    }
     Ok(())
 }
 
