@@ -119,18 +119,23 @@ impl Agent {
 
     /// Runs one turn when it is this message's turn. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
-        self.run_as(RunName::fresh(), request, out).await
+        self.run_from(self.place(&request, RunName::fresh()), request, out).await
     }
 
-    /// The same, as the run of that name.
-    pub(crate) async fn run_as(
+    /// The place that a request has from now on.
+    pub(crate) fn place(&self, request: &RunRequest, name: RunName) -> Place {
+        self.queue.place(&request.key, name)
+    }
+
+    /// The same as [`run`](Self::run), for a request that has its place already.
+    pub(crate) async fn run_from(
         &self,
-        name: RunName,
+        mut place: Place,
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let request = guard::signed(request);
-        let mut place = self.queue.place(&request.key, name.clone());
+        let name = place.name().clone();
         // What is in memory may be out of date: then once more, with what is stored.
         let attempts = 1 + usize::from(self.sessions.remembers(&request.key));
         for _ in 0..attempts {

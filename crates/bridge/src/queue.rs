@@ -15,7 +15,7 @@ use crate::{
 };
 use adk::{error::ServiceError, session::SessionKey};
 use keeper::Keeper;
-use session::{Store, Ticket};
+use session::{NewRun, RunStatus, Store, Ticket};
 use std::{
     collections::HashMap,
     fmt,
@@ -29,7 +29,7 @@ use tokio::{sync::Notify, time::Instant};
 /// How often a waiting process looks whether another process has left.
 const LOOK: Duration = Duration::from_millis(40);
 /// How long a sender that may be alive may leave a free turn alone before it counts as gone; it looks every [`LOOK`].
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(crate) struct Queue {
@@ -144,6 +144,24 @@ impl Watched {
 }
 
 impl Place {
+    /// What the run is called that it is for.
+    pub(crate) fn name(&self) -> &RunName {
+        &self.name
+    }
+
+    /// The same place, for a run that was written down before and got no further.
+    pub(crate) fn of_run(mut self, id: String) -> Self {
+        self.name.id = id;
+        self
+    }
+
+    /// What is written down of a run with an idempotency key before anything happens. Its owner is alive as long as the place
+    /// is there.
+    pub(crate) fn registration(&self) -> Option<NewRun> {
+        let is_named = self.name.idempotency_key.is_some();
+        is_named.then(|| self.name.clone().into_new(&self.desk, RunStatus::Queued))
+    }
+
     /// A turn that takes its lease with its first event, if nobody else in this process is at the door. Whether somebody is
     /// in another one shows then.
     pub(crate) fn at_once(&self) -> Option<Turn> {

@@ -142,7 +142,9 @@ impl Turn {
 
     /// Writes down how the run ended, if its last event did not.
     pub(crate) async fn end_run(&mut self, status: RunStatus, error: Option<String>) {
-        if let Some(id) = self.run.take().filter(|_| !self.is_unclaimed()) {
+        // One with a key that has not begun here may have begun elsewhere.
+        let may_be_anothers = self.mark().starts.as_ref().is_some_and(|new| new.idempotency_key.is_some());
+        if let Some(id) = self.run.take().filter(|_| !self.is_unclaimed() && !may_be_anothers) {
             let run = Some(RunUpdate { id, status, error });
             // The run's own error is the one to report.
             let _ = self.desk.store.append(&self.desk.key, Append { run, ..Append::default() }).await;

@@ -13,14 +13,15 @@ pub use shelf::{Seat, Tally};
 use crate::{
     agent::Agent,
     owner,
-    queue::RunName,
+    queue::{self, PATIENCE, RunName},
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, runner::RunRequest, session::SessionKey};
 use live::Live;
-use session::{Append, NewRun, RunUpdate, Store};
+use session::{Append, RunUpdate, Store};
 use shelf::{RunKey, Shelf};
 use std::{fmt, sync::Arc, time::Duration};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// A commit takes about as long as the first; a queue that is full may take longer.
@@ -80,61 +81,62 @@ impl Runs {
         terms: Terms,
     ) -> Result<Reader, ServiceError> {
         let Terms { idempotency_key, seat } = terms;
-        let name = RunName { idempotency_key, ..RunName::fresh() };
         let session = request.key.clone();
-        let Some(id) = self.registered(&session, &name).await? else {
-            return Ok(self.spawn(agent, name, request, (Place::default(), seat)));
-        };
-        if id == name.id || self.is_lost(&session, &id).await? {
-            return Ok(self.spawn(agent, RunName { id, ..name }, request, (Place::default(), seat)));
+        let mut place = agent.place(&request, RunName { idempotency_key, ..RunName::fresh() });
+        if let Some(id) = self.earlier(&session, &place).await? {
+            if !self.is_lost(&session, &id).await? {
+                let reader = self.reader(&session, &id, Place::default()).await?;
+                return reader.ok_or(ServiceError::NotFound(session));
+            }
+            place = place.of_run(id);
         }
-        self.reader(&session, &id, Place::default()).await?.ok_or(ServiceError::NotFound(session))
+        Ok(self.spawn(agent, place, request, (Place::default(), seat)))
     }
 
-    /// The run of an idempotency key: this one, or the one that was first.
-    async fn registered(&self, key: &SessionKey, name: &RunName) -> Result<Option<String>, ServiceError> {
-        if name.idempotency_key.is_none() {
-            return Ok(None);
-        }
-        let new = NewRun {
-            id: name.id.clone(),
-            key: store_key(key),
-            status: RunStatus::Queued,
-            idempotency_key: name.idempotency_key.clone(),
-            owner: String::new(),
-        };
+    /// The run that an idempotency key stands for, if it is not the one that is to begin.
+    async fn earlier(&self, key: &SessionKey, place: &queue::Place) -> Result<Option<String>, ServiceError> {
+        let Some(new) = place.registration() else { return Ok(None) };
         let run = self.store.start(new).await.map_err(|error| service_error(error, key))?;
-        Ok(Some(run.id))
+        Ok(Some(run.id).filter(|id| *id != place.name().id))
     }
 
-    /// Whether a run was registered by a process that died before its message was in the log or in the queue.
+    /// Whether a run was registered by somebody who is gone, and whose message is neither in the log nor in the queue.
+    /// Somebody who may be alive is waited for a while.
     async fn is_lost(&self, key: &SessionKey, id: &str) -> Result<bool, ServiceError> {
-        if self.live(key, id).is_some() {
-            return Ok(false);
-        }
         let failed = |error| service_error(error, key);
         let stored = store_key(key);
-        let waiting = self.store.waiting(&stored, usize::MAX).await.map_err(failed)?;
-        let run = self.store.run(&stored, id).await.map_err(failed)?;
-        let is_queued = run.is_some_and(|run| run.status == RunStatus::Queued);
-        Ok(is_queued && waiting.iter().all(|ticket| ticket.id != id))
+        let (since, mut pause) = (Instant::now(), SOON);
+        while self.live(key, id).is_none() {
+            let waiting = self.store.waiting(&stored, usize::MAX).await.map_err(failed)?;
+            let run = self.store.run(&stored, id).await.map_err(failed)?;
+            let queued = run.filter(|run| run.status == RunStatus::Queued);
+            let Some(run) = queued.filter(|run| waiting.iter().all(|ticket| ticket.id != run.id)) else {
+                return Ok(false);
+            };
+            if owner::is_dead(&run.owner) || since.elapsed() >= PATIENCE {
+                return Ok(true);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LATER);
+        }
+        Ok(false)
     }
 
     fn spawn(
         &self,
         agent: &Agent,
-        name: RunName,
+        place: queue::Place,
         request: RunRequest,
         (from, seat): (Place, Option<Seat>),
     ) -> Reader {
-        let key = RunKey { session: request.key.clone(), id: name.id.clone() };
+        let key = RunKey { session: request.key.clone(), id: place.name().id.clone() };
         let live = Arc::new(Live::new(request.cancel.clone(), from));
         self.shelf.add(&key, &live);
         let (runs, agent) = (self.clone(), agent.clone());
         let reader = Reader::live(key.id.clone(), Arc::clone(&live), from);
         self.tasks.spawn(async move {
-            let registered = name.idempotency_key.is_some();
-            let result = agent.run_as(name, request, &|event| live.push(event)).await;
+            let registered = place.name().idempotency_key.is_some();
+            let result = agent.run_from(place, request, &|event| live.push(event)).await;
             if registered && result.is_err() {
                 runs.close(&key, &result).await;
             }
@@ -294,8 +296,8 @@ impl Runs {
                 cancel: CancellationToken::new(),
                 ..RunRequest::message(key.clone(), adk::content::Content::default())
             };
-            let mut reader =
-                self.spawn(agent, RunName { id: run.id, idempotency_key: None }, request, (from, None));
+            let place = agent.place(&request, RunName { id: run.id, idempotency_key: None });
+            let mut reader = self.spawn(agent, place, request, (from, None));
             while reader.next().await?.is_ok() {}
         }
         Box::pin(agent.answer_waiting(key)).await

@@ -1,23 +1,24 @@
 //! Runs on tasks of their own: readers come, go and come back.
 
 use crate::common::{
-    Fake, Shared, both, calls, dead_owner, done, key, say, say_streaming, start, store_key, stub, text,
+    ELSEWHERE, Fake, Shared, Tap, both, calls, dead_owner, done, key, log, say, say_streaming, start,
+    store_key, stub, text, until,
 };
 use adk::agent::LlmAgent;
 use bridge::{
-    Agent, Runs,
+    Agent, Budget, Runs,
     runs::{End, Entry, Place, Reader, RunStatus, Terms},
 };
 use serde_json::json;
 use session::{Append, Enter, NewRun};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-fn root(model: &std::sync::Arc<Fake>) -> LlmAgent {
+fn root(model: &Arc<Fake>) -> LlmAgent {
     LlmAgent { tools: vec![stub(json!({"name": "clock"}))], ..crate::common::root(model) }
 }
 
 /// A tool call, then an answer in four pieces.
-fn talkative() -> std::sync::Arc<Fake> {
+fn talkative() -> Arc<Fake> {
     let pieces = ["It ", "is ", "noon ", "now."].map(text);
     Fake::new(vec![calls("c1", "clock", json!({})), pieces.into_iter().chain([done()]).collect()])
 }
@@ -112,28 +113,102 @@ async fn a_run_goes_on_when_its_reader_leaves() {
 async fn a_repeated_request_is_the_run_that_was_first() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-        let once = || Terms { idempotency_key: Some("once".to_owned()), ..Terms::default() };
-        let mut first = runs.start(&agent, say("hello"), once()).await.unwrap();
-        let mut second = runs.start(&agent, say("hello"), once()).await.unwrap();
+        let mut first = runs.start(&agent, say("hello"), keyed("once")).await.unwrap();
+        let mut second = runs.start(&agent, say("hello"), keyed("once")).await.unwrap();
         assert_eq!(first.id(), second.id());
         assert_eq!(ids(&rest(&mut first).await.0), ids(&rest(&mut second).await.0));
         let restarted = Runs::new(place.store.clone());
-        let third = restarted.start(&agent, say("hello"), once()).await.unwrap();
+        let third = restarted.start(&agent, say("hello"), keyed("once")).await.unwrap();
         assert_eq!(third.id(), first.id(), "{}", place.name);
-        assert_eq!(crate::common::log(&place.store).await.len(), 2);
-        // One that was registered, and whose process died before it said anything.
-        let lost = NewRun {
-            id: "lost".to_owned(),
-            key: store_key(),
-            status: RunStatus::Queued,
-            idempotency_key: Some("twice".to_owned()),
-            owner: String::new(),
-        };
-        place.store.start(lost).await.unwrap();
-        let twice = Terms { idempotency_key: Some("twice".to_owned()), ..Terms::default() };
-        let mut taken = runs.start(&agent, say("again"), twice).await.unwrap();
-        assert_eq!(rest(&mut taken).await.1, End::Done);
-        assert_eq!(taken.id(), "lost");
+        assert_eq!(log(&place.store).await.len(), 2);
+    }
+}
+
+fn keyed(key: &str) -> Terms {
+    Terms { idempotency_key: Some(key.to_owned()), ..Terms::default() }
+}
+
+/// A run that was written down under the key `once`, and of which nothing else was.
+async fn register(store: &Shared, owner: &str) {
+    let run = NewRun {
+        id: "registered".to_owned(),
+        key: store_key(),
+        status: RunStatus::Queued,
+        idempotency_key: Some("once".to_owned()),
+        owner: owner.to_owned(),
+    };
+    store.start(run).await.unwrap();
+}
+
+/// The runs of a process whose store shows what passes through it, and which is held up where it reads the session.
+async fn held_up(place: &crate::common::Place, model: &Arc<Fake>) -> (Arc<Tap>, Runs, Agent) {
+    start(&place.store, root(model)).await;
+    let tap = Tap::on(&place.store);
+    let store: Shared = tap.clone();
+    tap.hold_loads(true);
+    let agent = Agent::new(store.clone(), root(model), Budget::default()).unwrap();
+    (tap, Runs::new(store), agent)
+}
+
+#[tokio::test]
+async fn a_request_that_is_repeated_to_another_process_waits_for_the_one_that_was_first() {
+    for place in both() {
+        let (tap, here, agent) = held_up(&place, &Fake::echo()).await;
+        let (there, other) = runs_on(&place.again(), root(&Fake::echo())).await;
+        let mut first = here.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
+        until(async || tap.loads() > 0).await;
+        let repeated = tokio::spawn(async move {
+            let mut reader = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
+            (reader.id().to_owned(), rest(&mut reader).await)
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!repeated.is_finished(), "{}", place.name);
+        tap.hold_loads(false);
+        let (id, (entries, end)) = repeated.await.unwrap();
+        assert_eq!((id.as_str(), end), (first.id(), End::Done), "{}", place.name);
+        assert_eq!(ids(&entries), ids(&rest(&mut first).await.0));
+        assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_process_died_before_its_message_was_stored_is_taken_up_by_the_repeated_request() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        register(&place.store, &dead_owner().await).await;
+        let mut taken = runs.start(&agent, say("again"), keyed("once")).await.unwrap();
+        assert_eq!(rest(&mut taken).await.1, End::Done, "{}", place.name);
+        assert_eq!(taken.id(), "registered");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_a_process_elsewhere_that_stores_no_message_is_taken_up_after_a_while() {
+    let place = crate::common::Place::memory();
+    let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+    register(&place.store, ELSEWHERE).await;
+    let began = tokio::time::Instant::now();
+    let mut taken = runs.start(&agent, say("again"), keyed("once")).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(5), "it might have been alive");
+    assert_eq!((rest(&mut taken).await.1, taken.id()), (End::Done, "registered"));
+}
+
+#[tokio::test]
+async fn a_run_that_two_processes_take_up_is_answered_once() {
+    for place in both() {
+        let (tap, here, agent) = held_up(&place, &Fake::echo()).await;
+        let (there, other) = runs_on(&place.again(), root(&Fake::echo())).await;
+        register(&place.store, &dead_owner().await).await;
+        let mut slow = here.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
+        let mut quick = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
+        assert_eq!((slow.id(), rest(&mut quick).await.1), ("registered", End::Done), "{}", place.name);
+        tap.hold_loads(false);
+        assert!(matches!(rest(&mut slow).await.1, End::Failed { .. }), "{}", place.name);
+        assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
+        let view = here.view(&key(), "registered").await.unwrap().unwrap();
+        assert_eq!(view.status, RunStatus::Done);
     }
 }
 
@@ -143,10 +218,10 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         let (model, gate) = Fake::gated(vec![vec![text("never"), done()]]);
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
         let mut cut = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
-        crate::common::until(|| async { !model.requests().is_empty() }).await;
+        until(|| async { !model.requests().is_empty() }).await;
         let mut waits = runs.start(&agent, say("and?"), Terms::default()).await.unwrap();
         let mut given_up = runs.start(&agent, say("or not"), Terms::default()).await.unwrap();
-        crate::common::until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
+        until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
         assert_eq!((runs.running(), runs.is_running(&key())), (3, true));
         assert!(runs.cancel(&key(), given_up.id()));
         assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
@@ -181,7 +256,7 @@ async fn a_run_that_waits_has_a_position() {
             readers.push(runs.start(&agent, say(text), Terms::default()).await.unwrap());
             let expected = readers.len() - 1;
             let id = readers[expected].id().to_owned();
-            crate::common::until(|| runs_or_waits_at(&runs, &id, expected)).await;
+            until(|| runs_or_waits_at(&runs, &id, expected)).await;
         }
         gate.add_permits(3);
         for (reader, text) in readers.iter_mut().zip(["re: one", "re: two", "re: three"]) {

@@ -13,6 +13,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::watch;
 
 type Refusal = Box<dyn Fn(&Append) -> bool + Send + Sync>;
 
@@ -25,6 +26,7 @@ pub(crate) struct Tap {
     renewals: AtomicUsize,
     releases: AtomicUsize,
     busy: AtomicUsize,
+    held: watch::Sender<bool>,
 }
 
 impl Tap {
@@ -38,6 +40,7 @@ impl Tap {
             renewals: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
+            held: watch::Sender::new(false),
         })
     }
 
@@ -58,6 +61,11 @@ impl Tap {
     /// How often a fact was asked for by its name, or a page of the log.
     pub(crate) fn lookups(&self) -> usize {
         self.lookups.load(Ordering::Relaxed)
+    }
+
+    /// Whoever reads a session waits, or waits no more.
+    pub(crate) fn hold_loads(&self, held: bool) {
+        self.held.send_replace(held);
     }
 
     /// How often a lease was renewed.
@@ -91,7 +99,11 @@ impl SessionStore for Tap {
 
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
         self.loads.fetch_add(1, Ordering::Relaxed);
-        self.store.load(key, tail)
+        let (key, mut held) = (key.clone(), self.held.subscribe());
+        Box::pin(async move {
+            held.wait_for(|held| !held).await.unwrap();
+            self.store.load(&key, tail).await
+        })
     }
 
     fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended> {
