@@ -61,6 +61,11 @@ impl RunView {
         let session::Run { id, status, error, created_at, updated_at, .. } = run;
         Self { id, status, position: None, error, created_at, updated_at }
     }
+
+    /// Whether its message is neither in the log nor in the queue, whatever else is written down of it.
+    fn is_on_its_way(&self) -> bool {
+        self.status == RunStatus::Queued && self.position.is_none()
+    }
 }
 
 impl Runs {
@@ -184,15 +189,16 @@ impl Runs {
 
     /// As [`view`](Self::view), once its message is in the log or in the queue: from then on nothing loses it.
     pub async fn stored(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
-        let stored = store_key(key);
         let mut pause = SOON;
-        while self.live(key, id).is_some_and(|live| live.end().is_none())
-            && self.store.run(&stored, id).await.map_err(|error| service_error(error, key))?.is_none()
-        {
+        loop {
+            let is_live = self.live(key, id).is_some_and(|live| live.end().is_none());
+            let view = self.view(key, id).await?;
+            if !(is_live && view.as_ref().is_some_and(RunView::is_on_its_way)) {
+                return Ok(view);
+            }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATER);
         }
-        self.view(key, id).await
     }
 
     pub async fn view(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {

@@ -174,6 +174,43 @@ async fn a_request_that_is_repeated_to_another_process_waits_for_the_one_that_wa
 }
 
 #[tokio::test]
+async fn a_run_is_accepted_when_its_message_is_stored_and_not_when_its_key_is() {
+    for place in both() {
+        for terms in [Terms::default(), keyed("once")] {
+            let (tap, runs, agent) = held_up(&place, &Fake::echo()).await;
+            let before = log(&place.store).await.len();
+            let reader = runs.start(&agent, say("keep me"), terms).await.unwrap();
+            let (asked, id) = (runs.clone(), reader.id().to_owned());
+            let accepted = tokio::spawn(async move { asked.stored(&key(), &id).await.unwrap().unwrap() });
+            until(async || tap.loads() > 0).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!accepted.is_finished(), "{}", place.name);
+            tap.hold_loads(false);
+            assert_ne!(accepted.await.unwrap().status, RunStatus::Queued, "{}", place.name);
+            assert_eq!(log(&place.store).await[before], "user: keep me");
+            runs.idle().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_with_a_key_that_has_to_wait_is_accepted_with_its_ticket() {
+    for place in both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let (runs, agent) = runs_on(&place.store, root(&model)).await;
+        runs.start(&agent, say("one"), Terms::default()).await.unwrap();
+        until(async || !model.requests().is_empty()).await;
+        let waits = runs.start(&agent, say("two"), keyed("once")).await.unwrap();
+        let view = runs.stored(&key(), waits.id()).await.unwrap().unwrap();
+        assert_eq!((view.status, view.position), (RunStatus::Queued, Some(0)), "{}", place.name);
+        gate.add_permits(2);
+        runs.idle().await;
+    }
+}
+
+#[tokio::test]
 async fn a_run_whose_process_died_before_its_message_was_stored_is_taken_up_by_the_repeated_request() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
