@@ -124,7 +124,9 @@ impl Agent {
 
     /// The place that a request has from now on.
     pub(crate) fn place(&self, request: &RunRequest, name: RunName) -> Place {
-        self.queue.place(&request.key, name)
+        let place = self.queue.place(&request.key, name);
+        // What was cut off is before all who come.
+        if request.input == Input::Resume { place } else { place.in_line() }
     }
 
     /// The same as [`run`](Self::run), for a request that has its place already.
@@ -136,6 +138,11 @@ impl Agent {
     ) -> Result<(), RunError> {
         let request = guard::signed(request);
         let name = place.name().clone();
+        tokio::select! {
+            biased;
+            () = place.go_in() => {}
+            () = request.cancel.cancelled() => return Err(RunError::Cancelled),
+        }
         // What is in memory may be out of date: then once more, with what is stored.
         let attempts = 1 + usize::from(self.sessions.remembers(&request.key));
         for _ in 0..attempts {

@@ -1,12 +1,14 @@
 //! One turn at a time for each session, first come first served, across tasks and processes.
 //!
-//! A free session is entered at once. A busy one hands out tickets: they are stored, so that a message whose sender died
-//! while it waited is still answered, by whoever comes next.
+//! Those who come to one process go in one by one. A free session is entered at once. A busy one hands out tickets: they are
+//! stored, so that a message whose sender died while it waited is still answered, by whoever comes next.
 
+mod door;
 mod keeper;
 mod ticket;
 mod turn;
 
+pub(crate) use door::Passage;
 pub(crate) use turn::{RunName, Turn};
 
 use crate::{
@@ -14,6 +16,7 @@ use crate::{
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, session::SessionKey};
+use door::{Door, Standing};
 use keeper::Keeper;
 use session::{NewRun, RunStatus, Store, Ticket};
 use std::{
@@ -24,7 +27,7 @@ use std::{
     time::Duration,
 };
 use ticket::Held;
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 /// How often a waiting process looks whether another process has left.
 const LOOK: Duration = Duration::from_millis(40);
@@ -34,8 +37,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Queue {
     store: Arc<dyn Store>,
-    /// Wakes those who wait in this process when a turn ends in it.
-    doors: Arc<Mutex<HashMap<SessionKey, Weak<Notify>>>>,
+    /// Those at which somebody stands.
+    doors: Arc<Mutex<HashMap<SessionKey, Weak<Door>>>>,
     keeper: Arc<Keeper>,
 }
 
@@ -51,27 +54,31 @@ impl Queue {
         Self { store, doors: Arc::default(), keeper: Arc::default() }
     }
 
-    /// A place at the door of a session, not yet in its queue.
+    /// A place beside the door of a session, and not in its queue.
     pub(crate) fn place(&self, key: &SessionKey, name: RunName) -> Place {
-        let desk = Desk {
+        let desk = self.desk(key);
+        Place { desk, key: key.clone(), name, standing: Standing::Aside, ticket: None, watched: None }
+    }
+
+    fn desk(&self, key: &SessionKey) -> Desk {
+        Desk {
             store: Arc::clone(&self.store),
             key: store_key(key),
             owner: Arc::new(Owner::new()),
             door: self.door(key),
             keeper: Arc::clone(&self.keeper),
-        };
-        Place { desk, key: key.clone(), name, ticket: None, watched: None }
+        }
     }
 
     /// The first message in a session's queue, if its sender is gone and nobody else has the turn.
     pub(crate) async fn left_behind(&self, key: &SessionKey) -> Result<Option<(Turn, Ticket)>, ServiceError> {
-        let place = self.place(key, RunName::fresh());
+        let desk = self.desk(key);
         let found = async {
-            let Some(first) = place.first().await?.filter(|first| owner::is_dead(&first.owner)) else {
+            let Some(first) = desk.first().await?.filter(|first| owner::is_dead(&first.owner)) else {
                 return Ok(None);
             };
-            let Some((turn, _)) = Turn::claim(&place.desk).await? else { return Ok(None) };
-            if place.first().await?.is_some_and(|now| now.number == first.number) {
+            let Some((turn, _)) = Turn::claim(&desk).await? else { return Ok(None) };
+            if desk.first().await?.is_some_and(|now| now.number == first.number) {
                 return Ok(Some((turn.taking(first.number), first)));
             }
             turn.leave().await;
@@ -80,13 +87,13 @@ impl Queue {
         found.await.map_err(|error| service_error(error, key))
     }
 
-    fn door(&self, key: &SessionKey) -> Arc<Notify> {
+    fn door(&self, key: &SessionKey) -> Arc<Door> {
         let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(door) = doors.get(key).and_then(Weak::upgrade) {
             return door;
         }
         doors.retain(|_, door| door.strong_count() > 0);
-        let door = Arc::new(Notify::new());
+        let door = Arc::new(Door::default());
         doors.insert(key.clone(), Arc::downgrade(&door));
         door
     }
@@ -98,11 +105,16 @@ struct Desk {
     store: Arc<dyn Store>,
     key: session::SessionKey,
     owner: Arc<Owner>,
-    door: Arc<Notify>,
+    door: Arc<Door>,
     keeper: Arc<Keeper>,
 }
 
 impl Desk {
+    /// The first message in the queue.
+    async fn first(&self) -> session::Result<Option<Ticket>> {
+        Ok(self.store.waiting(&self.key, 1).await?.into_iter().next())
+    }
+
     /// Runs to its end even if nobody waits for it: who is dropped while the store answers must not leave half of it behind.
     async fn whole<T: Send + 'static>(
         work: impl Future<Output = session::Result<T>> + Send + 'static,
@@ -125,6 +137,7 @@ pub(crate) struct Place {
     desk: Desk,
     key: SessionKey,
     name: RunName,
+    standing: Standing,
     ticket: Option<Held>,
     watched: Option<Watched>,
 }
@@ -155,6 +168,17 @@ impl Place {
         self
     }
 
+    /// In the line at the door: nobody who comes later is before it.
+    pub(crate) fn in_line(mut self) -> Self {
+        self.standing = self.desk.door.line_up();
+        self
+    }
+
+    /// Waits until all who came before, in this process, are in the log or in the queue.
+    pub(crate) async fn go_in(&mut self) {
+        self.standing.go_in().await;
+    }
+
     /// What is written down of a run with an idempotency key before anything happens. Its owner is alive as long as the place
     /// is there.
     pub(crate) fn registration(&self) -> Option<NewRun> {
@@ -165,7 +189,8 @@ impl Place {
     /// A turn that takes its lease with its first event, if nobody else in this process is at the door. Whether somebody is
     /// in another one shows then.
     pub(crate) fn at_once(&self) -> Option<Turn> {
-        (Arc::strong_count(&self.desk.door) == 1).then(|| Turn::unclaimed(self.desk.clone()))
+        let is_alone = Arc::strong_count(&self.desk.door) == 1;
+        is_alone.then(|| Turn::unclaimed(self.desk.clone(), self.standing.passage()))
     }
 
     /// Waits until this place, or one before it that nobody holds any more, is the first. `payload` is what is kept if this
@@ -176,7 +201,7 @@ impl Place {
     ) -> Result<Entry, ServiceError> {
         loop {
             let door = Arc::clone(&self.desk.door);
-            let opened = door.notified();
+            let opened = door.turns.notified();
             let entry = match self.ticket.as_ref().map(Held::number) {
                 None => self.arrive(payload).await,
                 Some(number) => self.look(number).await,
@@ -194,10 +219,10 @@ impl Place {
     }
 
     /// Waits until the session is free, whoever waits for it: what was cut off was before all of them.
-    pub(crate) async fn go_on(&self) -> Result<Turn, ServiceError> {
+    pub(crate) async fn go_on(&mut self) -> Result<Turn, ServiceError> {
         loop {
             let door = Arc::clone(&self.desk.door);
-            let opened = door.notified();
+            let opened = door.turns.notified();
             let claimed = Turn::claim(&self.desk).await.map_err(|error| service_error(error, &self.key))?;
             if let Some((turn, _)) = claimed {
                 return Ok(turn);
@@ -209,9 +234,11 @@ impl Place {
     async fn arrive(&mut self, payload: &(dyn Fn() -> String + Sync)) -> session::Result<Option<Entry>> {
         let claimed = Turn::claim(&self.desk).await?;
         if let Some((turn, 0)) = claimed {
+            self.standing.step_aside();
             return Ok(Some(Entry::Ours(turn)));
         }
         self.ticket = Some(Held::push(&self.desk, &self.name, payload()).await?);
+        self.standing.step_aside();
         if let Some((turn, _)) = claimed {
             // Others came first.
             turn.leave().await;
@@ -221,7 +248,7 @@ impl Place {
 
     async fn look(&mut self, own: u64) -> session::Result<Option<Entry>> {
         // Numbers grow: if ours is not there, somebody took it.
-        let first = self.first().await?.filter(|first| first.number <= own);
+        let first = self.desk.first().await?.filter(|first| first.number <= own);
         let first = first.ok_or_else(|| self.taken(own))?;
         if first.number != own && !self.may_be_gone(&first) {
             return Ok(None);
@@ -234,17 +261,13 @@ impl Place {
             return Ok(Some(Entry::Ours(turn.taking(own))));
         }
         // Whoever had the turn until now may have taken the ticket.
-        let is_still_first = self.first().await?.is_some_and(|now| now.number == first.number);
+        let is_still_first = self.desk.first().await?.is_some_and(|now| now.number == first.number);
         if is_still_first && self.is_gone(&first) {
             return Ok(Some(Entry::LeftBehind(turn.taking(first.number), first)));
         }
         self.watched = Some(Watched::new(&first, true));
         turn.leave().await;
         Ok(None)
-    }
-
-    async fn first(&self) -> session::Result<Option<Ticket>> {
-        Ok(self.desk.store.waiting(&self.desk.key, 1).await?.into_iter().next())
     }
 
     fn taken(&self, number: u64) -> session::Error {

@@ -3,6 +3,7 @@
 use crate::{
     budget::Budget,
     facts,
+    queue::Passage,
     recent::Recent,
     row::{Kind, Restorer, save},
     session::SessionAdapter,
@@ -36,6 +37,8 @@ pub(crate) struct TurnMark {
     pub(crate) epoch: Option<u64>,
     /// A turn that nobody was before takes its lease with its first event.
     pub(crate) enters: Option<Enter>,
+    /// Those who came later wait at the session's door until the first event is stored.
+    pub(crate) passage: Option<Passage>,
     /// The run's own row, until it is stored: with the first event too.
     pub(crate) starts: Option<NewRun>,
     /// The run, until its last event is stored. That event gives the lease back too.
@@ -59,6 +62,9 @@ impl TurnMark {
         }
         self.run = self.run.take().filter(|_| !carried.ends);
         (self.enters, self.starts) = (None, None);
+        if let Some(passage) = self.passage.take() {
+            passage.clear();
+        }
         self.epoch = appended.entered.as_ref().map(|entered| entered.epoch).or(self.epoch);
     }
 }
@@ -219,7 +225,7 @@ impl SessionServiceAdapter {
         for change in &changes {
             facts.apply(change);
         }
-        let TurnMark { epoch, enters, starts, run, takes, from_user } = self.mark().clone();
+        let TurnMark { epoch, enters, starts, run, takes, from_user, .. } = self.mark().clone();
         // While a person is being asked, the answers of the step are still to come.
         let ends = !goes_on
             && !event.is_from_user()

@@ -44,7 +44,7 @@ async fn withdraw(desk: &Desk, ticket: &Ticket) {
     if let Ok(true) = desk.store.withdraw(&desk.key, ticket.number).await {
         let _ = mark_run(desk, ticket.id.clone(), RunStatus::Cancelled).await;
     }
-    desk.door.notify_waiters();
+    desk.door.turns.notify_waiters();
 }
 
 impl Drop for Held {

@@ -1,7 +1,7 @@
 //! The right to run a turn: a lease, kept while the turn lasts and given back however it ends.
 
 use super::{
-    Desk,
+    Desk, Passage,
     keeper::{Keeping, Watched},
 };
 use crate::{owner, service::TurnMark};
@@ -82,9 +82,9 @@ impl Turn {
     }
 
     /// A turn whose first event claims it.
-    pub(super) fn unclaimed(desk: Desk) -> Self {
+    pub(super) fn unclaimed(desk: Desk, passage: Option<Passage>) -> Self {
         let enters = Some(Enter { owner: desk.owner.name().to_owned(), ttl: LEASE, follows: None });
-        Self::new(desk, TurnMark { enters, ..TurnMark::default() }, None)
+        Self::new(desk, TurnMark { enters, passage, ..TurnMark::default() }, None)
     }
 
     fn new(desk: Desk, mark: TurnMark, displaced: Option<String>) -> Self {
@@ -170,7 +170,7 @@ impl Turn {
             release(&self.desk, &lease).await;
         }
         self.left = true;
-        self.desk.door.notify_waiters();
+        self.desk.door.turns.notify_waiters();
     }
 }
 
@@ -233,7 +233,7 @@ impl Drop for Turn {
             let Some(lease) = desk.own_lease(lease).await else { return };
             // First of all: what was on its way when the turn was dropped is stored by then, and may have ended the run.
             release(&desk, &lease).await;
-            desk.door.notify_waiters();
+            desk.door.turns.notify_waiters();
             if let Some(id) = run
                 && let Ok(Some(run)) = desk.store.run(&desk.key, &id).await
                 && run.status == RunStatus::Running

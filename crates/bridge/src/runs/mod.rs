@@ -18,7 +18,7 @@ use crate::{
 };
 use adk::{error::ServiceError, runner::RunRequest, session::SessionKey};
 use live::Live;
-use session::{Append, RunUpdate, Store};
+use session::{Append, NewRun, RunUpdate, Store};
 use shelf::{RunKey, Shelf};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -88,7 +88,11 @@ impl Runs {
         let Terms { idempotency_key, seat } = terms;
         let session = request.key.clone();
         let mut place = agent.place(&request, RunName { idempotency_key, ..RunName::fresh() });
-        if let Some(id) = self.earlier(&session, &place).await? {
+        if let Some(new) = place.registration()
+            && let Some(id) = self.earlier(&session, new).await?
+        {
+            // Others may ask for it at the same time: one by one.
+            place.go_in().await;
             if !self.is_lost(&session, &id).await? {
                 let reader = self.reader(&session, &id, Place::default()).await?;
                 return reader.ok_or(ServiceError::NotFound(session));
@@ -99,10 +103,10 @@ impl Runs {
     }
 
     /// The run that an idempotency key stands for, if it is not the one that is to begin.
-    async fn earlier(&self, key: &SessionKey, place: &queue::Place) -> Result<Option<String>, ServiceError> {
-        let Some(new) = place.registration() else { return Ok(None) };
+    async fn earlier(&self, key: &SessionKey, new: NewRun) -> Result<Option<String>, ServiceError> {
+        let own = new.id.clone();
         let run = self.store.start(new).await.map_err(|error| service_error(error, key))?;
-        Ok(Some(run.id).filter(|id| *id != place.name().id))
+        Ok(Some(run.id).filter(|id| *id != own))
     }
 
     /// Whether a run was registered by somebody who is gone, and whose message is neither in the log nor in the queue.

@@ -1,11 +1,14 @@
 //! One turn at a time for each session: in order, none lost, none interleaved.
 
-use crate::common::{Fake, Shared, Tap, both, calls, key, log, root, runs, say, start, stub, tickets, until};
+use crate::common::{
+    Fake, Place, Shared, Tap, both, calls, key, log, root, runs, say, start, stub, tickets, until,
+};
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
-use bridge::Agent;
+use bridge::{Agent, Budget};
 use futures::future::join_all;
 use serde_json::json;
 use session::RunStatus;
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +38,80 @@ async fn messages_are_answered_one_by_one_in_the_order_in_which_they_came() {
         }
         assert_eq!(log(&place.store).await, expected, "{}", place.name);
         assert!(tickets(&place.store).await.is_empty());
+    }
+}
+
+/// An agent that is held up where it reads the session.
+async fn held_up(place: &Place) -> (Arc<Tap>, Agent) {
+    let model = Fake::echo();
+    start(&place.store, root(&model)).await;
+    let tap = Tap::on(&place.store);
+    tap.hold_loads(true);
+    let agent = Agent::new(tap.clone(), root(&model), Budget::default()).unwrap();
+    (tap, agent)
+}
+
+async fn let_others_work() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_does_not_overtake_one_that_is_still_reading_the_session() {
+    for place in both() {
+        let (tap, agent) = held_up(&place).await;
+        let mut sent = Vec::new();
+        for text in ["one", "two", "three"] {
+            sent.push(send(&agent, say(text)));
+            until(async || tap.loads() > 0 || sent.len() > 1).await;
+            let_others_work().await;
+        }
+        tap.hold_loads(false);
+        for (answer, expected) in join_all(sent).await.into_iter().zip(["re: one", "re: two", "re: three"]) {
+            assert_eq!(answer.unwrap().unwrap(), expected, "{}", place.name);
+        }
+        let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
+        assert_eq!(said, ["user: one", "user: two", "user: three"], "{}", place.name);
+        assert!(tickets(&place.store).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn whoever_leaves_before_the_message_is_stored_lets_the_next_one_in() {
+    for place in both() {
+        let (tap, agent) = held_up(&place).await;
+        let reads = send(&agent, say("reads"));
+        until(async || tap.loads() > 0).await;
+        let dropped = send(&agent, say("dropped"));
+        let cancel = CancellationToken::new();
+        let cancelled = send(&agent, RunRequest { cancel: cancel.clone(), ..say("cancelled") });
+        let stays = send(&agent, say("stays"));
+        let_others_work().await;
+        dropped.abort();
+        cancel.cancel();
+        assert!(matches!(cancelled.await.unwrap(), Err(RunError::Cancelled)), "{}", place.name);
+        reads.abort();
+        tap.hold_loads(false);
+        assert_eq!(stays.await.unwrap().unwrap(), "re: stays", "{}", place.name);
+        assert_eq!(log(&place.store).await, ["user: stays", "root: re: stays"], "{}", place.name);
+        assert!(tickets(&place.store).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_fails_before_it_is_stored_lets_the_next_one_in() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let agent = start(&(tap.clone() as Shared), root(&Fake::echo())).await;
+        tap.refuse(|step| step.message.as_ref().is_some_and(|message| message.content == "one"));
+        tap.hold_loads(true);
+        let first = send(&agent, say("one"));
+        let second = send(&agent, say("two"));
+        let_others_work().await;
+        tap.hold_loads(false);
+        assert!(first.await.unwrap().is_err(), "{}", place.name);
+        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", place.name);
     }
 }
 

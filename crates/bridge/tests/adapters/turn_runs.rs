@@ -233,6 +233,36 @@ async fn a_run_of_a_process_elsewhere_that_stores_no_message_is_taken_up_after_a
 }
 
 #[tokio::test]
+async fn a_run_that_is_taken_up_twice_at_the_same_time_is_one_run() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        register(&place.store, &dead_owner().await).await;
+        let again = || runs.start(&agent, say("again"), keyed("once"));
+        let (one, other) = tokio::join!(again(), again());
+        for reader in [one, other] {
+            let mut reader = reader.unwrap();
+            assert_eq!((rest(&mut reader).await.1, reader.id()), (End::Done, "registered"), "{}", place.name);
+        }
+        assert_eq!(log(&place.store).await, ["user: again", "root: re: again"], "{}", place.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_are_answered_in_the_order_in_which_they_were_begun() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        let texts: Vec<String> = (0..16).map(|number| format!("user: {number}")).collect();
+        for text in &texts {
+            let terms = if text.ends_with('3') { keyed(text) } else { Terms::default() };
+            runs.start(&agent, say(&text["user: ".len()..]), terms).await.unwrap();
+        }
+        runs.idle().await;
+        let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
+        assert_eq!(said, texts, "{}", place.name);
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_two_processes_take_up_is_answered_once() {
     for place in both() {
         let (tap, here, agent) = held_up(&place, &Fake::echo()).await;
