@@ -114,7 +114,8 @@ async fn a_run_may_be_dropped_at_any_await_in_memory() {
 
 #[tokio::test]
 async fn a_run_may_be_dropped_at_any_await_on_disk() {
-    survives_every_drop(Place::sqlite, 8).await;
+    // Each of its commits, at least; what is answered at once is no place to drop it at.
+    survives_every_drop(Place::sqlite, 4).await;
 }
 
 #[tokio::test]
