@@ -29,6 +29,8 @@ impl Raw {
     /// As durable and with as much memory as the store's writer.
     pub(crate) fn durable(path: &Path) -> Result<Self> {
         let conn = Connection::open(path)?;
+        // A file that was grown has lost it.
+        conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "cache_size", -65_536)?;

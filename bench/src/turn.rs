@@ -25,7 +25,10 @@ const LENGTHS: [(i64, &str); 4] = [(0, "0"), (1_000, "1k"), (10_000, "10k"), (10
 const USUAL: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
 /// The size that google-adk is measured with. Ten times as many of them fit into the same window.
 pub(crate) const SHORT: [usize; 1] = [200];
-const WARM_UP: usize = 20;
+/// Turns of another session first: SQLite's log has been written back once by then, and does not grow any more.
+const WARM_UP: usize = 100;
+/// And of this one, which is read.
+const READ: usize = 5;
 const TURNS: usize = 200;
 const QUESTION: &str = "What is the weather like in Paris?";
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
@@ -67,9 +70,11 @@ fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
     let directory = lab.directory()?;
     let key = session::SessionKey::new("bench", "user", "long");
     let [path, plain] = ["turn.db", "plain.db"].map(|name| directory.path().join(name));
+    let other = session::SessionKey::new("bench", "user", "other");
     for path in [&path, &plain] {
         drop(raw::create(path, slice::from_ref(&key))?);
         raw::grow(path, &mut history(sizes)?, length)?;
+        drop(raw::create(path, slice::from_ref(&other))?);
     }
     let plain = Raw::durable(&plain)?;
     let mut rows = exchange(QUESTION, ANSWER)?;
@@ -81,7 +86,7 @@ fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
         }
         Ok(())
     };
-    turns(&path, &SessionKey::new("bench", "user", "long"), commits)
+    turns(&path, ["other", "long"].map(|id| SessionKey::new("bench", "user", id)), commits)
 }
 
 /// Messages from both sides in turn, as the runner stores them.
@@ -117,7 +122,11 @@ fn numbered(name: &'static str, rows: Vec<Message>) -> impl FnMut() -> Message {
     }
 }
 
-fn turns(path: &Path, key: &SessionKey, mut two_commits: impl FnMut() -> Result<()>) -> Result<Turns> {
+fn turns(
+    path: &Path,
+    [other, key]: [SessionKey; 2],
+    mut two_commits: impl FnMut() -> Result<()>,
+) -> Result<Turns> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path, Options::default())?);
     let budget = Budget::default();
     let model = Arc::new(ModelAdapter::new(Arc::new(Instantly), "", budget));
@@ -128,7 +137,8 @@ fn turns(path: &Path, key: &SessionKey, mut two_commits: impl FnMut() -> Result<
     )?;
     let runtime = Runtime::new()?;
     let (mut wall, mut cpu, mut commits) = (Vec::new(), Vec::new(), Vec::new());
-    for turn in 0..WARM_UP + TURNS {
+    for turn in 0..WARM_UP + READ + TURNS {
+        let key = if turn < WARM_UP { &other } else { &key };
         let request = RunRequest::message(key.clone(), Content::user(QUESTION));
         let start = Instant::now();
         let (answer, spent) = cpu_of(|| runtime.block_on(agent.run_and_collect(request)));
@@ -138,7 +148,7 @@ fn turns(path: &Path, key: &SessionKey, mut two_commits: impl FnMut() -> Result<
         }
         let (stored, beside) = cpu_of(&mut two_commits);
         stored?;
-        if turn >= WARM_UP {
+        if turn >= WARM_UP + READ {
             wall.push(milliseconds(took));
             cpu.push(milliseconds(spent));
             commits.push(milliseconds(beside));
