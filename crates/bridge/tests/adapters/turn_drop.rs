@@ -139,10 +139,12 @@ async fn a_run_that_is_dropped_gives_its_lease_back_to_other_processes_too() {
 #[tokio::test]
 async fn calls_that_were_cut_off_are_settled_once() {
     for place in crate::common::both() {
-        let (agent, _model) = busy(&place).await;
+        let (mut agent, _) = busy(&place).await;
         let mut polls = 1;
-        // On until the calls are in the log and their answers are not.
+        // On until the calls are in the log and their answers are not. A model that was asked in vain has said its answer, so each
+        // attempt has one of its own.
         while !log(&place.store).await.iter().any(|line| line.contains("→look")) {
+            (agent, _) = busy(&place).await;
             polled(agent.run_and_collect(say("go")), Drop::Waiting(polls)).await;
             polls += 1;
         }
@@ -150,13 +152,12 @@ async fn calls_that_were_cut_off_are_settled_once() {
             agent.run_and_collect(say(text)).await.unwrap();
         }
         let log = log(&place.store).await;
-        // A model's answer that was dropped before it was stored left no calls at all.
+        // A model's answer that was dropped before it was stored left no calls; what was on its way is stored, and settled by the next.
         for id in ["#c1{", "#c2{", "#c3{"] {
             let count = |what: &str| {
                 log.iter().map(|line| line.matches(&format!("{what}{id}")).count()).sum::<usize>()
             };
             assert_eq!(count("→look"), count("←look"), "{}: {log:?}", place.name);
-            assert!(count("→look") <= 1, "{}: {log:?}", place.name);
         }
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         assert!(session.facts().open_calls.is_empty());
