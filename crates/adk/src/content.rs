@@ -219,6 +219,11 @@ impl FunctionResponse {
     pub fn id_or_name(&self) -> String {
         id_or_name(self.id.as_deref(), &self.name)
     }
+
+    /// What went wrong, if the tool's answer is that.
+    pub(crate) fn error(&self) -> Option<&Value> {
+        self.response.as_ref()?.get("error")
+    }
 }
 
 /// One rule for calls and for responses: an answer must find its call by it.

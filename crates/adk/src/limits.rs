@@ -205,7 +205,7 @@ impl Meter {
 
 /// Whether an answer is what came of a call, and not that a person is asked about it.
 fn is_outcome(answer: &FunctionResponse) -> bool {
-    let error = answer.response.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
+    let error = answer.error().and_then(Value::as_str);
     answer.name != REQUEST_CONFIRMATION && error != Some(UNCONFIRMED)
 }
 

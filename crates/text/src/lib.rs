@@ -94,12 +94,6 @@ impl From<&str> for Text {
     }
 }
 
-impl From<Text> for String {
-    fn from(text: Text) -> Self {
-        Arc::unwrap_or_clone(text.0).words
-    }
-}
-
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || **self == **other
@@ -107,12 +101,6 @@ impl PartialEq for Text {
 }
 
 impl Eq for Text {}
-
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        **self == *other
-    }
-}
 
 impl PartialEq<&str> for Text {
     fn eq(&self, other: &&str) -> bool {
@@ -183,6 +171,5 @@ mod tests {
         assert_eq!(format!("{text:?} {text}"), "\"a\\nb\" a\nb");
         let (equal, shared) = (Text::from("a\nb"), text.clone());
         assert!(text == "a\nb" && text == equal && text == shared && text != Text::default());
-        assert_eq!((String::from(text), &*shared), ("a\nb".to_owned(), "a\nb"));
     }
 }

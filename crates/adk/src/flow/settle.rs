@@ -16,8 +16,7 @@ pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, plea
 
 /// Whether nobody knows if the call that this answers took effect.
 pub fn is_unknown(answer: &FunctionResponse) -> bool {
-    let error = answer.response.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
-    error == Some(INTERRUPTED)
+    answer.error().and_then(Value::as_str) == Some(INTERRUPTED)
 }
 
 /// The events that settle what is open. A message that answers questions leaves the other questions open;

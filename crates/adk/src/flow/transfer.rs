@@ -69,7 +69,7 @@ pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Ev
 
 /// Whether a handover was refused because there is no agent of that name.
 pub fn leads_nowhere(answer: &FunctionResponse) -> bool {
-    let error = answer.response.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
+    let error = answer.error().and_then(Value::as_str);
     answer.name == TRANSFER && error.is_some_and(|error| error.starts_with("failed to find agent: "))
 }
 
@@ -86,9 +86,7 @@ fn holders(events: &[Arc<Event>], is_idle: impl Fn(&Event) -> bool) -> Vec<Strin
 
 /// Whether a tool other than this one has brought anything but an error.
 fn has_done_something(event: &Event) -> bool {
-    let failed =
-        |answer: &FunctionResponse| answer.response.as_ref().is_some_and(|said| said.contains_key("error"));
-    event.responses().any(|answer| answer.name != TRANSFER && !failed(answer))
+    event.responses().any(|answer| answer.name != TRANSFER && answer.error().is_none())
 }
 
 fn is_handover(event: &Event) -> bool {
