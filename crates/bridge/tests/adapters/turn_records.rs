@@ -93,12 +93,14 @@ async fn what_is_settled_before_a_message_ends_no_run() {
         let tools = || vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&place.store, LlmAgent { tools: tools(), ..root(&model) }).await;
         agent.run_and_collect(say("one")).await.unwrap();
-        agent.run_and_collect(say("two")).await.unwrap();
+        // Asked once more, it leaves a second question beside the first, in a run of its own.
+        agent.run_and_collect(RunRequest { input: Input::Again, ..say("") }).await.unwrap();
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
         let agent = start(&store, LlmAgent { tools: tools(), ..root(&model) }).await;
-        agent.run_and_collect(say("three")).await.unwrap();
+        agent.run_and_collect(say("two")).await.unwrap();
         let statuses: Vec<_> = tap.steps().iter().map(status).collect();
+        assert_eq!(statuses.len(), 4, "both questions, the message, the answer");
         let (last, before) = statuses.split_last().unwrap();
         assert_eq!(*last, Some(RunStatus::Done), "{}", place.name);
         assert!(before.iter().all(Option::is_none), "{}: {statuses:?}", place.name);
