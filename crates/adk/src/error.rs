@@ -1,6 +1,7 @@
 //! What can end a run, and what only a model is told.
 
 use crate::{flow::settle::INTERRUPTED, session::SessionKey};
+use failpoint::Fault;
 use std::time::Duration;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -72,6 +73,12 @@ impl RunError {
     }
 }
 
+impl From<Fault> for RunError {
+    fn from(fault: Fault) -> Self {
+        Self::Model(fault.into())
+    }
+}
+
 /// A model call that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -89,6 +96,12 @@ impl LlmError {
     }
 }
 
+impl From<Fault> for LlmError {
+    fn from(fault: Fault) -> Self {
+        Self { source: Some(fault.into()), ..Self::new("INJECTED", fault.to_string()) }
+    }
+}
+
 /// A session or artifact service that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -101,8 +114,90 @@ pub enum ServiceError {
     Stale(SessionKey),
     #[error("an event of session {key} cannot be stored: {message}")]
     Invalid { key: SessionKey, message: String },
-    #[error("the session's store failed")]
-    Store(#[source] Cause),
+    /// Rows of this session cannot be read.
+    #[error("session {} is damaged: restore a copy of the database, or delete the session; other sessions go on", key.session_id)]
+    Damaged {
+        key: SessionKey,
+        #[source]
+        source: Cause,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A store that failed. What it prints names nothing of the machine; the cause may.
+#[derive(Debug, thiserror::Error)]
+#[error("{fault}")]
+pub struct StoreError {
+    pub fault: StoreFault,
+    #[source]
+    pub cause: Cause,
+}
+
+impl StoreError {
+    pub fn new(fault: StoreFault, cause: impl Into<Cause>) -> Self {
+        Self { fault, cause: cause.into() }
+    }
+}
+
+/// What is wrong with a store, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreFault {
+    #[error("the disk that holds the sessions is full; make room, then try again")]
+    DiskFull,
+    #[error(
+        "the sessions cannot be written, because their file or disk is read-only; make it writable, then try again"
+    )]
+    ReadOnly,
+    #[error("another program has locked the sessions; try again when it is done")]
+    Locked,
+    #[error("too many writes are waiting; try again in a moment")]
+    Overloaded,
+    #[error("the disk that holds the sessions reported an error; try again in a moment")]
+    Io,
+    #[error("the database of the sessions is damaged; restore a copy of it")]
+    Damaged,
+    #[error(
+        "the database of the sessions was deleted while it was in use; put it back, or restart to begin an empty one"
+    )]
+    Deleted,
+    #[error("the database of the sessions was replaced while it was in use; restart to use the new one")]
+    Replaced,
+    #[error(
+        "a file beside the database of the sessions was deleted or replaced; restart, which loses nothing"
+    )]
+    Detached,
+    #[error("the store of the sessions is closed; the program is ending")]
+    Closed,
+    #[error("the store of the sessions failed; the log has the cause")]
+    Other,
+}
+
+impl StoreFault {
+    /// A name for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DiskFull => "disk_full",
+            Self::ReadOnly => "read_only",
+            Self::Locked => "locked",
+            Self::Overloaded => "overloaded",
+            Self::Io => "io_error",
+            Self::Damaged => "damaged",
+            Self::Deleted => "deleted",
+            Self::Replaced => "replaced",
+            Self::Detached => "detached",
+            Self::Closed => "closed",
+            Self::Other => "store_failed",
+        }
+    }
+}
+
+impl From<Fault> for ServiceError {
+    fn from(fault: Fault) -> Self {
+        let kind = if fault.is_disk_full() { StoreFault::DiskFull } else { StoreFault::Io };
+        StoreError::new(kind, fault).into()
+    }
 }
 
 /// A tool call that failed. The model is told; the run goes on.
@@ -125,6 +220,12 @@ pub enum ToolError {
     TimedOut(Duration),
     #[error("{0}")]
     Failed(String),
+}
+
+impl From<Fault> for ToolError {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault.to_string())
+    }
 }
 
 /// Agents that cannot be put together.

@@ -24,6 +24,7 @@ pub struct Event {
     pub error_code: Option<String>,
     #[serde(alias = "error_message", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// `true` on the part of an answer that was shown before its stream failed or was cancelled, or its process died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
     #[serde(alias = "custom_metadata", skip_serializing_if = "Option::is_none")]
@@ -73,6 +74,15 @@ impl Event {
 
     pub fn is_from_user(&self) -> bool {
         self.author == "user"
+    }
+
+    /// Whether it is the shown part of an answer that was interrupted. Such an answer has no calls.
+    pub fn is_interrupted_answer(&self) -> bool {
+        self.interrupted == Some(true)
+            && !self.is_from_user()
+            && self.content.is_some()
+            && self.calls().next().is_none()
+            && self.responses().next().is_none()
     }
 
     /// Whether it changes the state and does nothing else (spec C3).

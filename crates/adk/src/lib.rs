@@ -6,6 +6,7 @@
 //! | [`state`], [`session`], [`facts`] | what a session is, and what of its past the next step depends on |
 //! | [`model`], [`tool`], [`agent`] | the ports to models and tools, and the tree of agents |
 //! | [`flow`] | deciding: the next step, the contents of a request, the answers to calls |
+//! | [`draft`] | the text of an answer that was shown and is not in the log yet |
 //! | [`progress`] | what a call says while it runs |
 //! | [`limits`] | what a run may use |
 //! | [`trace`] | what happened, for whoever looks on from outside |
@@ -16,6 +17,7 @@
 
 pub mod agent;
 pub mod content;
+pub mod draft;
 pub mod error;
 pub mod event;
 pub mod facts;

@@ -93,7 +93,7 @@ impl Meter {
                     answers.filter_map(|answer| Some((*calls.get(&answer.id_or_name())?, answer))).collect();
                 self.count_calls(made.len());
                 self.take_outcomes(made.into_iter());
-            } else if !event.calls().any(|call| is_question(event, call)) {
+            } else if is_counted_answer(event) {
                 self.model_calls += 1;
                 self.take_answer(event);
             }
@@ -201,6 +201,12 @@ impl Meter {
         self.known.insert(key, 1);
         false
     }
+}
+
+/// Whether an event stands for a model call of its own. An interrupted answer without usage does not: its error does.
+fn is_counted_answer(event: &Event) -> bool {
+    let is_interrupted = event.is_interrupted_answer() && event.usage_metadata.is_none();
+    !is_interrupted && !event.calls().any(|call| is_question(event, call))
 }
 
 /// Whether an answer is what came of a call, and not that a person is asked about it.
@@ -341,6 +347,23 @@ mod tests {
         let repeats = || Limits { repeats: Some(5), ..none() };
         assert!(limits(4, repeats()).may_ask(0).is_ok());
         assert!(matches!(limits(5, repeats()).may_ask(0), Err(RunError::NothingNew { times: 5, .. })));
+    }
+
+    #[test]
+    fn an_interrupted_answer_counts_as_a_model_call_if_its_usage_is_known() {
+        let answer = |usage_metadata| Event {
+            interrupted: Some(true),
+            usage_metadata,
+            content: Some(Content::model("Hel")),
+            ..Event::new("i", "root")
+        };
+        let calls = |usage_metadata| {
+            let mut meter = Meter::new(Limits::default());
+            meter.take_up(&[Arc::new(answer(usage_metadata))]);
+            (meter.model_calls, meter.tokens)
+        };
+        let used = UsageMetadata { candidates_token_count: Some(7), ..UsageMetadata::default() };
+        assert_eq!((calls(None), calls(Some(used))), ((0, 0), (1, 7)));
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use crate::{
     agent::AgentTree,
     content::Content,
+    draft::DraftFlush,
     error::RunError,
     event::{Event, mint_invocation_id},
     flow::step::Step,
     limits::{Limits, Meter},
     model::LlmRequest,
-    session::{ArtifactService, SessionKey, SessionService},
+    session::{ArtifactService, SessionKey, SessionService, TurnService},
     tool::Ledger,
     trace::Trace,
-    turn::Turn,
+    turn::{Turn, UserInput},
 };
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
@@ -47,6 +48,8 @@ pub struct RunConfig {
     pub custom_metadata: Option<Map<String, Value>>,
     /// What the run belongs to, for whoever records it.
     pub trace: Trace,
+    /// Tells the run to save what it has shown at once.
+    pub draft_flush: DraftFlush,
 }
 
 impl Default for RunConfig {
@@ -58,6 +61,7 @@ impl Default for RunConfig {
             limits: Limits::default(),
             custom_metadata: None,
             trace: Trace::default(),
+            draft_flush: DraftFlush::default(),
         }
     }
 }
@@ -117,6 +121,30 @@ impl<S: SessionService> Runner<S> {
         &self.sessions
     }
 
+    /// The request that the model would get if the session went on now. Nothing is stored.
+    pub async fn preview(&self, key: &SessionKey) -> Result<LlmRequest, RunError> {
+        let request = RunRequest::message(key.clone(), Content::default());
+        self.load(&request, &|_| {}).await?.request().await
+    }
+
+    /// Loads the session for a turn. Nothing is stored.
+    async fn load<'a>(&'a self, request: &RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
+        let RunRequest { key, input, config, cancel, .. } = request;
+        let session = self.sessions.get(key).await?.ok_or_else(|| RunError::SessionNotFound(key.clone()))?;
+        Ok(Turn {
+            runner: self,
+            session,
+            meter: Meter::new(config.limits.clone()),
+            config: config.clone(),
+            cancel: cancel.clone(),
+            out,
+            invocation: mint_invocation_id(),
+            again: *input == Input::Again,
+        })
+    }
+}
+
+impl<S: TurnService> Runner<S> {
     /// Runs one turn. Dropping the future at any await leaves a log that the next turn can settle and go on from.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
         let mut turn = self.begin(request, out).await?;
@@ -131,35 +159,20 @@ impl<S: SessionService> Runner<S> {
         }
     }
 
-    /// The request that the model would get if the session went on now. Nothing is stored.
-    pub async fn preview(&self, key: &SessionKey) -> Result<LlmRequest, RunError> {
-        let request =
-            RunRequest { input: Input::Resume, ..RunRequest::message(key.clone(), Content::default()) };
-        self.begin(request, &|_| {}).await?.request().await
-    }
-
-    /// Loads the session, settles what the past left open, and takes the message into the log.
+    /// Loads the session, settles what the past left open, and stores the message.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
-        let RunRequest { key, input, goes_on, state_delta, message_metadata, config, cancel } = request;
-        let session = self.sessions.get(&key).await?.ok_or(RunError::SessionNotFound(key))?;
-        let again = input == Input::Again;
-        let invocation = mint_invocation_id();
-        let meter = Meter::new(config.limits.clone());
-        let mut turn =
-            Turn { runner: self, session, meter, config, cancel, out, invocation, again, message_metadata };
-        if goes_on || input == Input::Resume {
-            turn.take_up_invocation().await?;
-        }
-        match input {
-            Input::Message(content) => {
-                turn.take_message(content, state_delta).await?;
-                return Ok(turn);
-            }
-            Input::Again => turn.settle(true).await?,
-            Input::Resume => {}
-        }
-        if !state_delta.is_empty() {
-            turn.record_user(None, state_delta).await?;
+        let mut turn = self.load(&request, out).await?;
+        let RunRequest { input, goes_on, state_delta, message_metadata: metadata, .. } = request;
+        let (content, resumes) = match input {
+            Input::Message(content) => (Some(content), false),
+            Input::Again => (None, false),
+            Input::Resume => (None, true),
+        };
+        let input = UserInput { content, state_delta, metadata };
+        if resumes {
+            turn.resume(input).await?;
+        } else {
+            turn.open(input, goes_on).await?;
         }
         Ok(turn)
     }

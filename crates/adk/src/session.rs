@@ -1,6 +1,11 @@
 //! A session as the runner sees it, and the port behind which it is kept.
 
-use crate::{content::Part, error::ServiceError, event::Event, facts::Facts};
+use crate::{
+    content::{Content, Part},
+    error::ServiceError,
+    event::Event,
+    facts::Facts,
+};
 use serde_json::{Map, Value};
 use std::{fmt, future::Future, sync::Arc};
 use text::Text;
@@ -37,31 +42,54 @@ pub trait Session: Send + Sync {
     fn facts(&self) -> &Facts;
     /// One flat map with the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;
-    fn last_update_time(&self) -> f64;
+    /// The draft that a dead process left, as the event that it becomes: interrupted, its pieces merged. It is `None` once
+    /// an event was appended after it.
+    fn draft(&self) -> Option<&Event>;
 }
 
-/// An event on its way into the log.
-#[derive(Debug)]
+/// An event to append, with what its commit means for the run.
+#[derive(Clone, Debug)]
 pub struct Entry {
     pub event: Event,
-    /// Its turn does more, whatever the log looks like: the run is not over with it.
-    pub goes_on: bool,
+    pub outcome: Outcome,
 }
 
 impl Entry {
-    pub fn on_the_way(event: Event) -> Self {
-        Self { event, goes_on: true }
+    pub fn continues(event: Event) -> Self {
+        Self { event, outcome: Outcome::Continues }
+    }
+
+    pub fn ends(event: Event, end: RunEnd) -> Self {
+        Self { event, outcome: Outcome::Ends(end) }
     }
 }
 
-/// Whether the run is over, the log says.
+/// The log decides whether the run ends.
 impl From<Event> for Entry {
     fn from(event: Event) -> Self {
-        Self { event, goes_on: false }
+        Self { event, outcome: Outcome::ByLog }
     }
 }
 
-/// Where sessions live. An appended event is durable, and visible in the session object, when the future is done.
+/// Whether the run ends with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The turn does more, whatever the log says.
+    Continues,
+    /// The run ends if [`next_step`](crate::flow::step::next_step) is `Done` after the event.
+    ByLog,
+    /// The run ends with this event.
+    Ends(RunEnd),
+}
+
+/// How a run ended that did not come to its last answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    Cancelled,
+    Failed,
+}
+
+/// Where sessions are stored.
 pub trait SessionService: Send + Sync + 'static {
     type Session: Session + 'static;
 
@@ -77,12 +105,59 @@ pub trait SessionService: Send + Sync + 'static {
         key: &SessionKey,
     ) -> impl Future<Output = Result<Option<Self::Session>, ServiceError>> + Send;
 
-    /// Stores an event that is not partial and shows it in the session; answers with the event as stored.
+    /// Stores events in one commit: all of them or none. They are durable and visible in the session object when the
+    /// future is done. Returns the events as stored, one for each entry, in order. The facts of the session are updated
+    /// event by event: an entry may depend on the one before it. No event is partial. The same commit discards the draft
+    /// of the session.
+    fn append_all(
+        &self,
+        session: &mut Self::Session,
+        entries: Vec<Entry>,
+    ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
+
+    /// [`append_all`](Self::append_all) for one event.
     fn append(
         &self,
         session: &mut Self::Session,
         entry: impl Into<Entry> + Send,
-    ) -> impl Future<Output = Result<Arc<Event>, ServiceError>> + Send;
+    ) -> impl Future<Output = Result<Arc<Event>, ServiceError>> + Send {
+        let entries = vec![entry.into()];
+        async move {
+            let stored = self.append_all(session, entries).await?.pop();
+            let invalid = || ServiceError::Invalid {
+                key: session.key().clone(),
+                message: "the service returned no event".to_owned(),
+            };
+            stored.ok_or_else(invalid)
+        }
+    }
+
+    fn delete(&self, key: &SessionKey) -> impl Future<Output = Result<(), ServiceError>> + Send;
+}
+
+/// The session service of one turn: what a runner needs beside storing events.
+pub trait TurnService: SessionService {
+    /// The first commit of a turn that starts with a message or with [`Input::Again`](crate::runner::Input::Again): the
+    /// events that settle the past, then the user's event. It is called exactly once for such a turn, also if `opening` is
+    /// empty, and never for [`Input::Resume`](crate::runner::Input::Resume). In all else it is
+    /// [`append_all`](SessionService::append_all).
+    fn begin_turn(
+        &self,
+        session: &mut Self::Session,
+        opening: Vec<Entry>,
+    ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
+
+    /// Saves text of an answer that was shown since the last save and is not in the log. It is durable when the future is
+    /// done. `frame` is the event that the draft becomes, without its content; its timestamp is that of the save.
+    ///
+    /// The future may be dropped before it is done. Whether the text is saved is unknown then, but it is not saved after a
+    /// later append.
+    fn save_draft(
+        &self,
+        session: &Self::Session,
+        frame: &Event,
+        shown: Content,
+    ) -> impl Future<Output = Result<(), ServiceError>> + Send;
 
     /// Looks for a call that was answered for now, wherever in the history it is, and makes it known in
     /// [`Facts::deferred`]. `false` if there is none.
@@ -98,8 +173,6 @@ pub trait SessionService: Send + Sync + 'static {
         session: &Self::Session,
         invocation: &str,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
-
-    fn delete(&self, key: &SessionKey) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }
 
 /// Files of a session.

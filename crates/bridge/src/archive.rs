@@ -4,7 +4,7 @@ use crate::{
     artifacts::mime_type_of,
     facts,
     row::{Restorer, save},
-    service::{service_error, store_key},
+    service::{service_error, store_failed, store_key},
     state::{self, StateAdapter},
 };
 use adk::{
@@ -17,13 +17,16 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{
-    Append, ArtifactKey, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
+    ArtifactKey, Commit, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
     TailBudget,
 };
 use std::{fmt, sync::Arc};
 
 /// Sessions of a list that are read at a time.
 const PAGE: usize = 256;
+
+/// The key in the state of a listed session that says that it cannot be read.
+const DAMAGED: &str = "lango:damaged";
 
 #[derive(Clone)]
 pub struct Archive {
@@ -41,6 +44,14 @@ pub struct Head {
     pub last_seq: u64,
 }
 
+impl Head {
+    /// Of a session that is there and cannot be read.
+    fn damaged(key: SessionKey) -> Self {
+        let state = Map::from_iter([(DAMAGED.to_owned(), Value::Bool(true))]);
+        Self { key, state, title: None, last_update_time: 0.0, last_seq: 0 }
+    }
+}
+
 /// The sessions of a user, read one by one: of all of them only their names are in memory.
 #[derive(Clone, Debug)]
 pub struct Heads {
@@ -54,9 +65,13 @@ pub struct Heads {
 impl Heads {
     pub async fn next(&mut self) -> Result<Option<Head>, ServiceError> {
         while let Some(id) = self.ids.pop() {
-            // One that was deleted since is left out.
-            if let Some(head) = self.archive.head(&SessionKey::new(&self.app, &self.user, id)).await? {
-                return Ok(Some(head));
+            let key = SessionKey::new(&self.app, &self.user, id);
+            match self.archive.head(&key).await {
+                // One that was deleted since is left out.
+                Ok(None) => {}
+                // One that cannot be read does not hide the others.
+                Err(ServiceError::Damaged { .. }) => return Ok(Some(Head::damaged(key))),
+                head => return head,
             }
         }
         Ok(None)
@@ -80,6 +95,13 @@ impl Archive {
     pub async fn head(&self, key: &SessionKey) -> Result<Option<Head>, ServiceError> {
         let loaded = self.store.load(&store_key(key), TailBudget::NONE).await;
         Ok(loaded.map_err(|error| service_error(error, key))?.map(head))
+    }
+
+    /// Whether the store takes a write and answers a read, both small. The write is the heartbeat of this process, which
+    /// replaces the one before it.
+    pub async fn check(&self) -> Result<(), ServiceError> {
+        self.store.heartbeat().await.map_err(store_failed)?;
+        self.head(&SessionKey::new("", "", "")).await.map(drop)
     }
 
     /// The events of a session behind a place in its log, oldest first.
@@ -135,8 +157,8 @@ impl Archive {
         seen: Option<u64>,
     ) -> Result<(), ServiceError> {
         let state = state::changes(&without_temp(delta));
-        let step = Append { state, expected_seq: seen.map(Seq), ..Append::default() };
-        let appended = self.store.append(&store_key(key), step).await;
+        let step = Commit { state, expected_seq: seen.map(Seq), ..Commit::default() };
+        let appended = self.store.commit(&store_key(key), step).await;
         appended.map(drop).map_err(|error| service_error(error, key))
     }
 
@@ -199,11 +221,11 @@ impl Archive {
 
 /// An event that happened elsewhere. Who spoke has the word; but what it calls or asks here was called and asked there, and
 /// waits for nobody: else whoever gives events could answer a question that no agent has put.
-fn told(event: &Event) -> Result<Append, serde_json::Error> {
+fn told(event: &Event) -> Result<Commit, serde_json::Error> {
     let mut changes = Facts::default().changes(event);
     changes.retain(|change| matches!(change, FactChange::Active(_)));
-    let facts = facts::to_rows(&changes, Seq::START)?;
-    Ok(Append { message: Some(save(event)?), facts, ..Append::default() })
+    let facts = facts::to_rows(&changes, Seq::START, None)?;
+    Ok(Commit { facts, ..Commit::message(save(event)?) })
 }
 
 fn head(snapshot: Snapshot) -> Head {
@@ -219,10 +241,6 @@ fn head(snapshot: Snapshot) -> Head {
 
 fn file_key(key: &SessionKey, name: &str) -> ArtifactKey {
     ArtifactKey { session: store_key(key), name: name.to_owned() }
-}
-
-fn store_failed(error: session::Error) -> ServiceError {
-    ServiceError::Store(Box::new(error))
 }
 
 /// The events of a session, a page at a time: a session of a million events is never in memory.

@@ -50,6 +50,10 @@ impl Mark {
 }
 
 impl Upcoming {
+    pub(crate) fn id(&self) -> &str {
+        &self.event.id
+    }
+
     pub(crate) fn into_event(self) -> Arc<Event> {
         self.event
     }
@@ -120,18 +124,22 @@ impl EventsAdapter {
         self.bytes
     }
 
-    /// An event that is about to be stored as this row, after that place. One without calls is what its row gives back;
-    /// calls may get their ids from it.
-    pub(crate) fn about_to_store(&self, event: Event, row: Option<&Message>, after: Seq) -> Upcoming {
-        let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
-        let mut restorer = self.restorer.clone();
-        let event = if row.tool_calls.is_empty() {
-            restorer.pass(row);
-            event
-        } else {
-            restorer.restore(&Stored { seq: after.next(), message: row.clone() })
+    /// Events that are about to be stored as these rows, in one commit after that place. One without calls is what its row
+    /// gives back; calls may get their ids from it.
+    pub(crate) fn about_to_store(&self, events: Vec<(Event, Option<&Message>)>, after: Seq) -> Vec<Upcoming> {
+        let (mut restorer, mut seq) = (self.restorer.clone(), after);
+        let upcoming = |(event, row): (Event, Option<&Message>)| {
+            let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
+            seq = seq.next();
+            let event = if row.tool_calls.is_empty() {
+                restorer.pass(row);
+                event
+            } else {
+                restorer.restore(&Stored { seq, message: row.clone() })
+            };
+            Upcoming { event: Arc::new(event), row: Some(Mark::of(row, restorer.clone())) }
         };
-        Upcoming { event: Arc::new(event), row: Some(Mark::of(row, restorer)) }
+        events.into_iter().map(upcoming).collect()
     }
 
     /// Shows an event that was stored just now; answers with it as the wire has it.

@@ -3,6 +3,7 @@
 use adk::facts::{Call, FactChange, Facts, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use session::{Fact, FactChange as RowChange, Seq};
+use std::collections::HashMap;
 
 const AGENT: &str = "agent";
 const CALL: &str = "call";
@@ -14,7 +15,17 @@ const BEGUN: &str = "begun";
 struct Placed<T> {
     /// The place in the log that it came after, and which of the changes there it was.
     at: (u64, usize),
+    /// The run that asked, if it is a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
     fact: T,
+}
+
+/// The runs that wait for the answers to questions, by the id of the question.
+pub(crate) fn question_runs(rows: &[Fact]) -> HashMap<String, String> {
+    let questions = rows.iter().filter(|row| row.kind == QUESTION);
+    let placed = questions.filter_map(|row| serde_json::from_str::<Placed<Question>>(&row.value).ok());
+    placed.filter_map(|placed| Some((placed.fact.id, placed.run?))).collect()
 }
 
 /// The facts that a snapshot carries. A row that cannot be read is as good as none: the view heals what follows.
@@ -46,11 +57,15 @@ pub(crate) const fn call_kind() -> &'static str {
     CALL
 }
 
-/// The changes of a step that is appended after that place.
-pub(crate) fn to_rows(changes: &[FactChange], after: Seq) -> Result<Vec<RowChange>, serde_json::Error> {
+/// The changes of an event that is appended after that place, by that run.
+pub(crate) fn to_rows(
+    changes: &[FactChange],
+    after: Seq,
+    run: Option<&str>,
+) -> Result<Vec<RowChange>, serde_json::Error> {
     let mut rows = Vec::with_capacity(changes.len());
     for (index, change) in changes.iter().enumerate() {
-        rows.push(to_row(change, (after.0, index))?);
+        rows.push(to_row(change, (after.0, index), run)?);
         rows.extend(answered(change).map(|id| RowChange::Clear { kind: BEGUN.to_owned(), id }));
     }
     Ok(rows)
@@ -77,15 +92,16 @@ pub(crate) fn begun(id: &str) -> RowChange {
     })
 }
 
-fn to_row(change: &FactChange, at: (u64, usize)) -> Result<RowChange, serde_json::Error> {
+fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<RowChange, serde_json::Error> {
+    let run = run.filter(|_| matches!(change, FactChange::Asked(_))).map(str::to_owned);
     match change {
-        FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, fact: name }, true),
-        FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, fact: call }, true),
+        FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, run, fact: name }, true),
+        FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, true),
         FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
         // Kept for the day on which its result comes, but not carried along until then.
-        FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, fact: call }, false),
+        FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, false),
         FactChange::Asked(question) => {
-            set(QUESTION, question.id.clone(), &Placed { at, fact: question }, true)
+            set(QUESTION, question.id.clone(), &Placed { at, run, fact: question }, true)
         }
         FactChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }

@@ -3,8 +3,8 @@
 //! | read | for |
 //! |---|---|
 //! | [`agent`] | the one path by which every front end runs a turn |
-//! | `queue`, `owner`, `waiting` | one turn at a time for each session, first come first served, across processes |
-//! | [`service`], [`session`], [`events`], [`state`], `task` | stored sessions as ADK's |
+//! | [`turns`] | one run at a time in each session, in the order of acceptance, across processes |
+//! | [`service`], `turn_service`, `entries`, [`session`], [`events`], [`state`], `draft`, `task` | stored sessions as ADK's |
 //! | [`archive`] | stored sessions and files as those outside look at them |
 //! | [`runs`] | runs on tasks of their own, and their readers |
 //! | [`row`] | an event as a row, and back |
@@ -23,6 +23,8 @@ pub mod artifacts;
 pub mod budget;
 pub mod collect;
 pub mod cost;
+mod draft;
+mod entries;
 pub mod events;
 mod facts;
 pub mod guard;
@@ -32,8 +34,6 @@ mod ledger;
 pub mod messages;
 pub mod model;
 pub mod options;
-mod owner;
-mod queue;
 mod recent;
 pub mod row;
 pub mod runs;
@@ -44,12 +44,14 @@ mod task;
 pub mod telemetry;
 pub mod tokens;
 pub mod tool;
-mod waiting;
+mod turn_service;
+pub mod turns;
 
 pub use agent::{Agent, Bounds};
 pub use archive::Archive;
 pub use artifacts::ArtifactAdapter;
 pub use budget::Budget;
+pub use draft::restore as restore_draft;
 pub use events::EventsAdapter;
 pub use guard::Guard;
 pub use ledger::begun_calls;
@@ -60,3 +62,4 @@ pub use session::SessionAdapter;
 pub use state::StateAdapter;
 pub use telemetry::Telemetry;
 pub use tool::ToolAdapter;
+pub use turns::Turns;

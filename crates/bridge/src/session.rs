@@ -1,6 +1,6 @@
 //! SessionAdapter: a stored session as ADK sees it.
 
-use crate::{budget::Budget, events::EventsAdapter, facts, recent::Kept, state::StateAdapter};
+use crate::{budget::Budget, draft, events::EventsAdapter, facts, recent::Kept, state::StateAdapter};
 use adk::{
     event::Event,
     facts::Facts,
@@ -8,7 +8,7 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{Seq, Snapshot};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 use text::Text;
 
 /// A session in memory: the end of its log, its state, and the facts that lie before that end.
@@ -22,6 +22,12 @@ pub struct SessionAdapter {
     pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
     pub(crate) has_title: bool,
+    /// The epoch that the cached copy was left with, if this is one that was not compared with the store.
+    pub(crate) cached_epoch: Option<u64>,
+    /// The runs that wait for the answers to questions, by the id of the question.
+    pub(crate) question_runs: HashMap<String, String>,
+    /// Text that a process showed before it died, as the event that it becomes.
+    pub(crate) draft: Option<Box<Event>>,
 }
 
 impl SessionAdapter {
@@ -41,6 +47,9 @@ impl SessionAdapter {
             created_at: snapshot.row.created_at,
             last_update_time: snapshot.row.updated_at,
             has_title: snapshot.row.title.is_some(),
+            cached_epoch: None,
+            question_runs: facts::question_runs(&snapshot.facts),
+            draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
         }
     }
 
@@ -55,6 +64,8 @@ impl SessionAdapter {
             events: self.events.clone(),
             state: self.state.own(),
             facts,
+            question_runs: HashMap::new(),
+            draft: None,
             ..*self
         };
         rests.then(|| Kept { session: keep(), epoch })
@@ -87,11 +98,11 @@ impl Session for SessionAdapter {
         &self.facts
     }
 
-    fn state(&self) -> &Map<String, Value> {
-        self.state.all()
+    fn draft(&self) -> Option<&Event> {
+        self.draft.as_deref()
     }
 
-    fn last_update_time(&self) -> f64 {
-        self.last_update_time
+    fn state(&self) -> &Map<String, Value> {
+        self.state.all()
     }
 }

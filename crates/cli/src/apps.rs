@@ -6,6 +6,7 @@ use crate::{
     wiring::{self, Plan},
 };
 use adk::trace::Trace;
+use bridge::Turns;
 use server::{App, AppError};
 use session::Store;
 use std::{
@@ -25,6 +26,8 @@ pub(crate) struct Apps {
     /// Of agents that name none, once it is known.
     model: OnceCell<ModelName>,
     store: Arc<dyn Store>,
+    /// Shared by all apps, also by the agents of an app that is read again.
+    turns: Turns,
     trace: Trace,
     read: Mutex<HashMap<String, Read>>,
 }
@@ -41,8 +44,8 @@ struct Read {
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Apps {
-    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, trace: Trace) -> Self {
-        Self { settings, model: OnceCell::new(), store, trace, read: Mutex::default() }
+    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, (turns, trace): (Turns, Trace)) -> Self {
+        Self { settings, model: OnceCell::new(), store, turns, trace, read: Mutex::default() }
     }
 
     /// Looks for the model of agents that name none, if nobody has yet. That may take a moment, which no start waits for.
@@ -75,6 +78,7 @@ impl Apps {
         let files = plan.files.iter().map(|path| (path.clone(), stamp(path))).collect();
         let wiring::App { name, agent, model, .. } =
             plan.open(Arc::clone(&self.store), self.trace.clone())?;
+        let agent = agent.with_turns(self.turns.clone());
         Ok(Read { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
     }
 }

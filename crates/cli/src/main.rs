@@ -10,8 +10,11 @@ mod wiring;
 
 use args::{Args, Command};
 use clap::Parser;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 use tools::exec::confine::{CONFINE, confined_main};
+
+/// How long threads that are still at work may take when the program ends.
+const LAST_WAIT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -29,7 +32,7 @@ fn main() -> ExitCode {
 fn start(args: Args) -> anyhow::Result<()> {
     let settings = config::load(&args.place, &config::Env::capture());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         match args.command {
             Command::Chat(chat) => commands::chat::chat(&settings?, chat).await,
             Command::Run(run) => commands::run::run(&settings?, run).await,
@@ -41,5 +44,8 @@ fn start(args: Args) -> anyhow::Result<()> {
             Command::Models(models) => commands::models::models(&settings?, &models).await,
             Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }
-    })
+    });
+    // A thread that waits for a locked file is not waited for.
+    runtime.shutdown_timeout(LAST_WAIT);
+    done
 }

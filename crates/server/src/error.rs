@@ -1,6 +1,6 @@
 //! What is wrong, in FastAPI's shapes.
 
-use adk::error::ServiceError;
+use adk::error::{ServiceError, StoreFault};
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -12,11 +12,28 @@ use serde_json::{Value, json};
 pub struct Failure {
     pub status: StatusCode,
     pub detail: Value,
+    /// A name for programs, beside the detail.
+    pub kind: Option<&'static str>,
+    /// Seconds after which the same request may work.
+    pub retry_after: Option<u32>,
 }
 
 impl Failure {
     pub fn new(status: StatusCode, detail: impl Into<Value>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), kind: None, retry_after: None }
+    }
+
+    /// A store that failed. Its causes name files of this machine, and are in the log.
+    pub(crate) fn of_store(fault: StoreFault) -> Self {
+        let (status, retry_after) = match fault {
+            StoreFault::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, None),
+            StoreFault::Locked => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
+            StoreFault::Overloaded | StoreFault::Io | StoreFault::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, Some(1))
+            }
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
+        };
+        Self { kind: Some(fault.as_str()), retry_after, ..Self::new(status, fault.to_string()) }
     }
 
     pub fn bad_request(detail: impl Into<Value>) -> Self {
@@ -41,8 +58,12 @@ impl From<ServiceError> for Failure {
             }
             ServiceError::Stale(_) => Self::conflict(error.to_string()),
             ServiceError::Invalid { .. } => Self::bad_request(error.to_string()),
-            // The cause may name files of this machine; it is for the log.
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the session's store failed"),
+            ServiceError::Damaged { .. } => {
+                let failure = Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+                Self { kind: Some("damaged_session"), ..failure }
+            }
+            ServiceError::Store(error) => Self::of_store(error.fault),
+            _ => Self::of_store(StoreFault::Other),
         }
     }
 }
@@ -56,7 +77,57 @@ impl From<serde_json::Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let body = json!({ "detail": self.detail }).to_string();
-        (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+        let mut body = json!({ "detail": self.detail });
+        if let Some(kind) = self.kind {
+            body["kind"] = kind.into();
+        }
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (self.status, json, body.to_string()).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use adk::{error::StoreError, session::SessionKey};
+
+    #[test]
+    fn each_fault_of_the_store_has_its_status() {
+        let table = [
+            (StoreFault::DiskFull, 507, None, "disk_full"),
+            (StoreFault::ReadOnly, 500, None, "read_only"),
+            (StoreFault::Locked, 503, Some("5"), "locked"),
+            (StoreFault::Overloaded, 503, Some("1"), "overloaded"),
+            (StoreFault::Io, 503, Some("1"), "io_error"),
+            (StoreFault::Damaged, 500, None, "damaged"),
+            (StoreFault::Deleted, 500, None, "deleted"),
+            (StoreFault::Replaced, 500, None, "replaced"),
+            (StoreFault::Detached, 500, None, "detached"),
+            (StoreFault::Closed, 503, Some("1"), "closed"),
+            (StoreFault::Other, 500, None, "store_failed"),
+        ];
+        for (fault, status, retry_after, kind) in table {
+            let error = ServiceError::from(StoreError::new(fault, "/srv/lango.db cannot be written"));
+            let failure = Failure::from(error);
+            assert!(!failure.detail.to_string().contains("/srv"), "{failure:?}");
+            assert_eq!((failure.status.as_u16(), failure.kind), (status, Some(kind)));
+            let response = failure.into_response();
+            let header = response.headers().get(header::RETRY_AFTER).map(|seconds| seconds.to_str().unwrap());
+            assert_eq!(header, retry_after, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_session_is_named_and_no_file_is() {
+        let key = SessionKey::new("app", "user", "s-1");
+        let source = "page 7 of /srv/lango.db".into();
+        let failure = Failure::from(ServiceError::Damaged { key, source });
+        assert_eq!((failure.status.as_u16(), failure.kind), (500, Some("damaged_session")));
+        let detail = failure.detail.as_str().unwrap();
+        assert!(detail.contains("session s-1 is damaged") && !detail.contains("/srv"), "{detail}");
     }
 }

@@ -13,7 +13,7 @@
 //! | `input`, [`error`] | what clients send, and what is wrong with it, in FastAPI's words |
 //! | `session_json`, `sse` | sessions and events as they leave |
 //! | `openapi` | the API as it describes itself |
-//! | `observe` | readiness, counts, a line for each request |
+//! | `observe`, `ready` | counts, a line for each request; whether the store works |
 //! | [`state`], [`mod@serve`] | what the handlers work with; connections, and how they end |
 //!
 //! **Invariant.** A client that goes away ends nothing; whatever it asks, the answer is an answer and never a panic. The server
@@ -32,6 +32,7 @@ mod openapi;
 mod params;
 pub mod principal;
 pub mod proxy;
+mod ready;
 pub mod routes;
 pub mod serve;
 mod session_json;

@@ -1,10 +1,9 @@
-//! The server seen from outside: whether it is ready, what it counts, and a line for each request if that is wanted.
+//! The server seen from outside: what it counts, and a line for each request if that is wanted.
 //! Nothing that anybody said is in any of them.
 
-use crate::{error::Failure, handlers::run::RUN_ID, state::Server};
+use crate::{handlers::run::RUN_ID, state::Server};
 use adk::{
     event::now,
-    session::SessionKey,
     trace::{Active, Kind, Trace},
 };
 use axum::{
@@ -148,15 +147,6 @@ fn line<B>(response: &HttpResponse<B>, method: &Method, path: &str, time: Durati
         line["run"] = run.into();
     }
     line.to_string()
-}
-
-/// Whether sessions can be read.
-pub(crate) async fn ready(State(server): State<Server>) -> Response {
-    match server.archive.head(&SessionKey::new("", "", "")).await {
-        Ok(_) => crate::handlers::json(r#"{"status":"ready"}"#),
-        Err(_) => Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the session's store does not answer")
-            .into_response(),
-    }
 }
 
 /// In Prometheus' words.

@@ -5,7 +5,7 @@ use crate::{
     auth::login,
     error::Failure,
     handlers::{apps, artifacts, dev, page, run, runs, sessions, traces},
-    observe, openapi,
+    observe, openapi, ready,
     state::Server,
 };
 use axum::{
@@ -29,7 +29,7 @@ fn routes() -> Router<Server> {
     Router::new()
         // The server itself.
         .route("/health", get(apps::health))
-        .route("/readyz", get(observe::ready))
+        .route("/readyz", get(ready::ready))
         .route("/metrics", get(observe::metrics))
         .route("/version", get(apps::version))
         .route("/whoami", get(apps::whoami))

@@ -2,7 +2,10 @@
 //! of a user.
 
 use crate::{error::Failure, handlers::json};
-use adk::{error::ServiceError, event::Event};
+use adk::{
+    error::{ServiceError, StoreError, StoreFault},
+    event::Event,
+};
 use axum::{
     body::{Body, Bytes},
     response::Response,
@@ -144,7 +147,7 @@ impl List {
 }
 
 fn not_written(error: serde_json::Error) -> ServiceError {
-    ServiceError::Store(error.into())
+    StoreError::new(StoreFault::Other, error).into()
 }
 
 fn without_events(head: &Head) -> Written<Vec<u8>> {

@@ -6,17 +6,17 @@ use crate::{
     handlers::page::Page,
     observe::{LogLine, Metrics},
     principal::Principal,
+    ready::Readiness,
 };
 use axum::http::StatusCode;
-use bridge::{Archive, Runs, Telemetry, runs::Seat};
-use futures::{StreamExt, stream};
+use bridge::{
+    Agent, Archive, Runs, Telemetry,
+    runs::{RecoverySource, Seat},
+};
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
-
-/// How many sessions that a dead process left are gone on with at once.
-const TAKEN_UP: usize = 64;
 
 /// One server. Its clones are the same.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ pub struct Server {
     pub(crate) runs: Runs,
     pub(crate) page: Arc<Page>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
     pub(crate) log: Option<LogLine>,
     pub(crate) telemetry: Telemetry,
     /// How many runs a user may have at a time; zero for any number.
@@ -41,6 +42,7 @@ impl Server {
             runs,
             page,
             metrics: Arc::default(),
+            readiness: Arc::default(),
             log: None,
             telemetry: Telemetry::default(),
             runs_per_user: 0,
@@ -77,20 +79,9 @@ impl Server {
         &self.runs
     }
 
-    /// Goes on with what a dead process left: runs that it was in, and messages that wait for nobody any more. Answers with what
-    /// could not be taken up.
-    pub async fn take_up(&self) -> Vec<String> {
-        let left = match self.runs.left().await {
-            Ok(left) => left,
-            Err(error) => return vec![error.to_string()],
-        };
-        let one = |key: adk::session::SessionKey| async move {
-            let app = self.apps.find(&key.app_name).map_err(|error| format!("{key}: {error}"))?;
-            self.runs.take_up(&app.agent, &key).await.map_err(|error| format!("{key}: {error}"))
-        };
-        let done: Vec<Result<(), String>> =
-            stream::iter(left).map(one).buffer_unordered(TAKEN_UP).collect().await;
-        done.into_iter().filter_map(Result::err).collect()
+    /// Where recovery finds the agents of runs that other processes left.
+    pub fn recovery_source(&self, report: fn(&str)) -> Arc<dyn RecoverySource> {
+        Arc::new(AppsSource { apps: Arc::clone(&self.apps), report })
     }
 
     pub(crate) fn app(&self, name: &str) -> Result<Arc<App>, Failure> {
@@ -103,6 +94,21 @@ impl Server {
     pub(crate) fn reading(&self) -> Reading {
         self.metrics.readers.fetch_add(1, Ordering::Relaxed);
         Reading(Arc::clone(&self.metrics))
+    }
+}
+
+struct AppsSource {
+    apps: Arc<dyn Apps>,
+    report: fn(&str),
+}
+
+impl RecoverySource for AppsSource {
+    fn agent(&self, app: &str) -> Result<Agent, String> {
+        self.apps.find(app).map(|app| app.agent.clone()).map_err(|error| error.to_string())
+    }
+
+    fn report(&self, problem: &str) {
+        (self.report)(problem);
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`message`] | one row of the log, in the shape that Lango has always had |
-//! | [`store`] | sessions and the one way in which they change: [`Append`] |
-//! | [`log`] | reading a whole session page by page, and what happened to its state |
+//! | [`message`] | one row of the log |
+//! | [`store`] | sessions and the one way in which they change: [`Commit`] |
+//! | [`lifecycle`] | the states of a run, and the pure function that admits its transitions |
+//! | [`run`] | runs, their queue, leases, and taking over the runs of a dead owner |
+//! | [`owner`] | which process works on a run, and whether it is alive |
+//! | [`draft`] | text that was shown and is not in the log yet |
+//! | [`log`] | reading a whole session or one run page by page, and the log of state changes |
 //! | [`facts`] | what a reader of the tail must know about the part that it did not read |
-//! | [`lease`] | who may run a session's turn, and for how long |
-//! | [`inbox`] | messages that wait for their turn |
-//! | [`run`] | what became of each request |
 //! | [`artifact`] | files that belong to a session or to a user, with their versions |
 //! | [`import`] | conversations of Lango in Go, read from its database |
 //! | [`memory`], [`sqlite`] | two backends; `testkit::store_suite` says what every backend must do |
@@ -18,31 +19,36 @@
 
 pub mod artifact;
 mod clock;
+pub mod draft;
 mod error;
 pub mod facts;
 pub mod import;
-pub mod inbox;
 mod key;
-pub mod lease;
+pub mod lifecycle;
 pub mod log;
 pub mod memory;
 pub mod message;
+pub mod owner;
 pub mod run;
 pub mod sqlite;
 pub mod store;
 
 pub use artifact::{Artifact, ArtifactKey, ArtifactStore, NewArtifact};
+pub use draft::{Draft, Drafts};
 pub use error::{Error, Result};
 pub use facts::{Fact, FactChange};
-pub use inbox::{Inbox, NewTicket, Ticket};
 pub use key::{Seq, SessionKey};
-pub use lease::{Claim, Claimed, Lease, Leases};
+pub use lifecycle::RunStatus;
 pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{Message, Stored, ToolCall};
-pub use run::{NewRun, Run, RunLog, RunStatus, RunUpdate};
+pub use owner::{Heartbeat, Liveness, Owner, OwnerStatus, Owners};
+pub use run::{
+    Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, Run, RunLog, RunStore, TakeOver, TakenOver,
+    Withdrawal,
+};
 pub use store::{
-    Append, Appended, Enter, Entered, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore,
-    Snapshot, StateChange, TailBudget,
+    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot, Start,
+    Started, StateChange, TailBudget, TurnChange,
 };
 
 use std::{future::Future, pin::Pin};
@@ -51,6 +57,6 @@ use std::{future::Future, pin::Pin};
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A backend: everything that belongs to a session, in one place, so that one step commits as one.
-pub trait Store: SessionStore + SessionLog + Leases + Inbox + RunLog + ArtifactStore {}
+pub trait Store: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore {}
 
-impl<T: SessionStore + SessionLog + Leases + Inbox + RunLog + ArtifactStore> Store for T {}
+impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore> Store for T {}

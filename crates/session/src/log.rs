@@ -25,6 +25,9 @@ pub trait SessionLog: Send + Sync {
     /// The next rows of the log, oldest first; empty at its end.
     fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>>;
 
+    /// The next rows that a run appended, oldest first; empty at the end.
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>>;
+
     /// The next changes of the state that this session made, oldest first. A page ends only between two
     /// appends, so it may be longer than its limit.
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>>;

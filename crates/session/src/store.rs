@@ -1,8 +1,7 @@
 //! Sessions, and the one way in which they change.
 
-use crate::{Fact, FactChange, Message, NewRun, Pending, RunUpdate, Seq, SessionKey, Stored};
+use crate::{Draft, Fact, FactChange, Lease, Message, NewRun, Pending, RunStatus, Seq, SessionKey, Stored};
 use serde_json::Value;
-use std::time::Duration;
 
 /// Whose state a key belongs to. Locks are always taken in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +36,7 @@ pub struct NewSession {
     /// Like any step that changes state, it takes a sequence number if it is not empty: the state log is complete.
     pub state: Vec<StateChange>,
     /// What happened in it elsewhere, oldest first. All of it is stored with the session, or nothing.
-    pub steps: Vec<Append>,
+    pub steps: Vec<Commit>,
     pub on_conflict: OnConflict,
 }
 
@@ -50,6 +49,25 @@ pub struct SessionRow {
     pub total_tokens: u64,
     pub created_at: f64,
     pub updated_at: f64,
+    /// Only in lists: the row cannot be read, and everything but the key may be wrong. Using the session is
+    /// [`Error::DamagedSession`](crate::Error::DamagedSession).
+    pub is_damaged: bool,
+}
+
+impl SessionRow {
+    /// A session of which only the key is known.
+    pub(crate) fn damaged(key: SessionKey) -> Self {
+        let last_seq = Seq::START;
+        Self {
+            key,
+            title: None,
+            last_seq,
+            total_tokens: 0,
+            created_at: 0.0,
+            updated_at: 0.0,
+            is_damaged: true,
+        }
+    }
 }
 
 /// How much of a session's end to read.
@@ -79,66 +97,89 @@ pub struct Snapshot {
     pub state: Vec<StateChange>,
     /// The facts that are carried, by kind and id.
     pub facts: Vec<Fact>,
+    /// Text that a process showed before it died, and that is not in the log.
+    pub draft: Option<Draft>,
 }
 
-/// A turn that begins with its first step: the lease is taken in the same commit, if nobody has it and nobody waits for it.
+/// What a commit does to the run that it belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TurnChange {
+    /// The commit belongs to no turn, and is admitted whoever holds the lease.
+    #[default]
+    None,
+    /// The first commit of a turn: the run starts and acquires the lease.
+    Start(Start),
+    /// One more commit of a turn. [`Error::Fenced`](crate::Error::Fenced) if the lease was lost.
+    Step(Lease),
+    /// The last commit of a turn: the run leaves `running` and the lease is released.
+    Finish { lease: Lease, status: RunStatus, error: Option<String> },
+    /// Withdraws what a `waiting` run has asked: it becomes `cancelled`, and the commit's messages are its last ones.
+    /// [`Error::Busy`](crate::Error::Busy) while a run holds the lease, [`Error::RunMoved`](crate::Error::RunMoved) if it
+    /// is not waiting.
+    Cancel { run: String, error: Option<String> },
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enter {
-    pub owner: String,
-    pub ttl: Duration,
+pub struct Start {
+    pub run: NewRun,
     /// For a caller that has the session in memory as the turn of this epoch left it, and has read nothing:
     /// [`Error::Fenced`](crate::Error::Fenced) if there was another turn since, or if this is another session of that name.
-    pub follows: Option<u64>,
+    pub if_epoch: Option<u64>,
+    /// Runs whose questions this message settles: they become `cancelled`.
+    pub supersedes: Vec<String>,
 }
 
-/// What a step that took the lease found.
+/// What a commit that started a run returns.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entered {
-    pub epoch: u64,
-    /// The state of the app and of the user, with what this step changed in it: others may have changed it since the turn
-    /// that this one follows. Empty if it follows none.
+pub struct Started {
+    pub lease: Lease,
+    /// The state of the app and of the user, with what this commit changed in it, if [`Start::if_epoch`] was set: other
+    /// sessions may have changed it since.
     pub shared: Vec<StateChange>,
 }
 
-/// One step of a session. All of it is stored, or nothing.
+/// One step of a session: all of it is stored, or nothing.
 ///
-/// A step whose message is in the log already is answered as [`repeated`](Appended::repeated) before anything else
-/// is checked: its first attempt made `expected_seq` and `takes` untrue.
+/// A commit whose last message is in the log already is answered as [`repeated`](Committed::repeated) before anything else
+/// is checked: its first attempt made its conditions untrue.
 #[derive(Clone, Debug, Default)]
-pub struct Append {
-    /// Absent for a step that changes state or facts only; such a step takes a sequence number all the same
-    /// if it changes state.
-    pub message: Option<Message>,
+pub struct Commit {
+    /// Appended in this order. A commit without messages takes a sequence number only if it changes state.
+    pub messages: Vec<Message>,
+    /// Logged at the last sequence number of the commit.
     pub state: Vec<StateChange>,
     pub facts: Vec<FactChange>,
-    /// Takes the lease with this step. [`Error::Busy`](crate::Error::Busy) unless it is free and the inbox is empty.
-    pub enters: Option<Enter>,
-    /// Records a run with this step; one that is recorded already gets this status and this owner, and begins only now if it
-    /// was queued. With an idempotency key it begins once: [`Error::RunBegun`](crate::Error::RunBegun) if another owner was
-    /// first.
-    pub starts: Option<NewRun>,
-    /// [`Error::NoRun`](crate::Error::NoRun) if the session has no such run.
-    pub run: Option<RunUpdate>,
-    /// The inbox ticket that this step consumes. [`Error::TicketGone`](crate::Error::TicketGone) if it waits no more.
-    pub takes: Option<u64>,
-    /// Refuses the step unless the session still ends here.
+    pub turn: TurnChange,
+    /// Refuses the commit unless the session still ends here.
     pub expected_seq: Option<Seq>,
-    /// Refuses the step unless the lease still has this epoch.
-    pub epoch: Option<u64>,
-    /// Gives that lease back: the turn ends with this step. A repeated step gives nothing back.
-    pub release: bool,
     /// Set when the session has no title yet.
     pub title: Option<String>,
+    /// Discards the session's draft: the log says by now what became of it.
+    pub discards_draft: bool,
+}
+
+impl Commit {
+    /// A commit of one message that belongs to no turn.
+    pub fn message(message: Message) -> Self {
+        Self { messages: vec![message], ..Self::default() }
+    }
+
+    pub(crate) fn places(&self) -> u64 {
+        let messages = self.messages.len() as u64;
+        if messages == 0 { u64::from(!self.state.is_empty()) } else { messages }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Appended {
-    /// The place that the step took; the session's last place if it took none.
+pub struct Committed {
+    /// The last place that the commit took; the session's last place if it took none.
     pub seq: Seq,
-    /// The message was there already: nothing was stored again.
+    /// The messages were there already: nothing was stored again.
     pub repeated: bool,
-    /// If the step took the lease.
-    pub entered: Option<Entered>,
+    /// Set if the commit started a run.
+    pub started: Option<Started>,
+    /// The epoch of the session after the commit.
+    pub epoch: u64,
 }
 
 /// A page of sessions, newest change first.
@@ -163,8 +204,9 @@ pub trait SessionStore: Send + Sync {
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>>;
 
     /// Acknowledged only when it is durable.
-    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended>;
+    fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed>;
 
+    /// A session whose row cannot be read is listed as [damaged](SessionRow::is_damaged) and does not hide the others.
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>>;
 
     /// Removes a session with all that is its own. `false` if there was none.

@@ -160,7 +160,7 @@ async fn a_second_import_changes_nothing_and_a_third_brings_what_is_new() {
     assert_eq!((before.row, before.tail, before.state), (after.row, after.tail, after.state));
 
     // Meanwhile the conversation went on in both places.
-    store.append(&key("talk"), says("ours")).await.unwrap();
+    store.commit(&key("talk"), says("ours")).await.unwrap();
     Connection::open(&path)
         .unwrap()
         .execute_batch(
@@ -194,7 +194,7 @@ async fn a_session_that_was_begun_here_keeps_its_beginning_and_that_is_said() {
     let new =
         NewSession { key: key("talk"), state: Vec::new(), steps: Vec::new(), on_conflict: OnConflict::Fail };
     store.create(new).await.unwrap();
-    store.append(&key("talk"), says("ours")).await.unwrap();
+    store.commit(&key("talk"), says("ours")).await.unwrap();
     let report = import(&store, &path).await;
     assert_eq!(report.odd[&Oddity::BegunHere].examples, ["talk"]);
     assert_eq!(said(&store, "talk").await[..2], ["user: text of ours", "user: I am Ann."]);
@@ -289,7 +289,7 @@ async fn an_import_that_ends_early_is_gone_on_with_and_leaves_no_hole() {
 
     // Somebody else writes at the same time: what would have to stand behind it does not come in between.
     let last = log(&store, "s").await.last().unwrap().seq;
-    store.append(&key("s"), says("ours")).await.unwrap();
+    store.commit(&key("s"), says("ours")).await.unwrap();
     let refused = target.add(source.read(batches[1], &mut report).unwrap(), &mut report).await.unwrap_err();
     assert!(matches!(refused, session::Error::Conflict { expected, .. } if expected == last), "{refused:?}");
 

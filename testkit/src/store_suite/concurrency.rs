@@ -2,10 +2,13 @@
 
 use super::{
     Shared,
-    make::{changes, ids, key, load, message, new_session, page, says, seqs, session, sets, together},
+    make::{
+        changes, enqueue, finish, ids, key, load, message, new_session, page, run, run_of, run_with_key,
+        says, seqs, session, sets, start, starts, together, turn,
+    },
 };
-use session::{Append, Claim, Claimed, Error, OnConflict, Result, Scope, Seq};
-use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use session::{Commit, Error, OnConflict, Result, RunStatus, Scope, Seq};
+use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll};
 
 const MANY: u64 = 64;
 
@@ -36,8 +39,8 @@ pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
         async move {
             let key = session(&store, &format!("s{n}")).await?;
             for m in 1..=10_u64 {
-                let appended = store.append(&key, says(&format!("m{m}"))).await?;
-                assert_eq!(appended.seq, Seq(m));
+                let committed = store.commit(&key, says(&format!("m{m}"))).await?;
+                assert_eq!(committed.seq, Seq(m));
             }
             load(&store, &key).await
         }
@@ -50,13 +53,13 @@ pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_appends_to_one_session_leave_no_gap(store: Shared) -> Result<()> {
+pub async fn many_commits_to_one_session_leave_no_gap(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let append = |n: u64| {
+    let commit = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
-        async move { store.append(&key, says(&format!("m{n}"))).await.map(|appended| (appended.seq.0, n)) }
+        async move { store.commit(&key, says(&format!("m{n}"))).await.map(|committed| (committed.seq.0, n)) }
     };
-    let places = together((0..200).map(append)).await.into_iter().collect::<Result<BTreeSet<_>>>()?;
+    let places = together((0..200).map(commit)).await.into_iter().collect::<Result<BTreeSet<_>>>()?;
     let rows = store.read(&key, page(0, 1000)).await?;
     assert_eq!(seqs(&rows), (1..=200).collect::<Vec<_>>());
     // Each stands where its answer said.
@@ -67,66 +70,98 @@ pub async fn many_appends_to_one_session_leave_no_gap(store: Shared) -> Result<(
 
 pub async fn the_same_message_sent_many_times_is_stored_once(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let append = |_| {
+    let commit = |_| {
         let (store, key) = (Arc::clone(&store), key.clone());
-        async move { store.append(&key, says("m")).await }
+        async move { store.commit(&key, says("m")).await }
     };
-    let answers = together((0..MANY).map(append)).await.into_iter().collect::<Result<Vec<_>>>()?;
-    assert!(answers.iter().all(|appended| appended.seq == Seq(1)));
-    assert_eq!(answers.iter().filter(|appended| !appended.repeated).count(), 1);
+    let answers = together((0..MANY).map(commit)).await.into_iter().collect::<Result<Vec<_>>>()?;
+    assert!(answers.iter().all(|committed| committed.seq == Seq(1)));
+    assert_eq!(answers.iter().filter(|committed| !committed.repeated).count(), 1);
     assert_eq!(load(&store, &key).await?.tail.len(), 1);
     Ok(())
 }
 
-pub async fn bad_appends_among_good_ones_fail_alone(store: Shared) -> Result<()> {
+pub async fn bad_commits_among_good_ones_fail_alone(store: Shared) -> Result<()> {
     let good = session(&store, "good").await?;
-    let append = |n: u64| {
+    turn(&store, &good, "ended").await?;
+    let commit = |n: u64| {
         let (store, good) = (Arc::clone(&store), good.clone());
         async move {
             let step = says(&format!("m{n}"));
             match n % 4 {
-                0 => store.append(&key("missing"), step).await,
-                1 => store.append(&good, Append { expected_seq: Some(Seq(1_000_000)), ..step }).await,
-                2 => store.append(&good, Append { takes: Some(1_000_000), ..step }).await,
-                3.. => store.append(&good, step).await,
+                0 => store.commit(&key("missing"), step).await,
+                1 => store.commit(&good, Commit { expected_seq: Some(Seq(1_000_000)), ..step }).await,
+                2 => store.commit(&good, Commit { turn: starts(run("ended")), ..step }).await,
+                3.. => store.commit(&good, step).await,
             }
         }
     };
-    let answers = together((0..200).map(append)).await;
+    let answers = together((0..200).map(commit)).await;
     for (n, answer) in answers.iter().enumerate() {
         match n % 4 {
             0 => assert!(matches!(answer, Err(Error::NotFound(_)))),
             1 => assert!(matches!(answer, Err(Error::Conflict { .. }))),
-            2 => assert!(matches!(answer, Err(Error::TicketGone { .. }))),
+            2 => assert!(matches!(answer, Err(Error::RunMoved { .. }))),
             3.. => assert!(answer.is_ok()),
         }
     }
     let rows = store.read(&good, page(0, 1000)).await?;
-    assert_eq!(seqs(&rows), (1..=50).collect::<Vec<_>>());
+    assert_eq!(seqs(&rows), (1..=52).collect::<Vec<_>>());
     Ok(())
 }
 
-pub async fn of_many_claims_one_is_granted(store: Shared) -> Result<()> {
+pub async fn of_many_starts_one_is_admitted(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let claim = |n: u64| {
+    let starts = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
-        let claim = Claim { owner: format!("owner {n}"), ttl: Duration::from_mins(1), displaces: None };
-        async move { store.claim(&key, claim).await }
+        async move { start(&store, &key, run_of(&format!("owner {n}"), &format!("r{n}"))).await.map(|_| n) }
     };
-    let answers = together((0..MANY).map(claim)).await.into_iter().collect::<Result<Vec<_>>>()?;
-    let granted: Vec<_> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Claimed::Granted { lease, .. } => Some((lease.owner.clone(), lease.epoch)),
-            Claimed::Held { .. } => None,
-        })
-        .collect();
-    assert_eq!(granted.len(), 1);
-    for answer in answers {
-        let (Claimed::Held { owner, epoch }
-        | Claimed::Granted { lease: session::Lease { owner, epoch, .. }, .. }) = answer;
-        assert_eq!((owner, epoch), granted[0]);
+    let answers = together((0..MANY).map(starts)).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(_) | Err(Error::Busy(_)))), "{answers:?}");
+    let admitted: Vec<u64> = answers.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(admitted.len(), 1);
+    let running = store.activity(&key).await?.running.map(|run| run.owner);
+    assert_eq!(running, Some(format!("owner {}", admitted[0])));
+    assert_eq!(store.runs(&key, 100).await?.len(), 1);
+    Ok(())
+}
+
+pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let queues = |n: u64| {
+        let (store, key) = (Arc::clone(&store), key.clone());
+        async move { enqueue(&store, &key, run(&format!("q{n}"))).await }
+    };
+    let queued = together((0..MANY).map(queues)).await.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut order: Vec<(Option<u64>, u64, String)> =
+        queued.into_iter().map(|run| (run.ahead, run.number, run.id)).collect();
+    order.sort();
+    let places: Vec<_> = order.iter().map(|(ahead, number, _)| (*ahead, *number)).collect();
+    assert_eq!(places, (0..MANY).map(|n| (Some(n), n + 1)).collect::<Vec<_>>());
+    for (_, _, id) in &order {
+        let lease = start(&store, &key, run(id)).await?;
+        finish(&store, &lease, RunStatus::Done).await?;
     }
+    let started: Vec<String> = order.into_iter().map(|(_, _, id)| id).collect();
+    assert_eq!(ids(&load(&store, &key).await?.tail), started);
+    Ok(())
+}
+
+pub async fn one_request_sent_many_times_becomes_one_run(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let sends = |n: u64| {
+        let (store, key) = (Arc::clone(&store), key.clone());
+        async move { enqueue(&store, &key, run_with_key(&format!("r{n}"), "once", "f")).await }
+    };
+    let (mut accepted, mut duplicates) = (Vec::new(), BTreeSet::new());
+    for answer in together((0..MANY).map(sends)).await {
+        match answer {
+            Err(Error::Duplicate { id, .. }) => drop(duplicates.insert(id)),
+            answer => accepted.push(answer?.id),
+        }
+    }
+    assert_eq!((accepted.len(), duplicates), (1, accepted.into_iter().collect()));
+    assert_eq!(store.runs(&key, 100).await?.len(), 1);
     Ok(())
 }
 
@@ -135,7 +170,7 @@ pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()
         let store = Arc::clone(&store);
         async move {
             let key = session(&store, &format!("s{n}")).await?;
-            store.append(&key, changes(vec![sets(Scope::User, &format!("k{n}"), n)])).await
+            store.commit(&key, changes(vec![sets(Scope::User, &format!("k{n}"), n)])).await
         }
     };
     together((0..MANY).map(change)).await.into_iter().collect::<Result<Vec<_>>>()?;
@@ -149,16 +184,16 @@ pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()
 pub async fn a_dropped_answer_is_all_or_nothing(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 0..20_u64 {
-        let step = Append {
-            message: Some(message(&format!("m{n}"))),
+        let step = Commit {
+            messages: vec![message(&format!("m{n}"))],
             state: vec![sets(Scope::Session, &format!("m{n}"), n)],
-            ..Append::default()
+            ..Commit::default()
         };
-        let mut answer = store.append(&key, step);
+        let mut answer = store.commit(&key, step);
         poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_ready())).await;
     }
     // Behind this one everything that was under way is settled.
-    store.append(&key, says("last")).await?;
+    store.commit(&key, says("last")).await?;
     let found = load(&store, &key).await?;
     let said: Vec<&str> = ids(&found.tail).into_iter().filter(|id| *id != "last").collect();
     let set: Vec<&str> = found.state.iter().map(|change| change.key.as_str()).collect();

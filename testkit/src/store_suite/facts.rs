@@ -1,18 +1,18 @@
-//! Facts: kept up to date by the appends that make them true.
+//! Facts: kept up to date by the commits that make them true.
 
 use super::{
     Shared,
     make::{fact, load, says, session, sets_fact},
 };
-use session::{Append, Fact, FactChange, Result};
+use session::{Commit, Fact, FactChange, Result};
 
 pub async fn a_fact_is_set_replaced_and_cleared(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.fact(&key, "agent", "").await?, None);
-    store.append(&key, sets_fact(fact("agent", "", "\"root\""))).await?;
-    store.append(&key, sets_fact(fact("call", "c1", "{}"))).await?;
+    store.commit(&key, sets_fact(fact("agent", "", "\"root\""))).await?;
+    store.commit(&key, sets_fact(fact("call", "c1", "{}"))).await?;
     store
-        .append(&key, Append { facts: vec![FactChange::Set(fact("agent", "", "\"sub\""))], ..says("m1") })
+        .commit(&key, Commit { facts: vec![FactChange::Set(fact("agent", "", "\"sub\""))], ..says("m1") })
         .await?;
     assert_eq!(store.fact(&key, "agent", "").await?, Some(fact("agent", "", "\"sub\"")));
     assert_eq!(load(&store, &key).await?.facts, [fact("agent", "", "\"sub\""), fact("call", "c1", "{}")]);
@@ -20,7 +20,7 @@ pub async fn a_fact_is_set_replaced_and_cleared(store: Shared) -> Result<()> {
     let clear = |kind: &str, id: &str| FactChange::Clear { kind: kind.into(), id: id.into() };
     let facts =
         vec![clear("call", "c1"), clear("call", "never set"), FactChange::Set(fact("call", "c2", "{}"))];
-    store.append(&key, Append { facts, ..Append::default() }).await?;
+    store.commit(&key, Commit { facts, ..Commit::default() }).await?;
     assert_eq!(store.fact(&key, "call", "c1").await?, None);
     assert_eq!(load(&store, &key).await?.facts, [fact("agent", "", "\"sub\""), fact("call", "c2", "{}")]);
     Ok(())
@@ -33,10 +33,10 @@ fn kept(id: &str) -> Fact {
 pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let facts = (0..100).map(|n| FactChange::Set(kept(&format!("{n}")))).collect();
-    store.append(&key, Append { facts, ..Append::default() }).await?;
-    store.append(&key, sets_fact(fact("b", "2", "1"))).await?;
-    store.append(&key, sets_fact(fact("b", "1", "1"))).await?;
-    store.append(&key, sets_fact(fact("a", "9", "1"))).await?;
+    store.commit(&key, Commit { facts, ..Commit::default() }).await?;
+    store.commit(&key, sets_fact(fact("b", "2", "1"))).await?;
+    store.commit(&key, sets_fact(fact("b", "1", "1"))).await?;
+    store.commit(&key, sets_fact(fact("a", "9", "1"))).await?;
     assert_eq!(
         load(&store, &key).await?.facts,
         [fact("a", "9", "1"), fact("b", "1", "1"), fact("b", "2", "1")]
@@ -47,9 +47,9 @@ pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
 
 pub async fn a_fact_may_stop_being_carried(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.append(&key, sets_fact(Fact { carried: true, ..kept("1") })).await?;
+    store.commit(&key, sets_fact(Fact { carried: true, ..kept("1") })).await?;
     assert_eq!(load(&store, &key).await?.facts.len(), 1);
-    store.append(&key, sets_fact(kept("1"))).await?;
+    store.commit(&key, sets_fact(kept("1"))).await?;
     assert!(load(&store, &key).await?.facts.is_empty());
     assert_eq!(store.fact(&key, "ledger", "1").await?, Some(kept("1")));
     Ok(())

@@ -1,247 +1,167 @@
-//! Leases: one owner at a time, and an old one is kept out.
+//! Leases: at most one running run in a session, and commits of every earlier one are fenced.
 
 use super::{
     Shared,
-    make::{says, session, ticket},
+    make::{
+        ME, enqueue, finish, finishes, ids, load, run, run_of, says, session, start, start_commit,
+        start_with, starts, step, take_over, turn, withdrawal,
+    },
 };
-use session::{Append, Claim, Claimed, Enter, Error, Lease, Result, Scope, SessionKey, StateChange};
-use std::time::Duration;
+use session::{
+    Activity, Commit, Error, Lease, OwnedRun, Result, RunStatus, Scope, Seq, SessionKey, Start, StateChange,
+    TurnChange,
+};
 
-const LONG: Duration = Duration::from_hours(1);
-
-fn claim(owner: &str) -> Claim {
-    Claim { owner: owner.into(), ttl: LONG, displaces: None }
+/// The owner of the running run.
+async fn holder(store: &Shared, key: &SessionKey) -> Result<Option<String>> {
+    Ok(store.activity(key).await?.running.map(|run| run.owner))
 }
 
-/// A lease that is over as soon as it begins.
-fn brief(owner: &str) -> Claim {
-    Claim { ttl: Duration::ZERO, ..claim(owner) }
-}
-
-async fn granted(store: &Shared, key: &SessionKey, claim: Claim) -> Result<Lease> {
-    match store.claim(key, claim).await? {
-        Claimed::Granted { lease, .. } => Ok(lease),
-        Claimed::Held { .. } => Err(Error::Fenced(key.clone())),
-    }
-}
-
-async fn holder(store: &Shared, key: &SessionKey) -> Result<Option<(String, u64)>> {
-    match store.claim(key, brief("who asks")).await? {
-        Claimed::Granted { .. } => Ok(None),
-        Claimed::Held { owner, epoch } => Ok(Some((owner, epoch))),
-    }
-}
-
-pub async fn a_free_lease_is_granted_and_then_held(store: Shared) -> Result<()> {
+pub async fn a_started_run_holds_the_lease(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let lease = granted(&store, &key, claim("a")).await?;
-    assert_eq!((&lease.key, lease.owner.as_str()), (&key, "a"));
-    assert!(lease.epoch > 0);
-    let held = Claimed::Held { owner: "a".into(), epoch: lease.epoch };
-    assert_eq!(store.claim(&key, claim("b")).await?, held);
+    assert_eq!(store.activity(&key).await?, Activity::default());
+    let committed = store.commit(&key, start_commit(run_of("a", "m1"))).await?;
+    let lease = committed.started.ok_or_else(|| Error::Fenced(key.clone()))?.lease;
+    assert_eq!(lease, Lease { key: key.clone(), run: 1, epoch: committed.epoch });
+    let running = Some(OwnedRun { id: "m1".into(), owner: "a".into(), ticket: None });
+    let activity = Activity { running, lease: Some(lease), first_queued: None };
+    assert_eq!(store.activity(&key).await?, activity);
+    for owner in ["a", "b"] {
+        let refused = store.commit(&key, start_commit(run_of(owner, "m2"))).await;
+        assert!(matches!(refused, Err(Error::Busy(busy)) if busy == key));
+    }
+    assert_eq!(load(&store, &key).await?.row.last_seq, Seq(1));
     let other = session(&store, "other").await?;
-    granted(&store, &other, claim("b")).await?;
+    start(&store, &other, run_of("b", "m2")).await?;
     Ok(())
 }
 
-pub async fn a_claim_of_ones_own_keeps_its_epoch(store: Shared) -> Result<()> {
+pub async fn a_run_that_was_started_is_not_started_again(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let first = granted(&store, &key, brief("a")).await?;
-    // It had expired, and nobody came between.
-    assert_eq!(granted(&store, &key, claim("a")).await?, first);
-    assert_eq!(holder(&store, &key).await?, Some(("a".into(), first.epoch)));
+    let lease = start(&store, &key, run("r")).await?;
+    let again = || store.commit(&key, Commit { turn: starts(run("r")), ..says("m2") });
+    assert!(matches!(again().await, Err(Error::RunMoved { id, .. }) if id == "r"));
+    store.commit(&key, step(&lease, "m1")).await?;
+    finish(&store, &lease, RunStatus::Done).await?;
+    assert!(matches!(again().await, Err(Error::RunMoved { .. })));
+    assert_eq!(ids(&load(&store, &key).await?.tail), ["r", "m1"]);
     Ok(())
 }
 
-pub async fn an_expired_lease_goes_to_the_next(store: Shared) -> Result<()> {
+fn last(id: &str, lease: &Lease) -> Commit {
+    Commit { turn: finishes(lease, RunStatus::Done), ..says(id) }
+}
+
+pub async fn the_last_commit_of_a_turn_releases_the_lease(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let old = granted(&store, &key, brief("a")).await?;
-    let new = granted(&store, &key, claim("b")).await?;
-    assert!(new.epoch > old.epoch);
-    let late = store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") }).await;
-    assert!(matches!(late, Err(Error::Fenced(_))));
-    store.append(&key, Append { epoch: Some(new.epoch), ..says("m1") }).await?;
+    let old = start(&store, &key, run_of("a", "r1")).await?;
+    store.commit(&key, step(&old, "m1")).await?;
+    let ended = store.commit(&key, last("m2", &old)).await?;
+    assert_eq!((ended.seq, ended.repeated, ended.started), (Seq(3), false, None));
+    assert_eq!(holder(&store, &key).await?, None);
+    // The epoch grows with the release, so that a commit after it is fenced before anybody else has the lease.
+    assert!(ended.epoch > old.epoch);
+    for late in [step(&old, "m3"), last("m3", &old)] {
+        assert!(matches!(store.commit(&key, late).await, Err(Error::Fenced(_))));
+    }
+    let new = start(&store, &key, run_of("b", "r2")).await?;
+    assert!(new.epoch > ended.epoch);
+    assert!(matches!(store.commit(&key, step(&old, "m3")).await, Err(Error::Fenced(_))));
     Ok(())
 }
 
-pub async fn a_released_lease_goes_to_the_next(store: Shared) -> Result<()> {
+pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let old = granted(&store, &key, claim("a")).await?;
-    store.release(&old).await?;
-    store.release(&old).await?;
-    let new = granted(&store, &key, claim("b")).await?;
-    assert!(new.epoch > old.epoch);
+    let lease = start(&store, &key, run_of("a", "r1")).await?;
+    store.commit(&key, step(&lease, "m1")).await?;
+    let wrong = Lease { epoch: lease.epoch + 1, ..lease.clone() };
+    assert!(matches!(store.commit(&key, last("m2", &wrong)).await, Err(Error::Fenced(_))));
+    assert!(store.commit(&key, last("m1", &lease)).await?.repeated);
+    store.commit(&key, says("of no turn")).await?;
+    assert_eq!(holder(&store, &key).await?, Some("a".into()));
+    store.commit(&key, step(&lease, "m2")).await?;
     Ok(())
 }
 
-pub async fn a_step_may_give_the_lease_back(store: Shared) -> Result<()> {
+pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let old = granted(&store, &key, claim("a")).await?;
-    let last = |id: &str, epoch| Append { epoch, release: true, ..says(id) };
-    store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") }).await?;
-    // Refused, repeated, or without saying whose lease it is: nothing is given back.
-    assert!(matches!(store.append(&key, last("m2", Some(old.epoch + 1))).await, Err(Error::Fenced(_))));
-    assert!(store.append(&key, last("m1", Some(old.epoch))).await?.repeated);
-    store.append(&key, last("m2", None)).await?;
-    assert_eq!(holder(&store, &key).await?, Some(("a".into(), old.epoch)));
-    store.append(&key, last("m3", Some(old.epoch))).await?;
-    let new = granted(&store, &key, claim("b")).await?;
-    assert!(new.epoch > old.epoch);
+    let lease = start(&store, &key, run("r")).await?;
+    for status in [RunStatus::Queued, RunStatus::Running] {
+        assert!(matches!(finish(&store, &lease, status).await, Err(Error::RunMoved { id, .. }) if id == "r"));
+    }
+    assert_eq!(holder(&store, &key).await?, Some(ME.into()));
+    store.commit(&key, step(&lease, "m1")).await?;
     Ok(())
 }
 
-fn enters(owner: &str, id: &str) -> Append {
-    Append { enters: Some(Enter { owner: owner.into(), ttl: LONG, follows: None }), ..says(id) }
+fn if_epoch(epoch: u64, id: &str) -> Commit {
+    let start = Start { run: run(id), if_epoch: Some(epoch), supersedes: Vec::new() };
+    Commit { turn: TurnChange::Start(start), ..says(id) }
 }
 
-/// The epoch that a step got.
-async fn entered(store: &Shared, key: &SessionKey, step: Append) -> Result<Option<u64>> {
-    Ok(store.append(key, step).await?.entered.map(|entered| entered.epoch))
-}
-
-pub async fn a_step_may_take_a_free_lease(store: Shared) -> Result<()> {
+pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let epoch = entered(&store, &key, enters("a", "m1")).await?;
-    assert_eq!(holder(&store, &key).await?, epoch.map(|epoch| ("a".into(), epoch)));
-    // A step that is there already takes nothing, and one that has to wait leaves nothing behind.
-    let again = store.append(&key, enters("b", "m1")).await?;
-    assert!(again.repeated && again.entered.is_none());
-    assert!(matches!(store.append(&key, enters("b", "m2")).await, Err(Error::Busy(_))));
-    let last = store.append(&key, Append { epoch, release: true, ..says("m2") }).await?;
-    assert_eq!((last.seq.0, last.repeated, last.entered), (2, false, None));
-    let next = entered(&store, &key, enters("b", "m3")).await?;
-    assert!(next > epoch);
-    Ok(())
-}
-
-/// A turn of its own, from its first step to its last.
-async fn turn(store: &Shared, key: &SessionKey, owner: &str, id: &str) -> Result<u64> {
-    let epoch = entered(store, key, enters(owner, id)).await?;
-    store.append(key, Append { epoch, release: true, ..says(&format!("{id}-end")) }).await?;
-    Ok(epoch.unwrap_or_default())
-}
-
-fn follows(epoch: u64, id: &str) -> Append {
-    Append { enters: Some(Enter { owner: "a".into(), ttl: LONG, follows: Some(epoch) }), ..says(id) }
-}
-
-pub async fn a_step_that_follows_a_turn_is_refused_if_there_was_another(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let first = turn(&store, &key, "a", "m1").await?;
-    let second = turn(&store, &key, "b", "m2").await?;
-    assert!(matches!(store.append(&key, follows(first, "m3")).await, Err(Error::Fenced(_))));
-    // A lease that was taken and given back is a turn, too, whether or not it left a trace in the log.
-    let claimed = granted(&store, &key, claim("b")).await?;
-    store.release(&claimed).await?;
-    assert!(matches!(store.append(&key, follows(second, "m3")).await, Err(Error::Fenced(_))));
-    assert!(entered(&store, &key, follows(claimed.epoch, "m3")).await?.is_some());
-    // And so is another session of that name.
+    let first = turn(&store, &key, "m1").await?.epoch;
+    let second = turn(&store, &key, "m2").await?.epoch;
+    assert!(matches!(store.commit(&key, if_epoch(first, "m3")).await, Err(Error::Fenced(_))));
+    // A turn without rows is a turn, too.
+    let started = Commit { turn: starts(run("empty")), ..Commit::default() };
+    let empty = start_with(&store, &key, started).await?;
+    let third = finish(&store, &empty, RunStatus::Cancelled).await?;
+    assert_eq!(third.seq, Seq(4));
+    assert!(matches!(store.commit(&key, if_epoch(second, "m3")).await, Err(Error::Fenced(_))));
+    // A commit that belongs to no turn does not change the epoch.
+    assert_eq!(store.commit(&key, says("plain")).await?.epoch, third.epoch);
+    let lease = start_with(&store, &key, if_epoch(third.epoch, "m3")).await?;
+    let fourth = finish(&store, &lease, RunStatus::Done).await?.epoch;
+    // Another session of the same name has other epochs.
     store.delete(&key).await?;
     session(&store, "s").await?;
-    assert!(matches!(store.append(&key, follows(claimed.epoch, "m3")).await, Err(Error::Fenced(_))));
+    assert!(matches!(store.commit(&key, if_epoch(fourth, "m3")).await, Err(Error::Fenced(_))));
     Ok(())
 }
 
-pub async fn a_step_that_follows_a_turn_is_told_the_shared_state(store: Shared) -> Result<()> {
+pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: Shared) -> Result<()> {
     let (key, other) = (session(&store, "s").await?, session(&store, "other").await?);
     let set = |scope, key: &str, value: i64| StateChange { scope, key: key.into(), value: value.into() };
-    let first = turn(&store, &key, "a", "m1").await?;
+    let first = turn(&store, &key, "m1").await?.epoch;
     let state = vec![set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::Session, "s", 3)];
-    store.append(&other, Append { state, ..says("m1") }).await?;
+    store.commit(&other, Commit { state, ..says("m1") }).await?;
     let own = vec![set(Scope::User, "own", 4), set(Scope::Session, "own", 5)];
-    let step = Append { state: own, ..follows(first, "m2") };
-    let shared = store.append(&key, step).await?.entered.map(|entered| entered.shared);
+    let commit = Commit { state: own, ..if_epoch(first, "m2") };
+    let started = store.commit(&key, commit).await?.started;
+    let started = started.ok_or_else(|| Error::Fenced(key.clone()))?;
     let expected = [set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::User, "own", 4)];
-    assert_eq!(shared.as_deref(), Some(expected.as_slice()));
+    assert_eq!(started.shared, expected);
+    finish(&store, &started.lease, RunStatus::Done).await?;
+    // Who read the session has the state already.
+    let started = store.commit(&key, start_commit(run("m3"))).await?.started;
+    assert!(started.is_some_and(|started| started.shared.is_empty()));
     Ok(())
 }
 
-pub async fn a_step_that_takes_the_lease_overtakes_nobody(store: Shared) -> Result<()> {
+pub async fn a_start_does_not_overtake_the_queue(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let first = store.push(&key, ticket("t1")).await?;
-    assert!(matches!(store.append(&key, enters("a", "m1")).await, Err(Error::Busy(_))));
-    store.withdraw(&key, first.number).await?;
-    // Whoever held the lease last and let it run out may still be at work: that is found out by a claim.
-    granted(&store, &key, brief("gone")).await?;
-    assert!(matches!(store.append(&key, enters("a", "m1")).await, Err(Error::Busy(_))));
+    enqueue(&store, &key, run("q")).await?;
+    assert!(matches!(store.commit(&key, start_commit(run("m1"))).await, Err(Error::Busy(_))));
+    assert!(store.withdraw(&key, withdrawal("q", RunStatus::Cancelled)).await?);
+    start(&store, &key, run("m1")).await?;
     Ok(())
 }
 
-pub async fn a_dead_owner_is_displaced_by_its_epoch(store: Shared) -> Result<()> {
+pub async fn a_recreated_session_fences_the_owner_of_the_deleted_one(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let dead = granted(&store, &key, claim("dead")).await?;
-    let displaces = |epoch| Claim { displaces: Some(epoch), ..claim("b") };
-    let wrong = store.claim(&key, displaces(dead.epoch + 1)).await?;
-    assert_eq!(wrong, Claimed::Held { owner: "dead".into(), epoch: dead.epoch });
-    let new = granted(&store, &key, displaces(dead.epoch)).await?;
-    assert!(new.epoch > dead.epoch);
-    // Who also saw the dead owner comes too late.
-    let late = store.claim(&key, Claim { owner: "c".into(), ..displaces(dead.epoch) }).await?;
-    assert_eq!(late, Claimed::Held { owner: "b".into(), epoch: new.epoch });
-    Ok(())
-}
-
-pub async fn renewing_moves_the_end(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let lease = granted(&store, &key, brief("a")).await?;
-    store.renew(&lease, LONG).await?;
-    assert_eq!(holder(&store, &key).await?, Some(("a".into(), lease.epoch)));
-    store.renew(&lease, Duration::ZERO).await?;
-    assert_eq!(holder(&store, &key).await?, None);
-    Ok(())
-}
-
-pub async fn a_lost_lease_cannot_be_renewed_or_released(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let old = granted(&store, &key, brief("a")).await?;
-    let new = granted(&store, &key, claim("b")).await?;
-    assert!(matches!(store.renew(&old, LONG).await, Err(Error::Fenced(fenced)) if fenced == key));
-    store.release(&old).await?;
-    assert_eq!(holder(&store, &key).await?, Some(("b".into(), new.epoch)));
-    store.release(&new).await?;
-    assert!(matches!(store.renew(&new, LONG).await, Err(Error::Fenced(_))));
+    let old = start(&store, &key, run_of("a", "r")).await?;
     store.delete(&key).await?;
-    assert!(matches!(store.renew(&new, LONG).await, Err(Error::NotFound(_))));
-    store.release(&new).await
-}
-
-pub async fn a_claim_counts_who_waits(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    for (id, expected) in [("t1", 1), ("t2", 2), ("t2", 2)] {
-        store.push(&key, ticket(id)).await?;
-        let claimed = store.claim(&key, claim("a")).await?;
-        assert!(matches!(claimed, Claimed::Granted { waiting, .. } if waiting == expected));
-    }
-    Ok(())
-}
-
-pub async fn a_session_made_anew_fences_the_owner_of_the_old_one(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let old = granted(&store, &key, claim("a")).await?;
-    store.delete(&key).await?;
+    assert!(matches!(store.commit(&key, step(&old, "m1")).await, Err(Error::NotFound(_))));
     session(&store, "s").await?;
-    let late = || store.append(&key, Append { epoch: Some(old.epoch), ..says("m1") });
+    let late = || store.commit(&key, step(&old, "m1"));
     assert!(matches!(late().await, Err(Error::Fenced(_))));
-    granted(&store, &key, claim("b")).await?;
+    let new = start(&store, &key, run_of("b", "r")).await?;
+    assert!(new.epoch > old.epoch);
     assert!(matches!(late().await, Err(Error::Fenced(_))));
-    assert!(matches!(store.renew(&old, LONG).await, Err(Error::Fenced(_))));
-    Ok(())
-}
-
-pub async fn what_was_left_is_in_a_lease_or_in_an_inbox(store: Shared) -> Result<()> {
-    session(&store, "idle").await?;
-    let given_back = session(&store, "given back").await?;
-    let lease = granted(&store, &given_back, claim("a")).await?;
-    store.release(&lease).await?;
-    let expired = session(&store, "expired").await?;
-    granted(&store, &expired, brief("a")).await?;
-    let waiting = session(&store, "waiting").await?;
-    store.push(&waiting, ticket("t")).await?;
-    let both = session(&store, "both").await?;
-    granted(&store, &both, claim("a")).await?;
-    store.push(&both, ticket("t")).await?;
-    let mut left = store.left().await?;
-    left.sort();
-    assert_eq!(left, [both, expired, waiting]);
+    assert!(matches!(finish(&store, &old, RunStatus::Done).await, Err(Error::Fenced(_))));
+    assert!(matches!(store.extend_draft(&old, "x".into()).await, Err(Error::Fenced(_))));
+    assert_eq!(take_over(&store, &["a"], "c").await?, []);
     Ok(())
 }

@@ -3,8 +3,9 @@
 use super::Shared;
 use serde_json::Value;
 use session::{
-    Append, Error, Fact, FactChange, Message, NewRun, NewSession, NewTicket, OnConflict, PageRequest, Result,
-    RunStatus, Scope, Seq, SessionKey, Snapshot, StateChange, Stored, TailBudget,
+    Commit, Committed, Error, Fact, FactChange, GoneOwner, Lease, Message, NewRun, NewSession, OnConflict,
+    PageRequest, RequestKey, Result, Run, RunStatus, Scope, Seq, SessionKey, Snapshot, Start, StateChange,
+    Stored, TailBudget, TakeOver, TakenOver, TurnChange, Withdrawal,
 };
 use std::future::Future;
 use tokio::task::JoinSet;
@@ -38,38 +39,107 @@ pub fn message(id: &str) -> Message {
     }
 }
 
-pub fn says(id: &str) -> Append {
-    Append { message: Some(message(id)), ..Append::default() }
+pub fn says(id: &str) -> Commit {
+    Commit::message(message(id))
 }
 
 pub fn sets(scope: Scope, key: &str, value: impl Into<Value>) -> StateChange {
     StateChange { scope, key: key.into(), value: value.into() }
 }
 
-pub fn changes(state: Vec<StateChange>) -> Append {
-    Append { state, ..Append::default() }
+pub fn changes(state: Vec<StateChange>) -> Commit {
+    Commit { state, ..Commit::default() }
 }
 
 pub fn fact(kind: &str, id: &str, value: &str) -> Fact {
     Fact { kind: kind.into(), id: id.into(), value: value.into(), carried: true }
 }
 
-pub fn sets_fact(fact: Fact) -> Append {
-    Append { facts: vec![FactChange::Set(fact)], ..Append::default() }
+pub fn sets_fact(fact: Fact) -> Commit {
+    Commit { facts: vec![FactChange::Set(fact)], ..Commit::default() }
 }
 
-pub fn ticket(id: &str) -> NewTicket {
-    NewTicket { id: id.into(), owner: "me".into(), payload: format!("{{\"text\":\"{id}\"}}") }
+/// The owner of every run that names no other.
+pub const ME: &str = "me";
+
+pub fn run(id: &str) -> NewRun {
+    NewRun { id: id.into(), owner: ME.into(), request_key: None }
 }
 
-pub fn run(key: &SessionKey, id: &str) -> NewRun {
-    NewRun {
-        id: id.into(),
-        key: key.clone(),
-        status: RunStatus::Queued,
-        idempotency_key: None,
-        owner: "me".into(),
-    }
+pub fn run_of(owner: &str, id: &str) -> NewRun {
+    NewRun { owner: owner.into(), ..run(id) }
+}
+
+/// A run whose request has an idempotency key.
+pub fn run_with_key(id: &str, key: &str, fingerprint: &str) -> NewRun {
+    let request_key = Some(RequestKey { key: key.into(), fingerprint: fingerprint.into() });
+    NewRun { request_key, ..run(id) }
+}
+
+pub fn payload(id: &str) -> String {
+    format!("{{\"text\":\"{id}\"}}")
+}
+
+pub fn starts(run: NewRun) -> TurnChange {
+    TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new() })
+}
+
+/// A commit that starts a run with a message of the same id.
+pub fn start_commit(run: NewRun) -> Commit {
+    Commit { messages: vec![message(&run.id)], turn: starts(run), ..Commit::default() }
+}
+
+pub fn step(lease: &Lease, id: &str) -> Commit {
+    Commit { turn: TurnChange::Step(lease.clone()), ..says(id) }
+}
+
+pub fn finishes(lease: &Lease, status: RunStatus) -> TurnChange {
+    TurnChange::Finish { lease: lease.clone(), status, error: None }
+}
+
+/// Starts a run that is new, queued or waiting.
+pub async fn start(store: &Shared, key: &SessionKey, run: NewRun) -> Result<Lease> {
+    start_with(store, key, start_commit(run)).await
+}
+
+pub async fn start_with(store: &Shared, key: &SessionKey, commit: Commit) -> Result<Lease> {
+    let started = store.commit(key, commit).await?.started;
+    started.map(|started| started.lease).ok_or_else(|| Error::Fenced(key.clone()))
+}
+
+pub async fn finish(store: &Shared, lease: &Lease, status: RunStatus) -> Result<Committed> {
+    store.commit(&lease.key, Commit { turn: finishes(lease, status), ..Commit::default() }).await
+}
+
+/// A whole turn of two rows, `id` and `id-end`.
+pub async fn turn(store: &Shared, key: &SessionKey, id: &str) -> Result<Committed> {
+    let lease = start(store, key, run(id)).await?;
+    let turn = finishes(&lease, RunStatus::Done);
+    store.commit(key, Commit { turn, ..says(&format!("{id}-end")) }).await
+}
+
+pub async fn enqueue(store: &Shared, key: &SessionKey, run: NewRun) -> Result<Run> {
+    let payload = payload(&run.id);
+    store.enqueue(key, run, payload).await
+}
+
+pub fn withdrawal(id: &str, status: RunStatus) -> Withdrawal {
+    Withdrawal { id: id.into(), owner: ME.into(), status, error: None }
+}
+
+/// The runs of `gone`, whatever their heartbeats say, become those of `owner`.
+pub async fn take_over(store: &Shared, gone: &[&str], owner: &str) -> Result<Vec<TakenOver>> {
+    let gone = gone.iter().map(|name| GoneOwner { name: (*name).into(), if_beats: None }).collect();
+    store.take_over(TakeOver { gone, owner: owner.into(), session: None }).await
+}
+
+/// A run that exists.
+pub async fn run_row(store: &Shared, key: &SessionKey, id: &str) -> Result<Run> {
+    store.run(key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))
+}
+
+pub async fn status(store: &Shared, key: &SessionKey, id: &str) -> Result<RunStatus> {
+    Ok(run_row(store, key, id).await?.status)
 }
 
 /// Everything of a session that exists.

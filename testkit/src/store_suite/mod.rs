@@ -10,15 +10,18 @@
 //! testkit::store_laws!(open);
 //! ```
 
-pub mod appends;
 pub mod artifacts;
+pub mod commits;
 pub mod concurrency;
+pub mod drafts;
 pub mod facts;
-pub mod inbox;
 pub mod leases;
 pub mod make;
 pub mod opaque;
+pub mod owners;
 pub mod paging;
+pub mod queue;
+pub mod request_keys;
 pub mod runs;
 pub mod sessions;
 pub mod state;
@@ -47,25 +50,31 @@ macro_rules! store_laws {
                 a_session_made_anew_begins_anew,
                 a_title_is_set_once,
             ],
-            appends: [
-                rows_come_back_in_the_order_in_which_they_were_appended,
-                a_repeated_message_changes_nothing,
+            commits: [
+                rows_come_back_in_the_order_in_which_they_were_committed,
+                the_messages_of_a_commit_take_consecutive_places,
+                a_repeated_commit_changes_nothing,
                 a_repeat_is_recognised_whatever_else_is_refused,
+                a_commit_of_several_messages_is_repeated_as_a_whole,
+                a_message_id_is_used_once_in_a_session,
                 the_same_id_in_another_session_is_another_message,
                 a_session_that_moved_on_is_a_conflict,
                 an_old_epoch_is_fenced,
-                a_step_of_facts_alone_takes_no_place,
-                a_refused_step_leaves_nothing_behind,
-                the_row_counts_what_was_appended,
+                a_commit_of_facts_alone_takes_no_place,
+                a_refused_commit_leaves_nothing_behind,
+                a_session_is_created_with_all_of_its_steps_or_not_at_all,
+                the_row_counts_what_was_committed,
             ],
             concurrency: [
                 of_many_creates_one_wins,
                 many_creates_that_keep_all_get_the_session,
                 many_sessions_grow_at_once,
-                many_appends_to_one_session_leave_no_gap,
+                many_commits_to_one_session_leave_no_gap,
                 the_same_message_sent_many_times_is_stored_once,
-                bad_appends_among_good_ones_fail_alone,
-                of_many_claims_one_is_granted,
+                bad_commits_among_good_ones_fail_alone,
+                of_many_starts_one_is_admitted,
+                many_messages_queue_at_once_and_start_in_order,
+                one_request_sent_many_times_becomes_one_run,
                 many_sessions_change_one_shared_key_set,
                 a_dropped_answer_is_all_or_nothing,
             ],
@@ -80,7 +89,7 @@ macro_rules! store_laws {
             ],
             paging: [
                 pages_make_up_the_whole_log,
-                appends_do_not_disturb_a_reader,
+                commits_do_not_disturb_a_reader,
                 a_list_is_newest_change_first,
                 a_list_is_filtered_by_app_and_user,
                 a_list_comes_page_by_page_without_gap_or_duplicate,
@@ -93,46 +102,83 @@ macro_rules! store_laws {
                 null_is_a_value,
                 the_first_state_is_in_the_log_too,
                 every_change_is_logged_at_its_place,
-                a_page_of_changes_ends_between_two_appends,
+                a_page_of_changes_ends_between_two_commits,
             ],
             facts: [
                 a_fact_is_set_replaced_and_cleared,
                 only_carried_facts_come_along,
                 a_fact_may_stop_being_carried,
             ],
-            inbox: [
-                first_come_first,
-                pushing_again_gives_the_first_ticket,
-                an_append_takes_its_ticket,
-                a_ticket_is_taken_once,
-                a_ticket_is_withdrawn_once,
-                numbers_are_never_used_again,
+            queue: [
+                one_commit_stores_a_queued_run_with_its_message,
+                queued_runs_start_in_the_order_of_acceptance,
+                the_number_of_runs_ahead_falls_as_they_start,
+                a_run_is_queued_once,
+                a_queued_run_leaves_the_queue_when_it_starts,
+                only_its_owner_starts_a_queued_run,
+                a_queued_run_is_withdrawn_once,
+                only_its_owner_withdraws_a_queued_run,
+                only_a_queued_run_is_withdrawn,
+                a_run_that_is_queued_later_starts_later,
+                an_answer_continues_the_waiting_run,
+                an_answer_is_queued_like_any_message,
+                a_message_that_settles_a_question_cancels_its_run,
+                an_answer_that_is_queued_behind_another_message_is_superseded,
+                a_run_that_asks_nothing_is_not_superseded,
             ],
             leases: [
-                a_free_lease_is_granted_and_then_held,
-                a_claim_of_ones_own_keeps_its_epoch,
-                an_expired_lease_goes_to_the_next,
-                a_released_lease_goes_to_the_next,
-                a_step_may_give_the_lease_back,
-                a_step_may_take_a_free_lease,
-                a_step_that_follows_a_turn_is_refused_if_there_was_another,
-                a_step_that_follows_a_turn_is_told_the_shared_state,
-                a_step_that_takes_the_lease_overtakes_nobody,
-                a_dead_owner_is_displaced_by_its_epoch,
-                renewing_moves_the_end,
-                a_lost_lease_cannot_be_renewed_or_released,
-                a_claim_counts_who_waits,
-                a_session_made_anew_fences_the_owner_of_the_old_one,
-                what_was_left_is_in_a_lease_or_in_an_inbox,
+                a_started_run_holds_the_lease,
+                a_run_that_was_started_is_not_started_again,
+                the_last_commit_of_a_turn_releases_the_lease,
+                a_commit_that_is_refused_or_repeated_releases_nothing,
+                a_turn_ends_only_in_a_state_that_releases_the_lease,
+                a_start_that_relies_on_an_epoch_is_fenced_by_another_turn,
+                a_start_that_relies_on_an_epoch_returns_the_shared_state,
+                a_start_does_not_overtake_the_queue,
+                a_recreated_session_fences_the_owner_of_the_deleted_one,
             ],
             runs: [
-                a_run_begins_where_the_log_ends,
-                a_run_may_begin_with_its_first_step,
-                a_repeated_request_is_the_same_run,
-                a_run_with_a_key_begins_once,
-                a_run_changes_with_the_step_that_changes_it,
-                a_step_for_no_run_is_refused,
-                runs_come_newest_first,
+                a_run_starts_where_the_log_ends,
+                a_run_that_was_refused_does_not_exist,
+                the_last_commit_stores_the_end_of_its_run,
+                a_terminal_state_never_changes,
+                a_waiting_run_is_cancelled_with_its_last_message,
+                a_waiting_run_is_not_cancelled_while_another_one_runs,
+                a_lease_of_another_session_is_fenced,
+                runs_are_listed_newest_first,
+                only_rows_of_a_run_are_read_as_its_own,
+                a_run_that_was_taken_over_keeps_its_rows,
+                a_commit_of_a_turn_may_change_state_alone,
+            ],
+            request_keys: [
+                a_request_is_found_by_its_key,
+                a_repeated_request_is_a_duplicate,
+                a_key_of_another_request_is_refused,
+                keys_of_users_are_independent,
+                the_key_of_a_refused_request_stays_free,
+                a_request_to_a_missing_session_finds_no_session,
+                a_queued_run_starts_with_the_key_of_its_request,
+                a_withdrawn_request_keeps_its_key,
+                a_repeated_answer_does_not_answer_the_next_question,
+                a_deleted_session_frees_its_keys,
+            ],
+            owners: [
+                only_queued_and_running_runs_have_an_owner,
+                a_running_run_is_taken_over_before_the_queue,
+                a_displaced_owner_is_fenced,
+                a_run_is_taken_over_by_the_first_who_asks,
+                a_take_over_may_be_restricted_to_a_session,
+                any_number_of_runs_is_taken_over,
+                a_heartbeat_proves_that_a_silent_owner_is_alive,
+                a_heartbeat_tells_how_many_runs_were_taken_over,
+                an_owner_is_alive_until_its_claim_is_dropped,
+            ],
+            drafts: [
+                a_draft_grows_by_its_pieces,
+                a_draft_is_kept_until_a_commit_discards_it,
+                a_lost_lease_cannot_extend_a_draft,
+                a_draft_that_its_run_left_is_discarded_by_the_next_start,
+                a_draft_is_deleted_with_its_session,
             ],
             artifacts: [
                 versions_count_from_zero,
@@ -167,14 +213,17 @@ mod tests {
     fn no_law_is_left_out_of_the_table() {
         let table = include_str!("mod.rs");
         let laws = [
-            include_str!("appends.rs"),
             include_str!("artifacts.rs"),
+            include_str!("commits.rs"),
             include_str!("concurrency.rs"),
+            include_str!("drafts.rs"),
             include_str!("facts.rs"),
-            include_str!("inbox.rs"),
             include_str!("leases.rs"),
             include_str!("opaque.rs"),
+            include_str!("owners.rs"),
             include_str!("paging.rs"),
+            include_str!("queue.rs"),
+            include_str!("request_keys.rs"),
             include_str!("runs.rs"),
             include_str!("sessions.rs"),
             include_str!("state.rs"),

@@ -2,10 +2,10 @@
 
 use super::{
     Shared,
-    make::{changes, load, message, new_session, page, session, sets, ticket},
+    make::{changes, load, message, new_session, page, run_of, session, sets, start, status},
 };
 use serde_json::{Value, json};
-use session::{Append, Message, NewTicket, OnConflict, Result, Scope, SessionKey, ToolCall};
+use session::{Commit, Message, OnConflict, Result, RunStatus, Scope, SessionKey, ToolCall};
 
 const STRANGE: [&str; 9] = [
     "",
@@ -20,7 +20,7 @@ const STRANGE: [&str; 9] = [
 ];
 
 async fn returned(store: &Shared, key: &SessionKey, message: Message) -> Result<Message> {
-    let seq = store.append(key, Append { message: Some(message), ..Append::default() }).await?.seq;
+    let seq = store.commit(key, Commit::message(message)).await?.seq;
     let mut rows = store.read(key, page(seq.0 - 1, 1)).await?;
     Ok(rows.pop().map(|row| row.message).unwrap_or_default())
 }
@@ -83,7 +83,7 @@ pub async fn numbers_and_key_order_return_as_they_were(store: Shared) -> Result<
         "": []
     });
     let text = value.to_string();
-    store.append(&key, changes(vec![sets(Scope::Session, "k\0", value)])).await?;
+    store.commit(&key, changes(vec![sets(Scope::Session, "k\0", value)])).await?;
     let state = load(&store, &key).await?.state;
     assert_eq!((state[0].key.as_str(), state[0].value.to_string()), ("k\0", text.clone()));
     let logged: Vec<Value> =
@@ -108,13 +108,18 @@ pub async fn strange_names_are_only_names(store: Shared) -> Result<()> {
     for strange in STRANGE {
         let key = SessionKey::new(strange, strange, strange);
         store.create(new_session(&key, OnConflict::Fail)).await?;
-        let payload = NewTicket { id: strange.into(), owner: strange.into(), payload: strange.into() };
-        let pushed = store.push(&key, payload).await?;
-        assert_eq!(store.waiting(&key, 1).await?, [pushed]);
+        let queued = store.enqueue(&key, run_of(strange, strange), strange.into()).await?;
+        assert_eq!((queued.id.as_str(), queued.owner.as_str()), (strange, strange));
+        assert_eq!(store.payload(&key, strange).await?.as_deref(), Some(strange));
         assert_eq!(load(&store, &key).await?.row.key, key);
+        let lease = start(&store, &key, run_of(strange, strange)).await?;
+        store.extend_draft(&lease, strange.into()).await?;
+        assert_eq!(load(&store, &key).await?.draft.map(|draft| draft.pieces), Some(vec![strange.to_owned()]));
         assert_eq!(returned(&store, &key, message("m")).await?, message("m"));
     }
-    let other = session(&store, "s").await?;
-    store.push(&other, ticket("t")).await?;
+    for strange in STRANGE {
+        let key = SessionKey::new(strange, strange, strange);
+        assert_eq!(status(&store, &key, strange).await?, RunStatus::Running);
+    }
     Ok(())
 }

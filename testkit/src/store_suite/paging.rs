@@ -25,7 +25,7 @@ pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
         // Every fifth step has no message: a hole between the rows.
         let step =
             if n % 5 == 0 { changes(vec![sets(Scope::Session, "n", n)]) } else { says(&format!("m{n}")) };
-        store.append(&key, step).await?;
+        store.commit(&key, step).await?;
     }
     let expected: Vec<u64> = (1..=20).filter(|n| n % 5 != 0).collect();
     for limit in [1, 2, 3, 7, 16, 17, usize::MAX] {
@@ -36,16 +36,16 @@ pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn appends_do_not_disturb_a_reader(store: Shared) -> Result<()> {
+pub async fn commits_do_not_disturb_a_reader(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=10 {
-        store.append(&key, says(&format!("m{n}"))).await?;
+        store.commit(&key, says(&format!("m{n}"))).await?;
     }
     let mut read = Vec::new();
     for n in 11..=20 {
         let rows = store.read(&key, page(read.last().copied().unwrap_or(0), 2)).await?;
         read.extend(seqs(&rows));
-        store.append(&key, says(&format!("m{n}"))).await?;
+        store.commit(&key, says(&format!("m{n}"))).await?;
     }
     let rest = store.read(&key, page(read.last().copied().unwrap_or(0), 100)).await?;
     read.extend(seqs(&rest));
@@ -76,7 +76,7 @@ fn keys(rows: &[SessionRow]) -> Vec<SessionKey> {
 
 pub async fn a_list_is_newest_change_first(store: Shared) -> Result<()> {
     let crowd = crowd(&store).await?;
-    store.append(&crowd[3], says("m1")).await?;
+    store.commit(&crowd[3], says("m1")).await?;
     let rows = store.list(all()).await?;
     assert_eq!(rows.len(), crowd.len());
     // Two changes may fall into one tick of the clock: then the key decides.
@@ -131,7 +131,7 @@ pub async fn a_list_that_changes_repeats_nobody_and_forgets_no_bystander(store: 
     let (mut listed, mut after) = (Vec::new(), None);
     for changed in &crowd {
         // One that was listed and one that was not move to the front between two pages.
-        store.append(changed, says("m1")).await?;
+        store.commit(changed, says("m1")).await?;
         let rows = store.list(ListQuery { after, limit: 1, ..all() }).await?;
         after = rows.last().cloned();
         listed.extend(keys(&rows));

@@ -1,141 +1,252 @@
-//! Runs: one for each request, changed by the steps that change them.
+//! Runs: one for each request, changed by the commits of its turns; a terminal state never changes.
 
 use super::{
     Shared,
-    make::{changes, fact, message, run, says, session, sets, sets_fact},
+    make::{
+        changes, enqueue, fact, finish, finishes, ids, load, page, run, run_of, run_row, says, session, sets,
+        sets_fact, start, start_commit, start_with, starts, status, step, take_over, turn, withdrawal,
+    },
 };
-use session::{Append, Error, NewRun, Result, RunStatus, RunUpdate, Scope, Seq};
+use session::{
+    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, Start, StateChange, TurnChange,
+};
 
-fn update(id: &str, status: RunStatus) -> RunUpdate {
-    RunUpdate { id: id.into(), status, error: None }
-}
-
-pub async fn a_run_begins_where_the_log_ends(store: Shared) -> Result<()> {
+pub async fn a_run_starts_where_the_log_ends(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.append(&key, says("m1")).await?;
-    store.append(&key, says("m2")).await?;
-    let new = NewRun { idempotency_key: Some("once".into()), ..run(&key, "r1") };
-    let started = store.start(new.clone()).await?;
-    assert_eq!((started.started_after, started.last_seq), (Seq(2), Seq(2)));
-    assert_eq!((&started.id, &started.key, started.status), (&new.id, &key, RunStatus::Queued));
-    assert_eq!((&started.owner, &started.idempotency_key), (&new.owner, &new.idempotency_key));
-    assert_eq!((started.error.clone(), started.created_at.to_bits()), (None, started.updated_at.to_bits()));
-    assert_eq!(store.run(&key, "r1").await?, Some(started));
+    store.commit(&key, says("m1")).await?;
+    store.commit(&key, says("m2")).await?;
+    let lease = start(&store, &key, run_of("a", "r1")).await?;
+    let run = run_row(&store, &key, "r1").await?;
+    assert_eq!((run.id.as_str(), &run.key, run.number), ("r1", &key, lease.run));
+    assert_eq!((run.status, run.owner.as_str()), (RunStatus::Running, "a"));
+    assert_eq!((run.started_after, run.last_seq), (Seq(2), Seq(3)));
+    assert_eq!((run.error.as_ref(), run.ahead), (None, None));
+    assert_eq!(run.created_at.to_bits(), run.updated_at.to_bits());
+    assert!(run.created_at > 1_600_000_000.0);
     assert_eq!(store.run(&key, "r2").await?, None);
     Ok(())
 }
 
-pub async fn a_run_may_begin_with_its_first_step(store: Shared) -> Result<()> {
+pub async fn a_run_that_was_refused_does_not_exist(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.append(&key, says("m1")).await?;
-    store.start(run(&key, "known")).await?;
-    for (id, place) in [("new", 2), ("known", 3)] {
-        let running = NewRun { status: RunStatus::Running, owner: "a".into(), ..run(&key, id) };
-        let refused = Append { starts: Some(running.clone()), expected_seq: Some(Seq(9)), ..says("refused") };
-        assert!(matches!(store.append(&key, refused).await, Err(Error::Conflict { .. })));
-        assert!(store.run(&key, id).await?.is_none_or(|run| run.status == RunStatus::Queued));
-        store.append(&key, Append { starts: Some(running), ..says(id) }).await?;
-        let run = store.run(&key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))?;
-        assert_eq!((run.status, run.owner.as_str(), run.last_seq), (RunStatus::Running, "a", Seq(place)));
-        assert_eq!(run.started_after, Seq(place - 1));
-    }
-    // One that is taken up again began where it began.
-    let again = Some(NewRun { status: RunStatus::Running, owner: "b".into(), ..run(&key, "new") });
-    store.append(&key, Append { starts: again, ..says("m8") }).await?;
-    let new = store.run(&key, "new").await?.ok_or_else(|| Error::NotFound(key.clone()))?;
-    assert_eq!((new.owner.as_str(), new.started_after, new.last_seq), ("b", Seq(1), Seq(4)));
-    // One that ends with the step with which it begins.
-    let starts = Some(NewRun { status: RunStatus::Running, ..run(&key, "short") });
-    store.append(&key, Append { starts, run: Some(update("short", RunStatus::Done)), ..says("m9") }).await?;
-    assert_eq!(store.run(&key, "short").await?.map(|run| run.status), Some(RunStatus::Done));
+    let refused = Commit { expected_seq: Some(Seq(9)), ..start_commit(run("r")) };
+    assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
+    assert_eq!(store.run(&key, "r").await?, None);
+    assert_eq!(start(&store, &key, run("r")).await?.run, 1);
     Ok(())
 }
 
-pub async fn a_repeated_request_is_the_same_run(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let other = session(&store, "other").await?;
-    let once = |id: &str| NewRun { idempotency_key: Some("once".into()), ..run(&key, id) };
-    store.start(once("r1")).await?;
-    store.append(&key, Append { run: Some(update("r1", RunStatus::Done)), ..says("m1") }).await?;
-    let again = store.start(once("r2")).await?;
-    assert_eq!((again.id.as_str(), again.status), ("r1", RunStatus::Done));
-    assert_eq!(store.start(run(&key, "r1")).await?, again);
-    // Without a key every request is a new one, and another session's keys are its own.
-    assert_eq!(store.start(run(&key, "r3")).await?.id, "r3");
-    assert_eq!(store.start(run(&key, "r4")).await?.id, "r4");
-    assert_eq!(store.start(NewRun { key: other, ..once("r5") }).await?.id, "r5");
-    Ok(())
-}
-
-pub async fn a_run_with_a_key_begins_once(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    let once = |owner: &str, status| NewRun {
-        idempotency_key: Some("once".into()),
-        owner: owner.into(),
-        status,
-        ..run(&key, "r")
-    };
-    store.start(once("a", RunStatus::Queued)).await?;
-    let begins = |owner: &str, id: &str| Append { starts: Some(once(owner, RunStatus::Running)), ..says(id) };
-    // Whoever is first, not whoever wrote it down.
-    store.append(&key, begins("b", "m1")).await?;
-    assert!(
-        matches!(store.append(&key, begins("a", "m2")).await, Err(Error::RunBegun { id, .. }) if id == "r")
-    );
-    store.append(&key, begins("b", "m3")).await?;
-    store.append(&key, Append { run: Some(update("r", RunStatus::Done)), ..Append::default() }).await?;
-    assert!(matches!(store.append(&key, begins("a", "m4")).await, Err(Error::RunBegun { .. })));
-    assert!(store.append(&key, begins("a", "m1")).await?.repeated, "a step that is stored is stored");
-    assert_eq!(store.run(&key, "r").await?.map(|run| (run.owner, run.last_seq)), Some(("b".into(), Seq(2))));
-    Ok(())
-}
-
-pub async fn a_run_changes_with_the_step_that_changes_it(store: Shared) -> Result<()> {
-    let key = session(&store, "s").await?;
-    store.start(run(&key, "r")).await?;
-    let fails = RunUpdate { error: Some("broke".into()), ..update("r", RunStatus::Failed) };
-    let with = |step: Append, run| Append { run: Some(run), ..step };
-    let steps = [
-        (with(says("m1"), update("r", RunStatus::Running)), (RunStatus::Running, 1, None)),
-        (says("m2"), (RunStatus::Running, 1, None)),
-        (
-            with(changes(vec![sets(Scope::App, "k", 1)]), update("r", RunStatus::Waiting)),
-            (RunStatus::Waiting, 3, None),
-        ),
-        (with(Append::default(), fails), (RunStatus::Failed, 3, Some("broke"))),
-        (with(sets_fact(fact("a", "", "1")), update("r", RunStatus::Done)), (RunStatus::Done, 3, None)),
+pub async fn the_last_commit_stores_the_end_of_its_run(store: Shared) -> Result<()> {
+    let ends = [
+        (RunStatus::Done, None),
+        (RunStatus::Failed, Some("broke")),
+        (RunStatus::Cancelled, None),
+        (RunStatus::Interrupted, Some("gone")),
+        (RunStatus::Waiting, None),
     ];
-    for (step, (status, last_seq, error)) in steps {
-        store.append(&key, step).await?;
-        let run = store.run(&key, "r").await?.ok_or(Error::Closed)?;
-        assert_eq!((run.status, run.last_seq.0, run.error.as_deref()), (status, last_seq, error));
-        assert!(run.updated_at >= run.created_at);
+    for (end, error) in ends {
+        let key = session(&store, end.as_str()).await?;
+        let lease = start(&store, &key, run("r")).await?;
+        let steps = [
+            (step(&lease, "m1"), (RunStatus::Running, 1)),
+            (says("plain"), (RunStatus::Running, 1)),
+            (
+                Commit { turn: TurnChange::Step(lease.clone()), ..changes(vec![sets(Scope::App, "k", 1)]) },
+                (RunStatus::Running, 1),
+            ),
+            (
+                Commit {
+                    turn: TurnChange::Finish {
+                        lease: lease.clone(),
+                        status: end,
+                        error: error.map(str::to_owned),
+                    },
+                    ..sets_fact(fact("a", "", "1"))
+                },
+                (end, 4),
+            ),
+        ];
+        for (commit, (status, last_seq)) in steps {
+            store.commit(&key, commit).await?;
+            let run = run_row(&store, &key, "r").await?;
+            assert_eq!((run.status, run.last_seq.0), (status, last_seq));
+            assert!(run.updated_at >= run.created_at);
+        }
+        assert_eq!(run_row(&store, &key, "r").await?.error.as_deref(), error);
     }
     Ok(())
 }
 
-pub async fn a_step_for_no_run_is_refused(store: Shared) -> Result<()> {
+/// Everything that can be tried on a run, by whoever had it.
+async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
+    let key = &lease.key;
+    let again = Commit { turn: starts(run(id)), ..says("again") };
+    assert!(matches!(store.commit(key, again).await, Err(Error::RunMoved { .. })));
+    assert!(matches!(store.commit(key, step(lease, "step")).await, Err(Error::Fenced(_))));
+    assert!(matches!(enqueue(store, key, run(id)).await, Err(Error::RunMoved { .. })));
+    for status in RunStatus::ALL {
+        assert!(matches!(finish(store, lease, status).await, Err(Error::Fenced(_))));
+        assert!(!store.withdraw(key, withdrawal(id, status)).await?);
+    }
+    assert_eq!(take_over(store, &["me"], "other").await?, []);
+    assert!(matches!(store.commit(key, cancels(id, "cancel")).await, Err(Error::RunMoved { .. })));
+    let supersedes = vec![id.to_owned()];
+    let other = Start { run: run("other"), if_epoch: None, supersedes };
+    let lease = start_with(store, key, Commit { turn: TurnChange::Start(other), ..says("other") }).await?;
+    finish(store, &lease, RunStatus::Done).await.map(drop)
+}
+
+pub async fn a_terminal_state_never_changes(store: Shared) -> Result<()> {
+    for end in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
+        let key = session(&store, end.as_str()).await?;
+        let lease = start(&store, &key, run("r")).await?;
+        finish(&store, &lease, end).await?;
+        let ended = run_row(&store, &key, "r").await?;
+        try_all(&store, &lease, "r").await?;
+        assert_eq!(run_row(&store, &key, "r").await?, ended);
+    }
+    Ok(())
+}
+
+fn cancels(run: &str, message: &str) -> Commit {
+    let turn = TurnChange::Cancel { run: run.to_owned(), error: Some("withdrawn".to_owned()) };
+    Commit { turn, ..says(message) }
+}
+
+pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("r")).await?;
+    assert!(matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })), "it runs");
+    let waiting = finish(&store, &lease, RunStatus::Waiting).await?;
+    assert!(matches!(store.commit(&key, cancels("none", "m")).await, Err(Error::RunMoved { .. })));
+    let stale = Commit { expected_seq: Some(Seq(9)), ..cancels("r", "m") };
+    assert!(matches!(store.commit(&key, stale).await, Err(Error::Conflict { .. })));
+    enqueue(&store, &key, run("queued")).await?;
+    let cancelled = store.commit(&key, cancels("r", "m")).await?;
+    assert!(cancelled.epoch > waiting.epoch, "copies in memory are out of date");
+    let ended = run_row(&store, &key, "r").await?;
+    assert_eq!((ended.status, ended.error.as_deref()), (RunStatus::Cancelled, Some("withdrawn")));
+    assert_eq!(read_run(&store, &lease, 10).await?, ["r", "m"]);
+    assert!(store.commit(&key, cancels("r", "m")).await?.repeated);
+    assert_eq!(status(&store, &key, "queued").await?, RunStatus::Queued);
+    start(&store, &key, run("queued")).await.map(drop)
+}
+
+pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("r")).await?;
+    finish(&store, &lease, RunStatus::Waiting).await?;
+    let other = start(&store, &key, run("other")).await?;
+    assert!(matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::Busy(_))));
+    store.commit(&key, step(&other, "step")).await?;
+    finish(&store, &other, RunStatus::Done).await?;
+    store.commit(&key, cancels("r", "m")).await?;
+    assert_eq!(status(&store, &key, "r").await?, RunStatus::Cancelled);
+    Ok(())
+}
+
+pub async fn a_lease_of_another_session_is_fenced(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
-    store.start(run(&other, "r")).await?;
-    let step =
-        Append { message: Some(message("m1")), run: Some(update("r", RunStatus::Done)), ..Append::default() };
-    let refused = store.append(&key, step).await;
-    assert!(matches!(refused, Err(Error::NoRun { id, .. }) if id == "r"));
+    let lease = start(&store, &other, run("r")).await?;
+    let steps = [step(&lease, "m1"), Commit { turn: finishes(&lease, RunStatus::Done), ..says("m1") }];
+    for commit in steps {
+        assert!(matches!(store.commit(&key, commit).await, Err(Error::Fenced(fenced)) if fenced == key));
+    }
+    assert_eq!(status(&store, &other, "r").await?, RunStatus::Running);
     Ok(())
 }
 
-pub async fn runs_come_newest_first(store: Shared) -> Result<()> {
+pub async fn runs_are_listed_newest_first(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    for id in ["b", "c", "a"] {
-        store.start(run(&key, id)).await?;
+    turn(&store, &key, "b").await?;
+    for id in ["c", "a"] {
+        enqueue(&store, &key, run(id)).await?;
     }
-    store.append(&key, Append { run: Some(update("b", RunStatus::Done)), ..Append::default() }).await?;
-    let listed = |limit| {
-        let runs = store.runs(&key, limit);
-        async { Ok::<_, Error>(runs.await?.into_iter().map(|run| run.id).collect::<Vec<_>>()) }
+    let other = session(&store, "other").await?;
+    enqueue(&store, &other, run("elsewhere")).await?;
+    let listed = async |limit| {
+        let runs = store.runs(&key, limit).await?;
+        Ok::<_, Error>(runs.into_iter().map(|run| (run.id, run.number)).collect::<Vec<_>>())
     };
-    assert_eq!(listed(10).await?, ["a", "c", "b"]);
-    assert_eq!(listed(2).await?, ["a", "c"]);
+    let expected = [("a", 3), ("c", 2), ("b", 1)].map(|(id, number)| (id.to_owned(), number));
+    assert_eq!(listed(10).await?, expected);
+    assert_eq!(listed(2).await?, expected[..2]);
+    assert_eq!(listed(0).await?, []);
+    Ok(())
+}
+
+async fn read_run(store: &Shared, lease: &Lease, limit: usize) -> Result<Vec<String>> {
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let rows = store.read_run(&lease.key, lease.run, page(after, limit)).await?;
+        assert!(rows.len() <= limit);
+        let Some(last) = rows.last() else { return Ok(found) };
+        after = last.seq.0;
+        found.extend(ids(&rows).into_iter().map(str::to_owned));
+    }
+}
+
+/// Three runs with rows of others and of nobody between their own.
+async fn interleaved(store: &Shared, key: &SessionKey) -> Result<[Lease; 3]> {
+    store.commit(key, says("before")).await?;
+    let first = start(store, key, run("a1")).await?;
+    store.commit(key, step(&first, "a2")).await?;
+    store.commit(key, says("between")).await?;
+    store.commit(key, Commit { turn: finishes(&first, RunStatus::Waiting), ..says("a3") }).await?;
+    enqueue(store, key, run("c1")).await?;
+    enqueue(store, key, run("a1")).await?;
+    let third = start(store, key, run("c1")).await?;
+    store.commit(key, Commit { turn: finishes(&third, RunStatus::Done), ..says("c2") }).await?;
+    let again = Commit { turn: starts(run("a1")), ..says("a4") };
+    let first = start_with(store, key, again).await?;
+    store.commit(key, step(&first, "a5")).await?;
+    store.commit(key, says("between again")).await?;
+    finish(store, &first, RunStatus::Done).await?;
+    store.commit(key, says("after")).await?;
+    let last = start(store, key, run("d1")).await?;
+    store.commit(key, step(&last, "d2")).await?;
+    store.commit(key, says("at the end")).await?;
+    Ok([first, third, last])
+}
+
+pub async fn only_rows_of_a_run_are_read_as_its_own(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let [first, third, last] = interleaved(&store, &key).await?;
+    for limit in [1, 2, 3, 100] {
+        assert_eq!(read_run(&store, &first, limit).await?, ["a1", "a2", "a3", "a4", "a5"]);
+        assert_eq!(read_run(&store, &third, limit).await?, ["c1", "c2"]);
+        assert_eq!(read_run(&store, &last, limit).await?, ["d1", "d2"]);
+    }
+    let unknown = Lease { run: 99, ..last.clone() };
+    assert!(read_run(&store, &unknown, 10).await?.is_empty());
+    assert!(store.read_run(&key, last.run, page(0, 0)).await?.is_empty());
+    assert!(store.read_run(&key, last.run, page(u64::MAX, 10)).await?.is_empty());
+    Ok(())
+}
+
+pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = start(&store, &key, run_of("a", "r1")).await?;
+    store.commit(&key, step(&old, "r2")).await?;
+    let new = take_over(&store, &["a"], "b").await?[0].lease.clone();
+    assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
+    store.commit(&key, step(&new, "r4")).await?;
+    store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;
+    assert_eq!(read_run(&store, &new, 10).await?, ["r1", "r2", "r4", "r5"]);
+    let run = run_row(&store, &key, "r1").await?;
+    assert_eq!((run.owner.as_str(), run.status, run.last_seq), ("b", RunStatus::Done, Seq(4)));
+    Ok(())
+}
+
+pub async fn a_commit_of_a_turn_may_change_state_alone(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("r")).await?;
+    let state: Vec<StateChange> = vec![sets(Scope::Session, "k", 1)];
+    let commit = Commit { turn: TurnChange::Step(lease.clone()), ..changes(state) };
+    assert_eq!(store.commit(&key, commit).await?.seq, Seq(2));
+    finish(&store, &lease, RunStatus::Done).await?;
+    assert_eq!(read_run(&store, &lease, 10).await?, ["r"]);
+    assert_eq!(load(&store, &key).await?.row.last_seq, Seq(2));
     Ok(())
 }

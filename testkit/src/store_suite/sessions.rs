@@ -3,15 +3,15 @@
 use super::{
     Shared,
     make::{
-        changes, fact, key, load, message, new_session, page, run, says, session, sets, sets_fact, ticket,
+        changes, enqueue, fact, key, load, message, new_session, page, run, says, session, sets, sets_fact,
+        start, withdrawal,
     },
 };
 use serde_json::json;
 use session::{
-    Append, ArtifactKey, Claim, Error, ListQuery, NewArtifact, NewSession, OnConflict, Result, Scope, Seq,
-    SessionKey, TailBudget,
+    ArtifactKey, Commit, Error, Lease, ListQuery, NewArtifact, NewSession, OnConflict, Result, RunStatus,
+    Scope, Seq, SessionKey, TailBudget,
 };
-use std::time::Duration;
 
 pub async fn a_new_session_is_empty(store: Shared) -> Result<()> {
     let made = store.create(new_session(&key("s"), OnConflict::Fail)).await?;
@@ -35,7 +35,7 @@ pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
     let state = |value| vec![sets(Scope::Session, "a", value), sets(Scope::App, "b", value)];
     let new = |value| NewSession { state: state(value), ..new_session(&key("s"), OnConflict::Keep) };
     store.create(new(1)).await?;
-    store.append(&key("s"), says("m1")).await?;
+    store.commit(&key("s"), says("m1")).await?;
     let kept = store.create(new(2)).await?;
     let found = load(&store, &key("s")).await?;
     assert_eq!(found.row, kept);
@@ -47,7 +47,7 @@ pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
 pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Result<()> {
     let new = |on_conflict| NewSession {
         state: vec![sets(Scope::Session, "a", 1)],
-        steps: ["m1", "m2"].map(|id| Append { message: Some(message(id)), ..Append::default() }).into(),
+        steps: ["m1", "m2"].map(says).into(),
         ..new_session(&key("s"), on_conflict)
     };
     let made = store.create(new(OnConflict::Fail)).await?;
@@ -62,14 +62,16 @@ pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Resul
 
 pub async fn a_missing_session_is_refused_what_needs_one(store: Shared) -> Result<()> {
     let none = key("none");
-    let claim = Claim { owner: "me".into(), ttl: Duration::from_mins(1), displaces: None };
+    let lease = Lease { key: none.clone(), run: 1, epoch: 1 };
     let refused = [
-        store.append(&none, says("m")).await.err(),
+        store.commit(&none, says("m")).await.err(),
         store.read(&none, page(0, 10)).await.err(),
         store.state_changes(&none, page(0, 10)).await.err(),
-        store.claim(&none, claim).await.err(),
-        store.push(&none, ticket("t")).await.err(),
-        store.start(run(&none, "r")).await.err(),
+        store.read_run(&none, 1, page(0, 10)).await.err(),
+        store.activity(&none).await.err(),
+        start(&store, &none, run("r")).await.err(),
+        enqueue(&store, &none, run("r")).await.err(),
+        store.extend_draft(&lease, "x".into()).await.err(),
     ];
     for error in refused {
         assert!(matches!(error, Some(Error::NotFound(missing)) if missing == none));
@@ -83,8 +85,8 @@ pub async fn a_missing_session_has_nothing(store: Shared) -> Result<()> {
     assert!(store.fact(&none, "kind", "id").await?.is_none());
     assert!(store.run(&none, "r").await?.is_none());
     assert!(store.runs(&none, 10).await?.is_empty());
-    assert!(store.waiting(&none, 10).await?.is_empty());
-    assert!(!store.withdraw(&none, 1).await?);
+    assert!(store.payload(&none, "r").await?.is_none());
+    assert!(!store.withdraw(&none, withdrawal("r", RunStatus::Cancelled)).await?);
     assert!(!store.delete(&none).await?);
     Ok(())
 }
@@ -94,7 +96,7 @@ pub async fn users_and_apps_do_not_see_each_other(store: Shared) -> Result<()> {
         [("app", "ann"), ("app", "bob"), ("other", "ann")].map(|(app, user)| SessionKey::new(app, user, "s"));
     for key in &keys {
         store.create(new_session(key, OnConflict::Fail)).await?;
-        store.append(key, says(&format!("{key}"))).await?;
+        store.commit(key, says(&format!("{key}"))).await?;
     }
     for key in &keys {
         let found = load(&store, key).await?;
@@ -110,12 +112,13 @@ pub async fn users_and_apps_do_not_see_each_other(store: Shared) -> Result<()> {
 /// A session with something of everything.
 async fn furnish(store: &Shared, key: &SessionKey) -> Result<()> {
     store.create(new_session(key, OnConflict::Fail)).await?;
-    store.append(key, says("m1")).await?;
+    store.commit(key, says("m1")).await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
-    store.append(key, changes(scopes.map(|scope| sets(scope, "k", "v")).into())).await?;
-    store.append(key, sets_fact(fact("agent", "", "\"root\""))).await?;
-    store.push(key, ticket("t1")).await?;
-    store.start(run(key, "r1")).await?;
+    store.commit(key, changes(scopes.map(|scope| sets(scope, "k", "v")).into())).await?;
+    store.commit(key, sets_fact(fact("agent", "", "\"root\""))).await?;
+    let lease = start(store, key, run("r1")).await?;
+    store.extend_draft(&lease, "draft".into()).await?;
+    enqueue(store, key, run("q1")).await?;
     for name in ["own.txt", "user:shared.txt"] {
         store.save(&ArtifactKey { session: key.clone(), name: name.into() }, file()).await?;
     }
@@ -134,14 +137,15 @@ pub async fn deleting_removes_what_is_its_own_and_nothing_else(store: Shared) ->
     assert!(!store.delete(&gone).await?);
 
     assert!(store.load(&gone, TailBudget::ALL).await?.is_none());
-    assert!(matches!(store.append(&gone, says("m2")).await, Err(Error::NotFound(_))));
+    assert!(matches!(store.commit(&gone, says("m2")).await, Err(Error::NotFound(_))));
     let left = store.list(ListQuery { limit: 10, ..ListQuery::default() }).await?;
     assert_eq!(left.iter().map(|row| &row.key).collect::<Vec<_>>(), [&stays]);
 
     let other = load(&store, &stays).await?;
-    assert_eq!((other.tail.len(), other.facts.len(), other.state.len()), (1, 1, 3));
-    assert_eq!(store.waiting(&stays, 10).await?.len(), 1);
-    assert_eq!(store.runs(&stays, 10).await?.len(), 1);
+    assert_eq!((other.tail.len(), other.facts.len(), other.state.len()), (2, 1, 3));
+    assert!(other.draft.is_some());
+    assert!(store.payload(&stays, "q1").await?.is_some());
+    assert_eq!(store.runs(&stays, 10).await?.len(), 2);
     assert_eq!(store.names(&stays).await?, ["own.txt", "user:shared.txt"]);
     Ok(())
 }
@@ -152,29 +156,29 @@ pub async fn a_session_made_anew_begins_anew(store: Shared) -> Result<()> {
     session(&store, "s").await?;
     let anew = load(&store, &key("s")).await?;
     assert_eq!(anew.row.last_seq, Seq::START);
-    assert!(anew.tail.is_empty() && anew.facts.is_empty());
+    assert!(anew.tail.is_empty() && anew.facts.is_empty() && anew.draft.is_none());
     // What it shared with others outlived it.
     assert_eq!(anew.state, [sets(Scope::App, "k", "v"), sets(Scope::User, "k", "v")]);
     assert!(store.state_changes(&key("s"), page(0, 10)).await?.is_empty());
-    assert!(store.waiting(&key("s"), 10).await?.is_empty());
+    assert_eq!(store.activity(&key("s")).await?, session::Activity::default());
     assert!(store.runs(&key("s"), 10).await?.is_empty());
     assert!(store.fact(&key("s"), "agent", "").await?.is_none());
     assert_eq!(store.names(&key("s")).await?, ["user:shared.txt"]);
-    assert_eq!(store.append(&key("s"), says("m1")).await?.seq, Seq(1));
+    assert_eq!(store.commit(&key("s"), says("m1")).await?.seq, Seq(1));
     Ok(())
 }
 
 pub async fn a_title_is_set_once(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    let titled = |id: &str, title: Option<&str>| Append {
-        message: Some(message(id)),
+    let titled = |id: &str, title: Option<&str>| Commit {
+        messages: vec![message(id)],
         title: title.map(str::to_owned),
-        ..Append::default()
+        ..Commit::default()
     };
-    store.append(&key, titled("m1", None)).await?;
+    store.commit(&key, titled("m1", None)).await?;
     assert_eq!(load(&store, &key).await?.row.title, None);
-    store.append(&key, titled("m2", Some("first"))).await?;
-    store.append(&key, titled("m3", Some("second"))).await?;
+    store.commit(&key, titled("m2", Some("first"))).await?;
+    store.commit(&key, titled("m3", Some("second"))).await?;
     assert_eq!(load(&store, &key).await?.row.title.as_deref(), Some("first"));
     Ok(())
 }

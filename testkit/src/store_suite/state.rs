@@ -5,12 +5,12 @@ use super::{
     make::{changes, key, load, message, new_session, page, says, session, sets},
 };
 use serde_json::{Value, json};
-use session::{Append, NewSession, OnConflict, Result, Scope, SessionKey, StateEntry};
+use session::{Commit, NewSession, OnConflict, Result, Scope, SessionKey, StateEntry};
 
 pub async fn scopes_are_shared_as_far_as_they_reach(store: Shared) -> Result<()> {
     let here = session(&store, "s").await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
-    store.append(&here, changes(scopes.map(|scope| sets(scope, "k", format!("{scope:?}"))).into())).await?;
+    store.commit(&here, changes(scopes.map(|scope| sets(scope, "k", format!("{scope:?}"))).into())).await?;
     let seen = [
         (here, vec!["App", "User", "Session"]),
         (key("other session"), vec!["App", "User"]),
@@ -29,7 +29,7 @@ pub async fn scopes_are_shared_as_far_as_they_reach(store: Shared) -> Result<()>
 pub async fn shared_state_outlives_its_session(store: Shared) -> Result<()> {
     let first = session(&store, "first").await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
-    store.append(&first, changes(scopes.map(|scope| sets(scope, "k", 1)).into())).await?;
+    store.commit(&first, changes(scopes.map(|scope| sets(scope, "k", 1)).into())).await?;
     store.delete(&first).await?;
     let next = session(&store, "next").await?;
     assert_eq!(load(&store, &next).await?.state, [sets(Scope::App, "k", 1), sets(Scope::User, "k", 1)]);
@@ -42,8 +42,8 @@ pub async fn keys_keep_the_order_in_which_they_were_first_set(store: Shared) -> 
         let of = |scope| names.iter().map(move |name| sets(scope, name, value));
         changes(of(Scope::Session).chain(of(Scope::User)).chain(of(Scope::App)).collect())
     };
-    store.append(&key, set(&["z", "a"], 1)).await?;
-    store.append(&key, set(&["m", "z"], 2)).await?;
+    store.commit(&key, set(&["z", "a"], 1)).await?;
+    store.commit(&key, set(&["m", "z"], 2)).await?;
     let of = |scope| [("z", 2), ("a", 1), ("m", 2)].map(|(name, value)| sets(scope, name, value));
     let expected = [of(Scope::App), of(Scope::User), of(Scope::Session)].concat();
     assert_eq!(load(&store, &key).await?.state, expected);
@@ -52,8 +52,8 @@ pub async fn keys_keep_the_order_in_which_they_were_first_set(store: Shared) -> 
 
 pub async fn null_is_a_value(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.append(&key, changes(vec![sets(Scope::Session, "a", 1), sets(Scope::Session, "b", 2)])).await?;
-    store.append(&key, changes(vec![sets(Scope::Session, "a", Value::Null)])).await?;
+    store.commit(&key, changes(vec![sets(Scope::Session, "a", 1), sets(Scope::Session, "b", 2)])).await?;
+    store.commit(&key, changes(vec![sets(Scope::Session, "a", Value::Null)])).await?;
     let expected = [sets(Scope::Session, "a", Value::Null), sets(Scope::Session, "b", 2)];
     assert_eq!(load(&store, &key).await?.state, expected);
     Ok(())
@@ -63,7 +63,7 @@ pub async fn the_first_state_is_in_the_log_too(store: Shared) -> Result<()> {
     let state = vec![sets(Scope::App, "a", 1), sets(Scope::Session, "b", json!({"c": [1, 2]}))];
     let row = store.create(NewSession { state, ..new_session(&key("s"), OnConflict::Fail) }).await?;
     assert_eq!(row.last_seq.0, 1);
-    assert_eq!(store.append(&key("s"), says("m1")).await?.seq.0, 2);
+    assert_eq!(store.commit(&key("s"), says("m1")).await?.seq.0, 2);
     let logged = store.state_changes(&key("s"), page(0, 10)).await?;
     assert_eq!(short(&logged), [(1, "a"), (1, "b")]);
     assert_eq!(logged[1].value, json!({"c": [1, 2]}));
@@ -76,15 +76,15 @@ fn short(entries: &[StateEntry]) -> Vec<(u64, &str)> {
 
 pub async fn every_change_is_logged_at_its_place(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.append(&key, says("m1")).await?;
+    store.commit(&key, says("m1")).await?;
     let state = vec![sets(Scope::Session, "z", 1), sets(Scope::App, "a", 1)];
-    store.append(&key, Append { message: Some(message("m2")), state, ..Append::default() }).await?;
-    store.append(&key, changes(vec![sets(Scope::User, "u", 1)])).await?;
-    store.append(&key, says("m4")).await?;
+    store.commit(&key, Commit { messages: vec![message("m2")], state, ..Commit::default() }).await?;
+    store.commit(&key, changes(vec![sets(Scope::User, "u", 1)])).await?;
+    store.commit(&key, says("m4")).await?;
     // Another session's change of a shared key is in that session's log.
     let other = session(&store, "other").await?;
-    store.append(&other, changes(vec![sets(Scope::App, "a", 2)])).await?;
-    store.append(&key, changes(vec![sets(Scope::Session, "z", 2)])).await?;
+    store.commit(&other, changes(vec![sets(Scope::App, "a", 2)])).await?;
+    store.commit(&key, changes(vec![sets(Scope::Session, "z", 2)])).await?;
 
     let logged = store.state_changes(&key, page(0, 100)).await?;
     assert_eq!(short(&logged), [(2, "z"), (2, "a"), (3, "u"), (5, "z")]);
@@ -96,10 +96,10 @@ pub async fn every_change_is_logged_at_its_place(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_page_of_changes_ends_between_two_appends(store: Shared) -> Result<()> {
+pub async fn a_page_of_changes_ends_between_two_commits(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     for names in [["a", "b"], ["c", "d"], ["e", "f"]] {
-        store.append(&key, changes(names.map(|name| sets(Scope::Session, name, 1)).into())).await?;
+        store.commit(&key, changes(names.map(|name| sets(Scope::Session, name, 1)).into())).await?;
     }
     let pages = [
         (page(0, 1), vec![(1, "a"), (1, "b")]),

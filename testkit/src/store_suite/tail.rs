@@ -4,14 +4,14 @@ use super::{
     Shared,
     make::{changes, ids, load_tail, message, says, seqs, session, sets},
 };
-use session::{Append, Result, Scope, SessionKey, TailBudget};
+use session::{Commit, Result, Scope, SessionKey, TailBudget};
 
 /// A session whose messages `m1`, `m2`, … have these tokens.
 async fn talk(store: &Shared, tokens: &[u32]) -> Result<SessionKey> {
     let key = session(store, "s").await?;
     for (n, tokens) in (1..).zip(tokens) {
         let message = session::Message { tokens: *tokens, ..message(&format!("m{n}")) };
-        store.append(&key, Append { message: Some(message), ..Append::default() }).await?;
+        store.commit(&key, Commit::message(message)).await?;
     }
     Ok(key)
 }
@@ -68,8 +68,8 @@ pub async fn the_cap_on_rows_holds(store: Shared) -> Result<()> {
 pub async fn no_budget_means_no_rows(store: Shared) -> Result<()> {
     let key = talk(&store, &[]).await?;
     assert_tail(&store, &key, TailBudget::NONE, (&[], false)).await?;
-    store.append(&key, says("m1")).await?;
-    store.append(&key, changes(vec![sets(Scope::Session, "k", 1)])).await?;
+    store.commit(&key, says("m1")).await?;
+    store.commit(&key, changes(vec![sets(Scope::Session, "k", 1)])).await?;
     assert_tail(&store, &key, TailBudget::NONE, (&[], true)).await?;
     assert_eq!(load_tail(&store, &key, TailBudget::NONE).await?.state.len(), 1);
     Ok(())

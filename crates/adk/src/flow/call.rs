@@ -13,6 +13,7 @@ use crate::{
     tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
 };
+use failpoint::Point;
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
@@ -107,7 +108,9 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         return Err(ToolError::Interrupted);
     }
     // A task of its own: a panic ends the task and not the turn. Dropping the handle aborts it.
-    let running = AbortOnDrop(tokio::spawn(async move { tool.call(context, args).await }));
+    let running = AbortOnDrop(tokio::spawn(async move {
+        failpoint::around([Point::BeforeToolCall, Point::AfterToolCall], tool.call(context, args)).await
+    }));
     let outcome = tokio::select! {
         biased;
         outcome = running => outcome.map_err(|_| ToolError::Panicked)??,

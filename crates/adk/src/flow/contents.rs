@@ -14,6 +14,11 @@ use std::{
     sync::Arc,
 };
 
+/// A note in the user role after an interrupted answer, unless the user replied to it. It is part of the view and never
+/// stored.
+pub const CONTINUE_NOTE: &str =
+    "[System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]";
+
 /// Whose view of which events.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -49,17 +54,25 @@ fn visible(view: View<'_>) -> Visible {
     let mut seen = HashSet::new();
     let mut contents = Vec::with_capacity(events.len());
     let mut have_calls = false;
+    // The last content is an interrupted answer of this agent.
+    let mut is_interrupted = false;
     for event in events.iter().filter(|event| is_in_branch(event, view.branch)) {
+        if is_interrupted && is_answer(event) {
+            contents.push(Content::user(CONTINUE_NOTE).into());
+            is_interrupted = false;
+        }
         let has_calls = event.content.iter().flat_map(|content| &content.parts).any(is_call_or_answer);
         if has_calls {
             callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
         }
         let Some(said) = shown(event, has_calls.then(|| &*between_people)) else { continue };
+        is_interrupted &= !event.is_from_user();
         if !event.is_from_user() && event.author != view.agent {
             contents.extend(foreign::told(&event.author, &said).map(Said::from));
             continue;
         }
         if !has_calls {
+            is_interrupted = event.is_interrupted_answer();
             contents.push(said);
             continue;
         }
@@ -68,7 +81,16 @@ fn visible(view: View<'_>) -> Visible {
         contents.extend(missing_calls(&said, view.deferred, &mut seen).map(Said::from));
         contents.extend((!said.parts.is_empty()).then_some(said));
     }
+    if is_interrupted {
+        contents.push(Content::user(CONTINUE_NOTE).into());
+    }
     Visible { contents, have_calls }
+}
+
+/// Whether a model made the event, if only to say nothing: it was asked after everything before it. An error says
+/// nothing of that: it may belong to the interrupted answer before it.
+fn is_answer(event: &Event) -> bool {
+    !event.is_from_user() && event.content.is_some() && event.responses().next().is_none()
 }
 
 fn is_call_or_answer(part: &Part) -> bool {
@@ -98,6 +120,11 @@ fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Opti
     let idle =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();
     if content.parts.iter().filter(speaks).all(idle) {
+        return None;
+    }
+    let is_wordless =
+        |part: &Part| part.is_thought() || part.as_text().is_some_and(|text| text.trim().is_empty());
+    if event.is_interrupted_answer() && content.parts.iter().all(is_wordless) {
         return None;
     }
     if content.parts.iter().all(|part| speaks(&part)) {

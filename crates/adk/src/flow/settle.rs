@@ -32,12 +32,27 @@ pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
         }
     }
     if !message_answers {
-        for Question { id, call, .. } in &facts.questions {
-            let answer = json!({"confirmed": false, SUPERSEDED: "a new message came before the answer"});
-            push_response(&mut events, call, (id, REQUEST_CONFIRMATION), answer);
-        }
+        push_withdrawals(&mut events, &facts.questions, "a new message came before the answer");
     }
     events
+}
+
+/// The events that settle questions which nobody is to answer any more.
+pub fn withdraw<'a>(questions: impl IntoIterator<Item = &'a Question>, reason: &str) -> Vec<Event> {
+    let mut events = Vec::new();
+    push_withdrawals(&mut events, questions, reason);
+    events
+}
+
+fn push_withdrawals<'a>(
+    events: &mut Vec<Event>,
+    questions: impl IntoIterator<Item = &'a Question>,
+    reason: &str,
+) {
+    for Question { id, call, .. } in questions {
+        let answer = json!({"confirmed": false, SUPERSEDED: reason});
+        push_response(events, call, (id, REQUEST_CONFIRMATION), answer);
+    }
 }
 
 /// Neighbours of one agent and one invocation are answered in one event, as parallel calls are.

@@ -20,10 +20,15 @@ pub fn next_step(last: Option<&Event>, facts: &Facts) -> Step {
     if !runnable.is_empty() {
         return Step::CallTools(runnable);
     }
-    let waits = !facts.questions.is_empty();
+    // The question of another run does not hold up the one that the log ends with.
+    let waits = |event: &Event| {
+        facts.questions.iter().any(|question| question.call.invocation_id == event.invocation_id)
+    };
     match last {
         Some(event) if event.is_from_user() => Step::CallModel,
-        Some(_) if waits => Step::Done,
+        // A resumed run continues after the shown part of its answer.
+        Some(event) if event.is_interrupted_answer() => Step::CallModel,
+        Some(event) if waits(event) => Step::Done,
         Some(event) if event.responses().next().is_some() && !event.is_final_response() => Step::CallModel,
         Some(_) | None => Step::Done,
     }

@@ -1,12 +1,14 @@
 //! Any sequence of messages, answers, late results and cuts: every request is legal, and every call is closed.
 
 use crate::{
-    common::{App, Fake, Reply, call, call_as, contents_shape, key, parts, text},
+    common::{App, Fake, Reply, call, call_as, contents_shape, key, parts, piece, text},
     cut_off::{answers, busy, poll_times},
 };
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
+    error::LlmError,
     facts::REQUEST_CONFIRMATION,
+    flow::contents::CONTINUE_NOTE,
     model::LlmRequest,
     runner::{Input, RunRequest},
 };
@@ -27,7 +29,16 @@ enum Move {
 
 /// A move, and after how many polls it is cut off.
 fn moves() -> impl Strategy<Value = (Move, Option<usize>)> {
-    let say = select(vec!["work", "same ids", "ask", "ask twice", "hand over", "ask and hand over", "hello"]);
+    let say = select(vec![
+        "work",
+        "same ids",
+        "ask",
+        "ask twice",
+        "hand over",
+        "ask and hand over",
+        "break",
+        "hello",
+    ]);
     let kind = prop_oneof![
         4 => say.prop_map(Move::Say),
         3 => any::<bool>().prop_map(Move::Answer),
@@ -51,6 +62,10 @@ fn model(request: &LlmRequest) -> Reply {
         "ask twice" => parts(vec![ask(), ask()]),
         "hand over" => parts(vec![hand_over()]),
         "ask and hand over" => parts(vec![ask(), hand_over()]),
+        "break" => {
+            let broken = LlmError::new("BOOM", "it broke");
+            Reply::Items(vec![Ok(piece(Part::text("half"))), Err(broken)])
+        }
         said => text(&format!("heard {said}")),
     }
 }
@@ -107,6 +122,9 @@ async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), Te
         check(&request)?;
     }
     tally.count("interrupted calls", app.log_shape().contains("outcome unknown"));
+    tally.count("interrupted answers", app.log().iter().any(|event| event.is_interrupted_answer()));
+    let continued = |request: &LlmRequest| request.contents.iter().any(|said| said.said() == CONTINUE_NOTE);
+    tally.count("continued answers", fake.asked().iter().any(continued));
     tally.count("parallel calls", app.log().iter().any(|event| event.calls().count() > 1));
     let facts = app.runner.sessions().facts(&key());
     prop_assert!(facts.open_calls.is_empty() && facts.questions.is_empty());

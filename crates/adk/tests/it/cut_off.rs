@@ -43,7 +43,7 @@ pub(crate) async fn busy(model: &Fake) -> App {
     app(root).await
 }
 
-fn left(app: &App, author: &str, parts: Vec<Part>) {
+pub(crate) fn left(app: &App, author: &str, parts: Vec<Part>) {
     let role = if author == "user" { "user" } else { "model" };
     let mut event = Event::new("e-old", author);
     event.content = Some(Content::new(role, parts));

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod any_run;
 #[cfg(test)]
+mod commits;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod confirmations;
@@ -10,6 +12,8 @@ mod confirmations;
 mod contents;
 #[cfg(test)]
 mod cut_off;
+#[cfg(test)]
+mod interrupted;
 #[cfg(test)]
 mod late_results;
 #[cfg(test)]

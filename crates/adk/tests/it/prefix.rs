@@ -22,9 +22,18 @@ use testkit::property::{Tally, check};
 enum Act {
     Speak,
     Think,
-    Call { count: usize, own_id: bool },
+    Call {
+        count: usize,
+        own_id: bool,
+    },
     HandOver,
     Nothing,
+    /// Its process dies in the middle of the answer; with `words`, some of them were shown.
+    Die {
+        words: bool,
+    },
+    /// Its stream fails in the middle of the answer.
+    Fail,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -34,6 +43,8 @@ fn act() -> impl Strategy<Value = Act> {
         (1..4usize, any::<bool>()).prop_map(|(count, own_id)| Act::Call { count, own_id }),
         Just(Act::HandOver),
         Just(Act::Nothing),
+        any::<bool>().prop_map(|words| Act::Die { words }),
+        Just(Act::Fail),
     ]
 }
 
@@ -56,6 +67,17 @@ impl Log {
         self.events.push(Arc::new(event));
     }
 
+    /// The last answer came to no end. A run that failed is over; one whose process died is resumed.
+    fn interrupt(&mut self, failed: bool) {
+        let Some(last) = self.events.pop() else { return };
+        let author = last.author.clone();
+        self.events.push(Arc::new(Event { interrupted: Some(true), ..Arc::unwrap_or_clone(last) }));
+        if failed {
+            let error_code = Some("BOOM".to_owned());
+            self.events.push(Arc::new(Event { error_code, ..Event::new("e", author) }));
+        }
+    }
+
     fn ask(&mut self, act: Act, number: usize) {
         let agent = self.facts.active_agent.clone().unwrap_or_else(|| "a".to_owned());
         self.asked.push((agent.clone(), self.events.len()));
@@ -65,10 +87,17 @@ impl Log {
             Act::Call { count, own_id } => (0..count).map(|at| called(number, at, own_id)).collect(),
             Act::HandOver => vec![called(number, 0, false)],
             Act::Nothing => vec![],
+            Act::Die { words: false } => vec![Part::thought("hm")],
+            Act::Die { words: true } | Act::Fail => {
+                vec![Part::thought("hm"), Part::text(format!("half {number}"))]
+            }
         };
         let other = if agent == "a" { "b" } else { "a" };
         let to = matches!(act, Act::HandOver).then_some(other);
         self.push(&agent, "model", parts, None);
+        if matches!(act, Act::Die { .. } | Act::Fail) {
+            self.interrupt(matches!(act, Act::Fail));
+        }
         if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.facts) {
             let answers =
                 calls.iter().map(|call| FunctionResponse::new(call.id(), call.name(), json!(number)).into());
@@ -111,6 +140,11 @@ fn a_request_begins_with_the_request_before_it() {
         tally.count("parallel calls", did(|act| matches!(act, Act::Call { count: 2.., .. })));
         tally.count("ids that come again", did(|act| matches!(act, Act::Call { own_id: true, .. })));
         tally.count("handovers", did(|act| matches!(act, Act::HandOver)));
+        tally.count("failures", did(|act| matches!(act, Act::Fail)));
+        let resumed = acts.windows(2).any(|pair| matches!(pair, [Act::Die { words: true }, Act::Speak]));
+        let in_silence = acts.windows(2).any(|pair| matches!(pair, [Act::Die { words: true }, Act::Nothing]));
+        tally.count("resumed answers", resumed);
+        tally.count("resumed in silence", in_silence);
         tally.count("silence", did(|act| matches!(act, Act::Nothing)));
         tally.count(
             "both agents asked twice",

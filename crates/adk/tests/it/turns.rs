@@ -283,19 +283,6 @@ async fn a_model_that_refuses_has_answered() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_before_the_whole_is_an_error_and_its_pieces_are_not_stored() {
-    let piece = LlmResponse { content: Some(Content::model("Hel")), partial: true, ..LlmResponse::default() };
-    let app = app(Fake::says([Reply::Items(vec![Ok(piece)])]).agent("root")).await;
-    let ran = app.stream("hi").await;
-    assert_snapshot!(ran.shape(), @"
-    00 root   Hel [partial=true]
-    01 root    [TRUNCATED: the model's answer ended before it was complete]
-    ");
-    assert!(matches!(ran.error(), RunError::Model(error) if error.code == "TRUNCATED"));
-    assert_eq!(app.log().len(), 2);
-}
-
-#[tokio::test]
 async fn what_the_models_side_says_beside_its_answer_is_on_the_event() {
     let said = |key: &str| json!({key: true}).as_object().cloned();
     let word = LlmResponse { partial: true, custom_metadata: said("waiting"), ..LlmResponse::default() };

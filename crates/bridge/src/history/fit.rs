@@ -2,7 +2,7 @@
 //! everybody can see it.
 
 use super::{
-    notes::{EARLIER, REQUEST, is_note},
+    notes::{EARLIER, REQUEST, is_continue_note, is_note},
     shorten,
 };
 use crate::{budget::Budget, cost};
@@ -30,9 +30,10 @@ pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> 
 
 /// Where the oldest exchange begins that fits together with all newer ones. The newest stays, whatever its size.
 ///
-/// An exchange is a user's message, or an assistant's with the answers to its calls.
+/// An exchange is a user's message, or an assistant's with the answers to its calls. An interrupted answer and the note that
+/// asks to continue it are one.
 fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
-    let mut front = messages.iter().rposition(|message| message.role != Role::Tool).unwrap_or(0);
+    let mut front = messages.iter().rposition(begins_exchange).unwrap_or(0);
     let mut weight = 0_u32;
     for (index, message) in messages.iter().enumerate().rev() {
         weight = weight.saturating_add(weights[index]);
@@ -41,7 +42,7 @@ fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
             break;
         }
         let room = budget.tokens() - weight;
-        if message.role != Role::Tool
+        if begins_exchange(message)
             && count <= most(budget)
             && room_for_opening(messages, index, room, budget)
         {
@@ -49,6 +50,10 @@ fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
         }
     }
     front
+}
+
+fn begins_exchange(message: &Message) -> bool {
+    message.role != Role::Tool && !is_continue_note(message)
 }
 
 /// Whether what a message needs in front of it, if it comes first, fits: nothing, if it says itself what the user wants.

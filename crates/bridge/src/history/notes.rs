@@ -1,6 +1,7 @@
 //! What the view says in its own words. People and models can tell it from what was said: it stands in brackets.
 
-use provider::{ToolCall, ToolResult};
+use adk::flow::contents::CONTINUE_NOTE;
+use provider::{Message, Part, Role, ToolCall, ToolResult};
 
 /// What stands in for an answer that is not there.
 pub const INTERRUPTED: &str =
@@ -42,5 +43,12 @@ pub(super) fn is_note(text: &str) -> bool {
     let (begin, end) = CORRECTION;
     let is_correction = text.starts_with(begin) && text.ends_with(end);
     let begins = |with: &&str| text.starts_with(with);
-    text == EARLIER || text == GO_ON || is_correction || [OUT_OF_PLACE, TOLD].iter().any(begins)
+    let is_fixed = [EARLIER, GO_ON, CONTINUE_NOTE].contains(&text);
+    is_fixed || is_correction || [OUT_OF_PLACE, TOLD].iter().any(begins)
+}
+
+/// Whether a message only asks to continue the interrupted answer before it, and means nothing without that answer.
+pub(super) fn is_continue_note(message: &Message) -> bool {
+    let is_note = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
+    message.role == Role::User && message.parts.iter().all(is_note)
 }

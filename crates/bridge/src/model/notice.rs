@@ -12,7 +12,7 @@ pub struct Notice {
     pub kind: NoticeKind,
     /// What has happened, as a sentence without its full stop.
     pub message: String,
-    /// The model that it is about: the one that is asked next, or that answered.
+    /// The model that it is about: the one that is asked next, or that answered. Empty if it is about none.
     pub model: String,
     /// How long it is until the model is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub enum NoticeKind {
 }
 
 impl Notice {
-    pub(super) fn new(kind: NoticeKind, message: impl Into<String>, model: &str) -> Self {
+    pub(crate) fn new(kind: NoticeKind, message: impl Into<String>, model: &str) -> Self {
         Self { kind, message: message.into(), model: model.to_owned(), seconds: None, attempt: None }
     }
 
@@ -46,7 +46,7 @@ impl Notice {
         serde_json::from_value(notice.clone()).ok()
     }
 
-    pub(super) fn metadata(&self) -> Option<Map<String, serde_json::Value>> {
+    pub(crate) fn metadata(&self) -> Option<Map<String, serde_json::Value>> {
         Some(Map::from_iter([(NOTICE.to_owned(), serde_json::to_value(self).ok()?)]))
     }
 

@@ -92,6 +92,14 @@ impl End {
     }
 }
 
+/// Why a run has no further event in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LiveEnd {
+    Over(End),
+    /// Another process has the run: the log says how it continues.
+    Moved,
+}
+
 pub(super) struct Live {
     pub(super) cancel: CancellationToken,
     /// What is before this place is in the log alone: another process did it.
@@ -104,7 +112,7 @@ pub(super) struct Live {
 struct Log {
     entries: Vec<Entry>,
     last: Place,
-    end: Option<End>,
+    end: Option<LiveEnd>,
 }
 
 impl Log {
@@ -131,7 +139,7 @@ impl Live {
 
     /// Whether it has all that comes after a place.
     pub(super) fn reaches(&self, place: Place) -> bool {
-        place >= self.from
+        place >= self.from && self.end() != Some(LiveEnd::Moved)
     }
 
     pub(super) fn push(&self, event: &Event) {
@@ -153,20 +161,25 @@ impl Live {
         self.news.notify_waiters();
     }
 
-    pub(super) fn finish(&self, result: &Result<(), RunError>) {
+    pub(super) fn finish(&self, result: &Result<(), RunError>, has_moved: bool) {
         let mut log = self.log();
         let told = log.entries.last().is_some_and(|entry| entry.event.error_code.is_some());
-        log.end = Some(End::of(result, told));
+        log.end = Some(if has_moved { LiveEnd::Moved } else { LiveEnd::Over(End::of(result, told)) });
         drop(log);
         self.news.notify_waiters();
     }
 
-    pub(super) fn end(&self) -> Option<End> {
+    /// The log knows more of a run that was over: readers find the rest there.
+    pub(super) fn continue_in_log(&self) {
+        self.log().end = Some(LiveEnd::Moved);
+    }
+
+    pub(super) fn end(&self) -> Option<LiveEnd> {
         self.log().end.clone()
     }
 
     /// What comes after a place: the next entry, or the end. Waits for it.
-    pub(super) async fn after(&self, place: Place) -> Result<Entry, End> {
+    pub(super) async fn after(&self, place: Place) -> Result<Entry, LiveEnd> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);

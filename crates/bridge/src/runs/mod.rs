@@ -1,36 +1,39 @@
 //! Runs: turns on tasks of their own. A reader that leaves ends nothing, and one that comes back gets what it missed, from
 //! memory while the run is there and from the log afterwards.
 
+mod cancel;
 mod live;
 mod reader;
+mod recovery;
 mod shelf;
 
+pub use cancel::CancelOutcome;
 pub use live::{End, Entry, Place};
 pub use reader::Reader;
+pub use recovery::{Recovery, RecoverySource};
 pub use session::RunStatus;
 pub use shelf::{Seat, Tally};
 
 use crate::{
     agent::Agent,
-    owner,
-    queue::{self, PATIENCE, RunName},
     service::{service_error, store_key},
+    turns::{QueuedRequest, Refused, RunName, Turns},
 };
-use adk::{error::ServiceError, runner::RunRequest, session::SessionKey};
+use adk::{
+    error::{RunError, ServiceError, StoreError, StoreFault},
+    runner::RunRequest,
+    session::SessionKey,
+};
 use live::Live;
-use session::{Append, NewRun, RunUpdate, Store};
+use session::{RequestKey, Store};
 use shelf::{RunKey, Shelf};
-use std::{fmt, sync::Arc, time::Duration};
-use tokio::time::Instant;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-/// A commit takes about as long as the first; a queue that is full may take longer.
-const SOON: Duration = Duration::from_millis(1);
-const LATER: Duration = Duration::from_millis(32);
+use std::{fmt, sync::Arc};
+use tokio_util::task::TaskTracker;
 
 #[derive(Clone)]
 pub struct Runs {
     store: Arc<dyn Store>,
+    turns: Turns,
     shelf: Shelf,
     tasks: TaskTracker,
 }
@@ -38,10 +41,26 @@ pub struct Runs {
 /// What else is said of a run when it begins.
 #[derive(Debug, Default)]
 pub struct Terms {
-    /// A later run of the session with the same key is this one.
+    /// A later request of the user with the same key is this run.
     pub idempotency_key: Option<String>,
     /// Given back when the run is over.
     pub seat: Option<Seat>,
+}
+
+/// Why a message was not accepted; nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The idempotency key was used for another session, message or options.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl From<ServiceError> for StartError {
+    fn from(error: ServiceError) -> Self {
+        Self::Run(error.into())
+    }
 }
 
 /// A run as its readers are told of it.
@@ -57,20 +76,29 @@ pub struct RunView {
 }
 
 impl RunView {
-    fn of(run: session::Run) -> Self {
-        let session::Run { id, status, error, created_at, updated_at, .. } = run;
-        Self { id, status, position: None, error, created_at, updated_at }
+    /// A run that was accepted now, and of which nothing else is known.
+    pub fn accepted(id: &str) -> Self {
+        let now = adk::event::now();
+        let status = RunStatus::Running;
+        Self { id: id.to_owned(), status, position: None, error: None, created_at: now, updated_at: now }
     }
 
-    /// Whether its message is neither in the log nor in the queue, whatever else is written down of it.
-    fn is_on_its_way(&self) -> bool {
-        self.status == RunStatus::Queued && self.position.is_none()
+    fn of(run: session::Run) -> Self {
+        let session::Run { id, status, error, created_at, updated_at, ahead, .. } = run;
+        let position = ahead.and_then(|ahead| usize::try_from(ahead).ok());
+        Self { id, status, position, error, created_at, updated_at }
     }
 }
 
 impl Runs {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, shelf: Shelf::default(), tasks: TaskTracker::new() }
+        let turns = Turns::new(Arc::clone(&store));
+        Self { store, turns, shelf: Shelf::default(), tasks: TaskTracker::new() }
+    }
+
+    /// The turns of this process, for the agents that it runs.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// A place for one more run of a user; none if `most` of them are taken.
@@ -78,98 +106,90 @@ impl Runs {
         self.shelf.seat(user, most)
     }
 
-    /// Begins a run; it goes on whoever listens. With a key that the session has seen it is that earlier run.
+    /// Begins a run; it goes on whoever listens. The message is stored when this returns. With a key that the user has used
+    /// for the same request it is that earlier run.
     pub async fn start(
         &self,
         agent: &Agent,
         request: RunRequest,
         terms: Terms,
-    ) -> Result<Reader, ServiceError> {
+    ) -> Result<Reader, StartError> {
         let Terms { idempotency_key, seat } = terms;
         let session = request.key.clone();
-        let mut place = agent.place(&request, RunName { idempotency_key, ..RunName::fresh() });
-        if let Some(new) = place.registration()
-            && let Some(id) = self.earlier(&session, new).await?
-        {
-            // Others may ask for it at the same time: one by one.
-            place.go_in().await;
-            if !self.is_lost(&session, &id).await? {
-                let reader = self.reader(&session, &id, Place::default()).await?;
-                return reader.ok_or(ServiceError::NotFound(session));
-            }
-            place = place.of_run(id);
-        }
-        Ok(self.spawn(agent, place, request, (Place::default(), seat)))
-    }
-
-    /// The run that an idempotency key stands for, if it is not the one that is to begin.
-    async fn earlier(&self, key: &SessionKey, new: NewRun) -> Result<Option<String>, ServiceError> {
-        let own = new.id.clone();
-        let run = self.store.start(new).await.map_err(|error| service_error(error, key))?;
-        Ok(Some(run.id).filter(|id| *id != own))
-    }
-
-    /// Whether a run was registered by somebody who is gone, and whose message is neither in the log nor in the queue.
-    /// Somebody who may be alive is waited for a while.
-    async fn is_lost(&self, key: &SessionKey, id: &str) -> Result<bool, ServiceError> {
-        let failed = |error| service_error(error, key);
-        let stored = store_key(key);
-        let (since, mut pause) = (Instant::now(), SOON);
-        while self.live(key, id).is_none() {
-            let waiting = self.store.waiting(&stored, usize::MAX).await.map_err(failed)?;
-            let run = self.store.run(&stored, id).await.map_err(failed)?;
-            let queued = run.filter(|run| run.status == RunStatus::Queued);
-            let Some(run) = queued.filter(|run| waiting.iter().all(|ticket| ticket.id != run.id)) else {
-                return Ok(false);
-            };
-            if owner::is_dead(&run.owner) || since.elapsed() >= PATIENCE {
-                return Ok(true);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LATER);
-        }
-        Ok(false)
-    }
-
-    fn spawn(
-        &self,
-        agent: &Agent,
-        place: queue::Place,
-        request: RunRequest,
-        (from, seat): (Place, Option<Seat>),
-    ) -> Reader {
-        let key = RunKey { session: request.key.clone(), id: place.name().id.clone() };
+        let (id, from) = self.identify(agent, &request).await?;
+        let fingerprint = || QueuedRequest::fingerprint(&request);
+        let request_key = idempotency_key.map(|key| RequestKey { key, fingerprint: fingerprint() });
+        let name = RunName { id: id.clone(), request_key: request_key.clone() };
+        let arrival = agent.arrive(&request, name)?;
+        let key = RunKey { session: session.clone(), id };
         let live = Arc::new(Live::new(request.cancel.clone(), from));
-        self.shelf.add(&key, &live);
-        let (runs, agent) = (self.clone(), agent.clone());
-        let reader = Reader::live(key.id.clone(), Arc::clone(&live), from);
-        self.tasks.spawn(async move {
-            let registered = place.name().idempotency_key.is_some();
-            let result = agent.run_from(place, request, &|event| live.push(event)).await;
-            if registered && result.is_err() {
-                runs.close(&key, &result).await;
-            }
-            // Whoever hears of the end finds the place free.
-            drop(seat);
-            live.finish(&result);
-            runs.shelf.put_away(key, &live);
+        let accepted = arrival.turn.signal_acceptance({
+            let (shelf, key, live) = (self.shelf.clone(), key.clone(), Arc::clone(&live));
+            move || shelf.add(&key, &live)
         });
-        reader
+        let turn = Arc::clone(&arrival.turn);
+        let reader = Reader::live(self.clone(), key.clone(), Arc::clone(&live), from);
+        let (runs, agent) = (self.clone(), agent.clone());
+        let task = self.tasks.spawn(async move {
+            let turn = Arc::clone(&arrival.turn);
+            let result = agent.run_arrived(arrival, request, &|event| live.push(event)).await;
+            if !turn.is_accepted() {
+                return result;
+            }
+            // Readers that hear of the end find the seat free.
+            drop(seat);
+            live.finish(&result, turn.continues_in_log());
+            runs.shelf.put_away(key, &live);
+            Ok(())
+        });
+        if accepted.await.is_ok() {
+            return Ok(reader);
+        }
+        match turn.refusal() {
+            Some(Refused::KeyReused) => Err(StartError::KeyReused),
+            Some(Refused::Duplicate(id)) => {
+                let reader = self.reader(&session, &id, Place::default()).await?;
+                Ok(reader.ok_or(ServiceError::NotFound(session))?)
+            }
+            Some(Refused::Busy | Refused::Stale) | None => {
+                let lost = |lost| ServiceError::from(StoreError::new(StoreFault::Other, lost));
+                let result = task.await.map_err(lost)?;
+                let error = result.err().unwrap_or_else(|| ServiceError::Stale(session.clone()).into());
+                self.answered_before(session, request_key, error).await
+            }
+        }
     }
 
-    /// A run that was registered and failed before anything of it was stored is over all the same.
-    async fn close(&self, RunKey { session, id }: &RunKey, result: &Result<(), adk::error::RunError>) {
-        let stored = store_key(session);
-        let Ok(Some(run)) = self.store.run(&stored, id).await else { return };
-        if run.status == RunStatus::Queued {
-            let error = result.as_ref().err().map(ToString::to_string);
-            let status = match End::of(result, false) {
-                End::Cancelled => RunStatus::Cancelled,
-                End::Done | End::NotFound | End::Unasked { .. } | End::Failed { .. } => RunStatus::Failed,
-            };
-            let run = Some(RunUpdate { id: id.clone(), status, error });
-            let _ = self.store.append(&stored, Append { run, ..Append::default() }).await;
+    /// An answer to a call that nobody waits for any more may be a request that was accepted before: then it is that run.
+    async fn answered_before(
+        &self,
+        session: SessionKey,
+        request_key: Option<RequestKey>,
+        error: RunError,
+    ) -> Result<Reader, StartError> {
+        let (RunError::UnknownCall { .. }, Some(request)) = (&error, request_key) else {
+            return Err(error.into());
+        };
+        match self.store.run_of_request(&store_key(&session), &request).await {
+            Ok(Some(run)) => Ok(Reader::stored(self.clone(), session, run, Place::default())),
+            Ok(None) => Err(error.into()),
+            Err(session::Error::KeyReused) => Err(StartError::KeyReused),
+            Err(error) => Err(service_error(error, &session).into()),
         }
+    }
+
+    /// The id of the run that a request becomes, and where its stored events end: an answer continues the run that asked.
+    async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(String, Place), StartError> {
+        let Some(id) = agent.answered_run(request).await? else {
+            return Ok((RunName::fresh().id, Place::default()));
+        };
+        let run = self.store.run(&store_key(&request.key), &id).await;
+        let run = run.map_err(|error| service_error(error, &request.key))?;
+        let from = match run {
+            Some(run) => Reader::end_of(self, &request.key, &run).await?,
+            None => Place::default(),
+        };
+        Ok((id, from))
     }
 
     fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<Live>> {
@@ -184,56 +204,17 @@ impl Runs {
         after: Place,
     ) -> Result<Option<Reader>, ServiceError> {
         if let Some(live) = self.live(key, id).filter(|live| live.reaches(after)) {
-            return Ok(Some(Reader::live(id.to_owned(), live, after)));
+            let key = RunKey { session: key.clone(), id: id.to_owned() };
+            return Ok(Some(Reader::live(self.clone(), key, live, after)));
         }
         let stored = store_key(key);
         let run = self.store.run(&stored, id).await.map_err(|error| service_error(error, key))?;
         Ok(run.map(|run| Reader::stored(self.clone(), key.clone(), run, after)))
     }
 
-    /// As [`view`](Self::view), once its message is in the log or in the queue: from then on nothing loses it.
-    pub async fn stored(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
-        let mut pause = SOON;
-        loop {
-            let is_live = self.live(key, id).is_some_and(|live| live.end().is_none());
-            let view = self.view(key, id).await?;
-            if !(is_live && view.as_ref().is_some_and(RunView::is_on_its_way)) {
-                return Ok(view);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LATER);
-        }
-    }
-
     pub async fn view(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
-        let failed = |error| service_error(error, key);
-        let stored = store_key(key);
-        let Some(run) = self.store.run(&stored, id).await.map_err(failed)? else {
-            // Its first event is on its way.
-            let status = self.live(key, id).map(|live| match live.end() {
-                None => RunStatus::Queued,
-                Some(End::Done) => RunStatus::Done,
-                Some(End::Cancelled) => RunStatus::Cancelled,
-                Some(End::NotFound | End::Unasked { .. } | End::Failed { .. }) => RunStatus::Failed,
-            });
-            let now = adk::event::now();
-            return Ok(status.map(|status| RunView {
-                id: id.to_owned(),
-                status,
-                position: None,
-                error: None,
-                created_at: now,
-                updated_at: now,
-            }));
-        };
-        let position = match run.status {
-            RunStatus::Queued => {
-                let waiting = self.store.waiting(&stored, usize::MAX).await.map_err(failed)?;
-                waiting.iter().position(|ticket| ticket.id == id)
-            }
-            _ => None,
-        };
-        Ok(Some(RunView { position, ..RunView::of(run) }))
+        let run = self.store.run(&store_key(key), id).await.map_err(|error| service_error(error, key))?;
+        Ok(run.map(RunView::of))
     }
 
     /// The newest runs of a session.
@@ -241,27 +222,6 @@ impl Runs {
         let runs =
             self.store.runs(&store_key(key), limit).await.map_err(|error| service_error(error, key))?;
         Ok(runs.into_iter().map(RunView::of).collect())
-    }
-
-    /// Ends a run of this process: the model's stream and the tools stop, open calls are settled by the next turn. `false`
-    /// if it does not run here.
-    pub fn cancel(&self, key: &SessionKey, id: &str) -> bool {
-        let live = self.live(key, id).filter(|live| live.end().is_none());
-        live.inspect(|live| live.cancel.cancel()).is_some()
-    }
-
-    /// Ends all runs of a session, and waits until they are over.
-    pub async fn cancel_all(&self, key: &SessionKey) {
-        let running = self.shelf.running_in(key);
-        for live in &running {
-            live.cancel.cancel();
-        }
-        for live in running {
-            let mut place = Place::default();
-            while let Ok(entry) = live.after(place).await {
-                place = entry.place;
-            }
-        }
     }
 
     /// How many runs are not over.
@@ -279,38 +239,16 @@ impl Runs {
         self.shelf.tally()
     }
 
+    /// Waits until the text that runs have shown so far is saved, for a process that is about to end in the middle of them.
+    pub async fn flush_drafts(&self) {
+        self.turns.draft_flush().flush().await;
+    }
+
     /// Waits until nothing runs any more.
     pub async fn idle(&self) {
         self.tasks.close();
         self.tasks.wait().await;
         self.tasks.reopen();
-    }
-
-    /// Sessions that are in a run, or have messages waiting; those of dead processes are to be taken up.
-    pub async fn left(&self) -> Result<Vec<SessionKey>, ServiceError> {
-        let left = self.store.left().await.map_err(|error| ServiceError::Store(Box::new(error)))?;
-        Ok(left.into_iter().map(|key| SessionKey::new(key.app, key.user, key.session)).collect())
-    }
-
-    /// Goes on with what a dead process left in this app: the run that it was in, and messages that nobody waits for.
-    pub async fn take_up(&self, agent: &Agent, key: &SessionKey) -> Result<(), ServiceError> {
-        let failed = |error| service_error(error, key);
-        let stored = store_key(key);
-        let newest = self.store.runs(&stored, 8).await.map_err(failed)?;
-        let cut =
-            newest.into_iter().find(|run| run.status == RunStatus::Running && owner::is_dead(&run.owner));
-        if let Some(run) = cut {
-            let from = Reader::end_of(self, key, &run).await?;
-            let request = RunRequest {
-                input: adk::runner::Input::Resume,
-                cancel: CancellationToken::new(),
-                ..RunRequest::message(key.clone(), adk::content::Content::default())
-            };
-            let place = agent.place(&request, RunName { id: run.id, idempotency_key: None });
-            let mut reader = self.spawn(agent, place, request, (from, None));
-            while reader.next().await?.is_ok() {}
-        }
-        Box::pin(agent.answer_waiting(key)).await
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{
     Runs,
-    live::{End, Entry, Live, Place},
+    live::{End, Entry, Live, LiveEnd, Place},
+    shelf::RunKey,
 };
 use crate::{
     row::Restorer,
@@ -26,8 +27,17 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum Source {
-    Live(Arc<Live>),
+    Live { live: Arc<Live>, runs: Runs, key: SessionKey },
     Log(Box<Log>),
+}
+
+impl Source {
+    /// The log of a run that another process continues.
+    async fn log(runs: Runs, key: SessionKey, id: &str) -> Result<Self, ServiceError> {
+        let run = runs.store.run(&store_key(&key), id).await.map_err(|error| service_error(error, &key))?;
+        let run = run.ok_or_else(|| ServiceError::NotFound(key.clone()))?;
+        Ok(Self::Log(Box::new(Log::new(runs, key, run))))
+    }
 }
 
 /// What the log has of a run.
@@ -44,8 +54,9 @@ struct Log {
 }
 
 impl Reader {
-    pub(super) fn live(id: String, live: Arc<Live>, place: Place) -> Self {
-        Self { id, place, source: Source::Live(live) }
+    pub(super) fn live(runs: Runs, key: RunKey, live: Arc<Live>, place: Place) -> Self {
+        let RunKey { session: key, id } = key;
+        Self { id, place, source: Source::Live { live, runs, key } }
     }
 
     pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, place: Place) -> Self {
@@ -67,11 +78,24 @@ impl Reader {
         &self.id
     }
 
+    /// The place that it has read to.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
     /// The next event, or how the run ended. Waits for it.
     pub async fn next(&mut self) -> Result<Result<Entry, End>, ServiceError> {
         loop {
             let entry = match &mut self.source {
-                Source::Live(live) => live.after(self.place).await,
+                Source::Live { live, runs, key } => match live.after(self.place).await {
+                    Ok(entry) => Ok(entry),
+                    Err(LiveEnd::Over(end)) => Err(end),
+                    Err(LiveEnd::Moved) => {
+                        let (runs, key) = (runs.clone(), key.clone());
+                        self.source = Source::log(runs, key, &self.id).await?;
+                        continue;
+                    }
+                },
                 Source::Log(log) => {
                     let Some(entry) = log.next(self.place).await? else {
                         self.follow().await;
@@ -91,7 +115,7 @@ impl Reader {
     async fn follow(&mut self) {
         let Source::Log(log) = &self.source else { return };
         match log.runs.live(&log.key, &self.id).filter(|live| live.reaches(self.place)) {
-            Some(live) => self.source = Source::Live(live),
+            Some(live) => self.source = Source::Live { live, runs: log.runs.clone(), key: log.key.clone() },
             None => tokio::time::sleep(LOOK).await,
         }
     }
@@ -108,34 +132,28 @@ impl Log {
     /// `None` if there is nothing more now, and the run is not over.
     async fn next(&mut self, place: Place) -> Result<Option<Result<Entry, End>>, ServiceError> {
         loop {
-            if self.run.status == RunStatus::Queued {
-                // What is in the log by now is not its.
-                self.look_again().await?;
-                if self.run.status == RunStatus::Queued {
-                    return Ok(None);
-                }
-                self.read = self.run.started_after;
-            }
             while let Some(entry) = self.ready.pop_front() {
                 if entry.place > place {
                     return Ok(Some(Ok(entry)));
                 }
             }
+            // The status is read before the rows: once it says that the run is over, no row is missing.
+            let is_over = self.is_over();
             if self.read_page().await? {
                 continue;
             }
-            let (known, was_over) = (self.run.last_seq, self.is_over());
+            if is_over {
+                return Ok(Some(Err(self.end())));
+            }
             self.look_again().await?;
-            match (self.is_over(), self.run.last_seq > known || !was_over) {
-                (true, false) => return Ok(Some(Err(self.end()))),
-                (true, true) => {}
-                (false, _) => return Ok(None),
+            if !self.is_over() {
+                return Ok(None);
             }
         }
     }
 
     fn is_over(&self) -> bool {
-        self.run.status.is_over() || self.run.status == RunStatus::Waiting
+        self.run.status.is_terminal() || self.run.status == RunStatus::Waiting
     }
 
     /// The run as it is now. A run whose session was deleted is over.
@@ -148,15 +166,14 @@ impl Log {
         Ok(())
     }
 
-    /// Reads on in the log; `false` at its end. A run that is over ends where it says.
+    /// Reads on in the log; `false` if the run has no further row.
     async fn read_page(&mut self) -> Result<bool, ServiceError> {
         let page = PageRequest { after: self.read, limit: PAGE };
-        let rows = self.runs.store.read(&store_key(&self.key), page).await;
-        let rows = rows.map_err(|error| service_error(error, &self.key))?;
-        let last = if self.is_over() { self.run.last_seq } else { Seq(u64::MAX) };
-        let mut any = false;
-        for row in rows.iter().filter(|row| row.seq <= last) {
-            any = true;
+        let rows = match self.runs.store.read_run(&store_key(&self.key), self.run.number, page).await {
+            Err(session::Error::NotFound(_)) => return Ok(false),
+            rows => rows.map_err(|error| service_error(error, &self.key))?,
+        };
+        for row in &rows {
             self.read = row.seq;
             let event = self.restorer.restore(row);
             if !event.is_from_user() {
@@ -164,7 +181,7 @@ impl Log {
                 self.ready.push_back(Entry::new(Place { stored: self.counted, partial: 0 }, event));
             }
         }
-        Ok(any)
+        Ok(!rows.is_empty())
     }
 
     fn end(&self) -> End {

@@ -1,12 +1,12 @@
 //! The runs that are in memory: those that go on, and the last of those that are over. Whatever is asked of one session or of one
 //! user costs what they have, and not what all have.
 
-use super::live::{End, Live};
+use super::live::{End, Live, LiveEnd};
 use adk::session::SessionKey;
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 /// Runs that are over stay in memory for readers that come back: so many of them, and so many bytes.
@@ -24,12 +24,16 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, end: Option<&End>, events: u64) {
+    fn count(&mut self, end: Option<&LiveEnd>, events: u64) {
         self.events += events;
         match end {
-            Some(End::Done) => self.done += 1,
-            Some(End::Cancelled) => self.cancelled += 1,
-            Some(End::NotFound | End::Unasked { .. } | End::Failed { .. }) | None => self.failed += 1,
+            // Another process counts it.
+            Some(LiveEnd::Moved) => {}
+            Some(LiveEnd::Over(End::Done)) => self.done += 1,
+            Some(LiveEnd::Over(End::Cancelled)) => self.cancelled += 1,
+            Some(LiveEnd::Over(End::NotFound | End::Unasked { .. } | End::Failed { .. })) | None => {
+                self.failed += 1;
+            }
         }
     }
 }
@@ -44,12 +48,21 @@ pub(super) struct RunKey {
 #[derive(Clone, Default)]
 pub(super) struct Shelf(Arc<Mutex<Kept>>);
 
+/// A run that is over.
+struct Finished {
+    key: RunKey,
+    /// About how many bytes it keeps.
+    size: usize,
+    live: Weak<Live>,
+}
+
 #[derive(Default)]
 struct Kept {
     sessions: HashMap<SessionKey, HashMap<String, Arc<Live>>>,
     running: usize,
-    /// Those that are over, oldest first, and about how many bytes they keep.
-    finished: VecDeque<(RunKey, usize)>,
+    /// Those that are over, oldest first.
+    finished: VecDeque<Finished>,
+    /// About how many bytes they keep.
     bytes: usize,
     /// How many seats each user has taken.
     seats: HashMap<String, usize>,
@@ -87,16 +100,16 @@ impl Shelf {
     }
 
     /// A run that is over stays for a while, and makes the oldest leave.
-    pub(super) fn put_away(&self, key: RunKey, live: &Live) {
+    pub(super) fn put_away(&self, key: RunKey, live: &Arc<Live>) {
         let (size, events, end) = (live.size(), live.len(), live.end());
         let mut kept = self.kept();
         kept.running -= 1;
         kept.tally.count(end.as_ref(), events);
         kept.bytes += size;
-        kept.finished.push_back((key, size));
+        kept.finished.push_back(Finished { key, size, live: Arc::downgrade(live) });
         while kept.finished.len() > FINISHED || kept.bytes > FINISHED_BYTES {
-            let Some((oldest, size)) = kept.finished.pop_front() else { break };
-            kept.bytes -= size;
+            let Some(oldest) = kept.finished.pop_front() else { break };
+            kept.bytes -= oldest.size;
             kept.remove(&oldest);
         }
     }
@@ -113,9 +126,13 @@ impl Shelf {
 }
 
 impl Kept {
-    fn remove(&mut self, key: &RunKey) {
+    /// A run that waited for a person may be running again, in memory of its own: that one stays.
+    fn remove(&mut self, Finished { key, live, .. }: &Finished) {
         let Some(runs) = self.sessions.get_mut(&key.session) else { return };
-        runs.remove(&key.id);
+        let is_same = |current: &Arc<Live>| Weak::as_ptr(live) == Arc::as_ptr(current);
+        if runs.get(&key.id).is_some_and(is_same) {
+            runs.remove(&key.id);
+        }
         if runs.is_empty() {
             self.sessions.remove(&key.session);
         }
@@ -182,7 +199,7 @@ mod tests {
         for number in 0..FINISHED + 10 {
             let (key, live) = (key(&number.to_string(), number), live());
             shelf.add(&key, &live);
-            live.finish(&Ok(()));
+            live.finish(&Ok(()), false);
             shelf.put_away(key, &live);
         }
         assert_eq!(shelf.running(), 1);
@@ -191,5 +208,23 @@ mod tests {
         assert!(shelf.find(&key("20", 20).session, "20").is_some());
         assert!(shelf.find(&key("9", 9).session, "9").is_none());
         assert_eq!(shelf.kept().sessions.len(), FINISHED + 1);
+    }
+    #[test]
+    fn a_run_that_continues_is_not_evicted_with_its_earlier_part() {
+        let shelf = Shelf::default();
+        let (waited, continued) = (live(), live());
+        let key_of = |number| key("s", number);
+        shelf.add(&key_of(0), &waited);
+        waited.finish(&Ok(()), false);
+        shelf.put_away(key_of(0), &waited);
+        shelf.add(&key_of(0), &continued);
+        for number in 1..=FINISHED {
+            let live = live();
+            shelf.add(&key_of(number), &live);
+            live.finish(&Ok(()), false);
+            shelf.put_away(key_of(number), &live);
+        }
+        let found = shelf.find(&key_of(0).session, "0");
+        assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &continued)));
     }
 }

@@ -9,6 +9,7 @@
 
 mod attempts;
 mod common;
+mod interrupted;
 mod malformed;
 mod spec_a_to_e;
 mod spec_f;
@@ -16,6 +17,7 @@ mod spec_g;
 mod spec_h_to_i;
 mod spec_j_to_m;
 mod spec_n_to_p;
+mod turn_cancel;
 mod turn_drop;
 mod turn_flows;
 mod turn_memory;

@@ -14,7 +14,7 @@ use adk::{
 use bridge::{Agent, Budget, ModelAdapter, SessionServiceAdapter};
 use futures::StreamExt;
 use serde_json::{Map, json};
-use session::{Append, Message, PageRequest, Seq};
+use session::{Commit, Message, PageRequest, Seq};
 
 #[tokio::test]
 async fn spec_a1_an_agent_has_the_model_and_the_tools_that_were_selected() {
@@ -55,8 +55,8 @@ async fn spec_b1_a_session_comes_from_the_store_in_adks_shape() {
         for (id, role, content) in [("1", "user", "hello"), ("2", "assistant", "hi")] {
             let row =
                 Message { id: id.into(), role: role.into(), content: content.into(), ..Message::default() };
-            let step = Append { message: Some(row), ..Append::default() };
-            place.store.append(&store_key(), step).await.unwrap();
+            let step = Commit { messages: vec![row], ..Commit::default() };
+            place.store.commit(&store_key(), step).await.unwrap();
         }
         let session = service.get(&key()).await.unwrap().unwrap();
         assert_eq!(seen(session.events()), ["user: hello", "root: hi"], "{}", place.name);

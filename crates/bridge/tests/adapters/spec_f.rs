@@ -16,7 +16,7 @@ use bridge::{
     cost,
 };
 use serde_json::json;
-use session::{Append, Message, Stored};
+use session::{Commit, Message, Stored};
 
 fn user(text: &str) -> Event {
     Event { content: Some(Content::user(text)), ..Event::new("e-1", "user") }
@@ -132,7 +132,7 @@ async fn spec_f3_f4_f5_rows_without_authors_are_the_agents_own_words_in_the_requ
                 Message { id: id.into(), role: role.into(), content: role.into(), ..Message::default() };
             place
                 .store
-                .append(&store_key(), Append { message: Some(row), ..Append::default() })
+                .commit(&store_key(), Commit { messages: vec![row], ..Commit::default() })
                 .await
                 .unwrap();
         }

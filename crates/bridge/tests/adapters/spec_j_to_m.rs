@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{Budget, SessionAdapter, SessionServiceAdapter};
 use serde_json::{Value, json};
-use session::{Append, Message, PageRequest, Seq, ToolCall};
+use session::{Commit, Message, PageRequest, Seq, ToolCall};
 
 fn function_call(id: Option<&str>, name: &str, args: &Value) -> Part {
     FunctionCall {
@@ -151,7 +151,7 @@ async fn of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>) -> Sess
     for (number, (role, content, tool_calls)) in rows.into_iter().enumerate() {
         let (role, content) = (role.to_owned(), content.to_owned());
         let message = Message { id: number.to_string(), role, content, tool_calls, ..Message::default() };
-        store.append(&store_key(), Append { message: Some(message), ..Append::default() }).await.unwrap();
+        store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
     service.get(&key()).await.unwrap().unwrap()
 }

@@ -9,7 +9,7 @@ use adk::{
     session::{Session, SessionService},
 };
 use bridge::{Budget, ModelAdapter, SessionServiceAdapter, history::INTERRUPTED};
-use session::{Append, Message, ToolCall};
+use session::{Commit, Message, ToolCall};
 
 struct Row {
     role: &'static str,
@@ -42,7 +42,7 @@ async fn store_rows(store: &Shared, rows: &[Row]) {
             tokens: row.tokens,
             ..Message::default()
         };
-        store.append(&store_key(), Append { message: Some(message), ..Append::default() }).await.unwrap();
+        store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
 }
 

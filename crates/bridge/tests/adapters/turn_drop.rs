@@ -1,18 +1,19 @@
 //! A run that is dropped at any await leaves a log on which the next message works.
 
 use crate::common::{
-    ELSEWHERE, Fake, Place, Recorder, call, calls, done, key, log, root, runs, say, start, store_key,
-    tickets, until,
+    Elsewhere, Fake, Place, Recorder, call, calls, dead_owner, done, enqueue, key, log, payload, queued,
+    root, running, runs, say, start, store_key, until,
 };
 use adk::{
     agent::LlmAgent,
     error::RunError,
+    event::Event,
     session::{Session, SessionService},
 };
 use bridge::Agent;
 use provider::{Message, Part, Request, Role};
 use serde_json::json;
-use session::{Claim, Claimed, RunStatus};
+use session::RunStatus;
 use std::{
     future::{Future, poll_fn},
     sync::Arc,
@@ -90,9 +91,9 @@ async fn survives(place: &Place, drop: Drop) -> bool {
         assert!([0, 2].contains(&count(id)), "{drop:?} on {}: {log:?}", place.name);
     }
     assert_eq!(log.last().unwrap(), "root: re: next", "{drop:?} on {}", place.name);
-    until(async || runs(&place.store).await.iter().all(|run| run.status.is_over())).await;
+    until(async || runs(&place.store).await.iter().all(|run| run.status.is_terminal())).await;
     assert_eq!(runs(&place.store).await.last().unwrap().status, RunStatus::Done);
-    assert!(tickets(&place.store).await.is_empty());
+    assert!(queued(&place.store).await.is_empty());
     true
 }
 
@@ -119,20 +120,19 @@ async fn a_run_may_be_dropped_at_any_await_on_disk() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_gives_its_lease_back_to_other_processes_too() {
+async fn a_run_that_is_dropped_releases_its_lease_for_other_processes_too() {
     for place in crate::common::both() {
         let (model, _gate) = Fake::gated(Vec::new());
         let agent = start(&place.store, root(&model)).await;
         let sent = tokio::spawn(async move { agent.run_and_collect(say("go")).await });
         until(async || model.requests().len() == 1).await;
-        let claim = || Claim { owner: ELSEWHERE.into(), ttl: Duration::from_hours(1), displaces: None };
-        assert!(matches!(place.again().claim(&store_key(), claim()).await, Ok(Claimed::Held { .. })));
-        sent.abort();
-        // They know only that this process is alive: the lease itself must be free.
+        // Another process knows only that this one is alive: the lease itself must be free.
         let outside = place.again();
-        until(async || matches!(outside.claim(&store_key(), claim()).await, Ok(Claimed::Granted { .. })))
-            .await;
-        until(async || runs(&place.store).await[0].status == RunStatus::Interrupted).await;
+        assert!(outside.activity(&store_key()).await.unwrap().running.is_some());
+        sent.abort();
+        until(async || outside.activity(&store_key()).await.unwrap().running.is_none()).await;
+        assert_eq!(runs(&place.store).await[0].status, RunStatus::Interrupted, "{}", place.name);
+        running(&outside, Elsewhere::new(&place).name(), "mine now").await;
     }
 }
 
@@ -169,5 +169,31 @@ async fn calls_that_were_cut_off_are_settled_once() {
         }
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         assert!(session.facts().open_calls.is_empty());
+    }
+}
+
+fn drop_event(_: &Event) {}
+
+#[tokio::test]
+async fn a_continued_run_that_is_dropped_ends_itself_and_no_other_run_of_its_claim() {
+    for place in crate::common::both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let agent = start(&place.store, root(&model)).await;
+        let dead = dead_owner(&place.store);
+        running(&place.store, &dead, "one").await;
+        enqueue(&place.store, &dead, &payload("two").await).await;
+        let continuing = agent.clone();
+        let continued = tokio::spawn(async move { continuing.continue_orphans(say(""), &drop_event).await });
+        until(async || model.requests().len() == 1).await;
+        continued.abort();
+        let statuses =
+            async || -> Vec<RunStatus> { runs(&place.store).await.iter().map(|run| run.status).collect() };
+        until(async || statuses().await[0] == RunStatus::Interrupted).await;
+        assert_eq!(statuses().await[1], RunStatus::Queued, "{}", place.name);
+        gate.add_permits(1);
+        // The claim is held until the task that ended the first run is gone.
+        until(async || agent.continue_orphans(say(""), &drop_event).await.unwrap()).await;
+        assert_eq!(statuses().await[1], RunStatus::Done, "{}", place.name);
+        assert_eq!(log(&place.store).await.last().unwrap(), "root: re: two");
     }
 }

@@ -13,7 +13,7 @@ use adk::{
     runner::RunRequest,
     session::{Session, SessionService},
 };
-use bridge::{Agent, Budget};
+use bridge::{Agent, Budget, Runs, runs::Terms};
 use serde_json::{Map, Value, json};
 use session::RunStatus;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ async fn a_call_waits_for_its_confirmation_across_a_restart() {
                     format!("tool: ←danger#c1{outcome}"),
                 ]
             );
-            assert_eq!(statuses(&store).await, [RunStatus::Waiting, RunStatus::Done]);
+            assert_eq!(statuses(&store).await, [RunStatus::Done], "the answer continues the run");
             assert!(questions(&agent).await.is_empty());
         }
     }
@@ -342,5 +342,32 @@ async fn who_spoke_last_in_the_events_that_a_session_begins_with_has_the_word() 
         assert!(session.facts().open_calls.is_empty(), "{}", place.name);
         agent.run_and_collect(say("who are you?")).await.unwrap();
         assert_eq!(log(&place.store).await.last().unwrap(), "helper: re: who are you?");
+    }
+}
+
+/// Both answers name the waiting run; the later one finds that it runs again.
+#[tokio::test]
+async fn of_two_answers_to_one_question_one_continues_the_run_and_the_other_is_refused() {
+    for place in both() {
+        let (model, gate) = Fake::gated(vec![calls("c1", "danger", json!({"what": "rm"}))]);
+        gate.add_permits(1);
+        let runs = Runs::new(place.store.clone());
+        let agent = start(&place.store, dangerous(&model)).await.with_turns(runs.turns().clone());
+        let asking = runs.start(&agent, say("clean up"), Terms::default()).await.unwrap();
+        runs.idle().await;
+        let [question] = &questions(&agent).await[..] else { panic!("one question") };
+        let yes = || answer(question, REQUEST_CONFIRMATION, json!({"confirmed": true}));
+        let (first, second) = tokio::join!(
+            runs.start(&agent, yes(), Terms::default()),
+            runs.start(&agent, yes(), Terms::default())
+        );
+        let ((Ok(mut continued), Err(_)) | (Err(_), Ok(mut continued))) = (first, second) else {
+            panic!("{}: one of them is refused", place.name)
+        };
+        assert_eq!(continued.id(), asking.id(), "{}", place.name);
+        assert!(runs.is_running(&key()), "the refused answer does not hide the run");
+        gate.add_permits(1);
+        while continued.next().await.unwrap().is_ok() {}
+        assert_eq!(statuses(&place.store).await, [RunStatus::Done], "{}", place.name);
     }
 }

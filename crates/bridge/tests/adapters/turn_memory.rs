@@ -13,7 +13,7 @@ use adk::{
 };
 use bridge::{Agent, Budget};
 use serde_json::json;
-use session::{Append, Scope, StateChange};
+use session::{Commit, Scope, StateChange};
 use std::sync::Arc;
 
 fn set(scope: Scope, key: &str, value: &str) -> StateChange {
@@ -44,7 +44,7 @@ async fn a_turn_after_another_reads_nothing() {
             assert_eq!(agent.run_and_collect(say(words)).await.unwrap(), format!("re: {words}"));
         }
         assert_eq!((tap.loads(), tap.lookups()), (0, 0), "{}", place.name);
-        let steps = tap.steps();
+        let steps = tap.commits();
         assert_eq!(steps.len(), 6, "two for each turn");
         assert_eq!(
             asked(&model),
@@ -80,12 +80,12 @@ async fn state_that_changed_meanwhile_is_seen_in_every_scope() {
         agent.sessions().get_or_create(&session_key("other")).await.unwrap();
         tap.loads();
         let shared = vec![set(Scope::App, "a", "apple"), set(Scope::User, "u", "plum")];
-        place.store.append(&other, Append { state: shared, ..Append::default() }).await.unwrap();
+        place.store.commit(&other, Commit { state: shared, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("two")).await.unwrap();
         assert_eq!(asked(&model)[0], "system: apple plum ", "{}", place.name);
         assert_eq!(tap.loads(), 0, "shared state comes with the first step");
         let own = vec![set(Scope::Session, "s", "pear")];
-        place.store.append(&store_key(), Append { state: own, ..Append::default() }).await.unwrap();
+        place.store.commit(&store_key(), Commit { state: own, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("three")).await.unwrap();
         assert_eq!(asked(&model)[0], "system: apple plum pear", "{}", place.name);
         assert_eq!(tap.loads(), 1);

@@ -1,48 +1,42 @@
-//! Turns of several owners: dead ones hold nobody up, living ones are waited for, and what they left behind is answered.
+//! Turns of several owners: dead ones block nobody, living ones are waited for, and what they left is answered.
 
 use crate::common::{
-    ELSEWHERE, Fake, Place, Shared, Tap, both, calls, dead_owner, lease_of, log, payload, root, runs, say,
-    start, store_key, stub, team, tickets, until,
+    Elsewhere, Fake, OneAgent, Place, Shared, Tap, both, calls, dead_owner, enqueue, finish, key, log,
+    payload, queued, root, running, runs, say, start, store_key, stub, team, until,
 };
 use adk::{
     agent::LlmAgent,
     error::{RunError, ServiceError},
 };
-use bridge::Agent;
+use bridge::{
+    Agent, Runs,
+    runs::{self as bridge_runs, End, Terms},
+};
 use serde_json::json;
-use session::{NewRun, NewTicket, RunStatus};
+use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
-async fn push(store: &Shared, owner: &str, payload: &str) {
-    let ticket = NewTicket { id: payload.to_owned(), owner: owner.to_owned(), payload: payload.to_owned() };
-    store.push(&store_key(), ticket).await.unwrap();
-}
-
-/// Much less than a lease lasts, however slow the machine is.
+/// Much less than it takes to displace an owner that is alive, however slow the machine is.
 async fn promptly(agent: &Agent, text: &str) -> String {
     let answer = tokio::time::timeout(Duration::from_secs(20), agent.run_and_collect(say(text)));
-    answer.await.expect("somebody was waited for").unwrap()
+    answer.await.expect("the run waited for another owner").unwrap()
+}
+
+fn send(agent: &Agent, text: &str) -> JoinHandle<Result<String, RunError>> {
+    let (agent, request) = (agent.clone(), say(text));
+    tokio::spawn(async move { agent.run_and_collect(request).await })
 }
 
 #[tokio::test]
-async fn the_lease_of_a_dead_owner_delays_nobody_and_its_run_is_interrupted() {
+async fn the_run_of_a_dead_owner_is_finished_before_a_new_message() {
     for place in both() {
         let agent = start(&place.store, root(&Fake::echo())).await;
-        let dead = dead_owner().await;
-        lease_of(&place.store, &dead).await;
-        let run = NewRun {
-            id: "r1".into(),
-            key: store_key(),
-            status: RunStatus::Running,
-            idempotency_key: None,
-            owner: dead,
-        };
-        place.store.start(run).await.unwrap();
-        assert_eq!(promptly(&agent, "hello").await, "re: hello", "{}", place.name);
-        let runs = runs(&place.store).await;
-        let statuses: Vec<RunStatus> = runs.iter().map(|run| run.status).collect();
-        assert_eq!(statuses, [RunStatus::Interrupted, RunStatus::Done]);
+        running(&place.store, &dead_owner(&place.store), "first").await;
+        assert_eq!(promptly(&agent, "second").await, "re: second", "{}", place.name);
+        let expected = ["user: first", "root: re: first", "user: second", "root: re: second"];
+        assert_eq!(log(&place.store).await, expected, "{}", place.name);
+        assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
@@ -51,77 +45,104 @@ async fn a_living_owner_is_waited_for() {
     for place in both() {
         let model = Fake::echo();
         let agent = start(&place.store, root(&model)).await;
-        let lease = lease_of(&place.store, ELSEWHERE).await;
-        let sent = tokio::spawn({
-            let agent = agent.clone();
-            async move { agent.run_and_collect(say("hello")).await }
-        });
-        until(async || tickets(&place.store).await.len() == 1).await;
+        let elsewhere = Elsewhere::new(&place);
+        let lease = running(&place.store, elsewhere.name(), "before").await;
+        let sent = send(&agent, "hello");
+        until(async || queued(&place.store).await.len() == 1).await;
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         assert!(model.requests().is_empty(), "{}", place.name);
-        place.store.release(&lease).await.unwrap();
+        finish(&place.store, lease).await;
         assert_eq!(sent.await.unwrap().unwrap(), "re: hello");
-        assert!(tickets(&place.store).await.is_empty());
+        assert!(queued(&place.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn what_a_dead_owner_left_behind_is_answered_before_ones_own_message() {
+async fn messages_that_a_dead_owner_queued_are_answered_before_a_new_one() {
     for place in both() {
         let agent = start(&place.store, root(&Fake::echo())).await;
-        let dead = dead_owner().await;
-        push(&place.store, &dead, &payload("first").await).await;
-        push(&place.store, &dead, &payload("second").await).await;
-        assert_eq!(promptly(&agent, "third").await, "re: third");
-        let expected = [
-            "user: first",
-            "root: re: first",
-            "user: second",
-            "root: re: second",
-            "user: third",
-            "root: re: third",
-        ];
+        let dead = dead_owner(&place.store);
+        running(&place.store, &dead, "first").await;
+        enqueue(&place.store, &dead, &payload("second").await).await;
+        enqueue(&place.store, &dead, &payload("third").await).await;
+        assert_eq!(promptly(&agent, "fourth").await, "re: fourth");
+        let expected: Vec<String> = ["first", "second", "third", "fourth"]
+            .iter()
+            .flat_map(|text| [format!("user: {text}"), format!("root: re: {text}")])
+            .collect();
         assert_eq!(log(&place.store).await, expected, "{}", place.name);
-        assert!(tickets(&place.store).await.is_empty());
         assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
+/// The tickets of two owners alternate; one of them dies while the messages of the other wait in this process.
 #[tokio::test]
-async fn a_ticket_is_taken_by_its_message_and_not_by_what_is_settled_before_it() {
+async fn queued_runs_that_are_taken_over_join_the_queue_by_their_tickets() {
+    for place in both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let (turns, store) = (Runs::new(place.store.clone()), &place.store);
+        let agent = start(store, root(&model)).await.with_turns(turns.turns().clone());
+        let dead = dead_owner(store);
+        let first = send(&agent, "1");
+        until(async || model.requests().len() == 1).await;
+        let mut sent = vec![first];
+        for number in 2..=6 {
+            if number % 2 == 0 {
+                enqueue(store, &dead, &payload(&number.to_string()).await).await;
+            } else {
+                sent.push(send(&agent, &number.to_string()));
+            }
+            until(async || queued(store).await.len() == number - 1).await;
+        }
+        let recovery = turns.claim_orphans().await.unwrap();
+        assert_eq!(recovery.len(), 3, "{}", place.name);
+        let recovering = tokio::spawn({
+            let (turns, source) = (turns.clone(), Arc::new(OneAgent(agent)));
+            async move { turns.recover(recovery, source).await }
+        });
+        gate.add_permits(6);
+        for answer in sent {
+            answer.await.unwrap().unwrap();
+        }
+        until(async || runs(store).await.iter().all(|run| run.status == RunStatus::Done)).await;
+        recovering.abort();
+        let said: Vec<String> = log(store).await.into_iter().step_by(2).collect();
+        let expected: Vec<String> = (1..=6).map(|number| format!("user: {number}")).collect();
+        assert_eq!(said, expected, "{}", place.name);
+    }
+}
+
+#[tokio::test]
+async fn a_queued_message_starts_with_what_settles_the_past() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
         let model = Fake::new(vec![calls("c1", "wait", json!({}))]);
         let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
-        let cut_off = tokio::spawn({
-            let agent = agent.clone();
-            async move { agent.run_and_collect(say("wait")).await }
-        });
+        let cut_off = send(&agent, "wait");
         until(async || log(&store).await.len() == 2).await;
         cut_off.abort();
-        push(&store, &dead_owner().await, &payload("left behind").await).await;
-        tap.steps();
+        until(async || runs(&store).await[0].status == RunStatus::Interrupted).await;
+        enqueue(&store, &dead_owner(&store), &payload("left behind").await).await;
+        tap.commits();
         promptly(&agent, "mine").await;
-        let steps = tap.steps();
-        let takers: Vec<_> = steps.iter().filter(|step| step.takes.is_some()).collect();
-        assert_eq!(takers.len(), 2, "{}", place.name);
-        for (taker, text) in takers.iter().zip(["left behind", "mine"]) {
-            assert_eq!(taker.message.as_ref().unwrap().content, text);
-        }
+        let commits = tap.commits();
+        let starts = commits.iter().filter(|commit| matches!(commit.turn, TurnChange::Start(_)));
+        let stored: Vec<usize> = starts.map(|commit| commit.messages.len()).collect();
+        assert_eq!(stored, [2, 1], "{}: the settling event is in the commit of the message", place.name);
         assert_eq!(log(&store).await.iter().filter(|line| line.contains("interrupted")).count(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_ticket_is_taken_once_even_if_the_run_is_corrected() {
+async fn a_queued_message_is_stored_once_even_if_its_run_is_corrected() {
     for place in both() {
         let ghost = calls("c1", "transfer_to_agent", json!({"agent_name": "ghost"}));
         let agent = start(&place.store, team(&Fake::new(vec![ghost]))).await;
-        push(&place.store, &dead_owner().await, &payload("left behind").await).await;
+        enqueue(&place.store, &dead_owner(&place.store), &payload("left behind").await).await;
         promptly(&agent, "mine").await;
         let log = log(&place.store).await;
         let answers: Vec<&String> = log.iter().filter(|line| line.starts_with("root: re: ")).collect();
@@ -131,118 +152,176 @@ async fn a_ticket_is_taken_once_even_if_the_run_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_stored_now_is_not_forgotten() {
+async fn queued_messages_wait_for_a_store_that_fails() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
-        push(&store, &dead_owner().await, &payload("left behind").await).await;
-        tap.refuse(|step| step.message.is_some());
-        let failed = agent.run_and_collect(say("mine")).await;
-        assert!(
-            matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
-            "{}: {failed:?}",
-            place.name
-        );
-        // Its sender knows that it failed; the other sender knows nothing.
-        until(async || tickets(&store).await.len() == 1).await;
-        tap.refuse_nothing();
-        promptly(&agent, "again").await;
-        let log = log(&store).await;
-        assert_eq!(log, ["user: left behind", "root: re: left behind", "user: again", "root: re: again"]);
+        let elsewhere = Elsewhere::new(&place);
+        let lease = running(&store, elsewhere.name(), "before").await;
+        enqueue(&store, &dead_owner(&store), &payload("left behind").await).await;
+        let sent = send(&agent, "mine");
+        until(async || queued(&store).await.len() == 2).await;
+        let failures = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&failures);
+        tap.fail(move |commit| {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            !commit.messages.is_empty()
+        });
+        finish(&store, lease).await;
+        until(async || failures.load(std::sync::atomic::Ordering::Relaxed) > 3).await;
+        assert_eq!(queued(&store).await.len(), 2, "{}", place.name);
+        tap.fail_nothing();
+        assert_eq!(sent.await.unwrap().unwrap(), "re: mine");
+        let expected =
+            ["user: before", "user: left behind", "root: re: left behind", "user: mine", "root: re: mine"];
+        assert_eq!(log(&store).await, expected, "{}", place.name);
     }
 }
 
 #[tokio::test]
-async fn what_can_never_be_answered_does_not_block_the_queue() {
+async fn a_queued_message_that_can_never_be_answered_fails_and_does_not_block_the_queue() {
     for place in both() {
         let agent = start(&place.store, root(&Fake::echo())).await;
-        let dead = dead_owner().await;
-        push(&place.store, &dead, "not a message").await;
-        // An answer to a call that never was.
+        let dead = dead_owner(&place.store);
+        enqueue(&place.store, &dead, "not a message").await;
+        // A response to a call that does not exist.
         let said = payload("left behind").await;
         let answer = r#"{"functionResponse":{"id":"c9","name":"f","response":{}}}"#;
-        push(&place.store, &dead, &said.replace(r#"{"text":"left behind"}"#, answer)).await;
+        enqueue(&place.store, &dead, &said.replace(r#"{"text":"left behind"}"#, answer)).await;
         assert_eq!(promptly(&agent, "mine").await, "re: mine");
         assert_eq!(log(&place.store).await, ["user: mine", "root: re: mine"], "{}", place.name);
-        assert!(tickets(&place.store).await.is_empty());
+        let statuses: Vec<RunStatus> = runs(&place.store).await.iter().map(|run| run.status).collect();
+        assert_eq!(statuses, [RunStatus::Failed, RunStatus::Failed, RunStatus::Done], "{}", place.name);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sender_elsewhere_that_does_not_take_its_turn_counts_as_gone() {
+async fn an_owner_without_heartbeat_is_displaced_after_ten_seconds_and_its_messages_are_answered() {
     let place = Place::memory();
     let agent = start(&place.store, root(&Fake::echo())).await;
-    push(&place.store, ELSEWHERE, &payload("left behind").await).await;
+    let elsewhere = Elsewhere::new(&place);
+    running(&place.store, elsewhere.name(), "first").await;
+    enqueue(&place.store, elsewhere.name(), &payload("second").await).await;
     let began = Instant::now();
-    assert_eq!(promptly(&agent, "mine").await, "re: mine");
-    assert!(began.elapsed() >= Duration::from_secs(5), "it might have been alive");
-    assert!(began.elapsed() <= Duration::from_secs(15), "it was waited for too long");
-    let log = log(&place.store).await;
-    assert_eq!(log, ["user: left behind", "root: re: left behind", "user: mine", "root: re: mine"]);
+    assert_eq!(agent.run_and_collect(say("third")).await.unwrap(), "re: third");
+    let waited = began.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
+    let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
+    assert_eq!(said, ["user: first", "user: second", "user: third"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_sender_elsewhere_whose_turn_is_not_free_is_waited_for() {
-    let place = Place::memory();
-    let agent = start(&place.store, root(&Fake::echo())).await;
-    let lease = lease_of(&place.store, "elsewhere/boot/2/1#0").await;
-    push(&place.store, ELSEWHERE, &payload("left behind").await).await;
-    let sent = tokio::spawn(async move { agent.run_and_collect(say("mine")).await });
-    tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(log(&place.store).await.is_empty());
-    // Its sender takes it at last.
-    place.store.release(&lease).await.unwrap();
-    let number = tickets(&place.store).await[0].number;
-    place.store.withdraw(&store_key(), number).await.unwrap();
-    assert_eq!(sent.await.unwrap().unwrap(), "re: mine");
-    assert_eq!(log(&place.store).await, ["user: mine", "root: re: mine"]);
-}
-
-/// A message under way in its model call, which can be let go on.
-async fn under_way(
-    store: &Shared,
-) -> (tokio::task::JoinHandle<Result<String, RunError>>, Arc<tokio::sync::Semaphore>) {
+/// A message whose turn is in its model call, with the permits that let it continue.
+async fn under_way(store: &Shared) -> (JoinHandle<Result<String, RunError>>, Arc<tokio::sync::Semaphore>) {
     let (model, gate) = Fake::gated(Vec::new());
     let agent = start(store, root(&model)).await;
-    let sent = tokio::spawn(async move { agent.run_and_collect(say("hello")).await });
+    let sent = send(&agent, "hello");
     until(async || model.requests().len() == 1).await;
     (sent, gate)
 }
 
+/// Makes another owner responsible for the running run.
+async fn displace(store: &Shared, owner: &str) {
+    let name = store.activity(&store_key()).await.unwrap().running.unwrap().owner;
+    let gone = vec![GoneOwner { name, if_beats: None }];
+    let change = TakeOver { gone, owner: owner.to_owned(), session: Some(store_key()) };
+    assert_eq!(store.take_over(change).await.unwrap().len(), 1);
+}
+
 #[tokio::test]
-async fn an_owner_that_lost_its_lease_stores_nothing_more_and_its_run_ends() {
+async fn a_displaced_owner_stores_nothing_more() {
     for place in both() {
         let (sent, gate) = under_way(&place.store).await;
-        lease_of(&place.store, ELSEWHERE).await;
+        let elsewhere = Elsewhere::new(&place);
+        displace(&place.store, elsewhere.name()).await;
         gate.add_permits(1);
         let error = sent.await.unwrap().unwrap_err();
         assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{}: {error:?}", place.name);
         assert_eq!(log(&place.store).await, ["user: hello"]);
-        assert_eq!(runs(&place.store).await[0].status, RunStatus::Failed);
+        let run = runs(&place.store).await.remove(0);
+        assert_eq!((run.status, run.owner.as_str()), (RunStatus::Running, elsewhere.name()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_lost_its_lease_hears_of_it_while_it_waits_for_a_model() {
+async fn a_displaced_owner_is_told_by_its_next_heartbeat() {
     let place = Place::memory();
     let (sent, _gate) = under_way(&place.store).await;
-    lease_of(&place.store, ELSEWHERE).await;
-    let heard = tokio::time::timeout(Duration::from_secs(11), sent).await.expect("nobody told it");
-    let error = heard.unwrap().unwrap_err();
+    displace(&place.store, "elsewhere#0").await;
+    let told = tokio::time::timeout(Duration::from_secs(5), sent).await.expect("no heartbeat told it");
+    let error = told.unwrap().unwrap_err();
     assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{error:?}");
     assert_eq!(log(&place.store).await, ["user: hello"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_turn_renews_its_lease_and_a_finished_one_does_not() {
+async fn a_process_sends_heartbeats_only_while_it_has_runs() {
     let tap = Tap::on(&Place::memory().store);
     let store: Shared = tap.clone();
     let (sent, gate) = under_way(&store).await;
     tokio::time::sleep(Duration::from_secs(301)).await;
-    assert_eq!(tap.renewals(), 30);
+    assert_eq!(tap.heartbeats(), 150);
     gate.add_permits(1);
     assert_eq!(sent.await.unwrap().unwrap(), "re: hello");
     tokio::time::sleep(Duration::from_secs(301)).await;
-    assert_eq!(tap.renewals(), 30);
+    assert_eq!(tap.heartbeats(), 150);
+}
+
+/// The reader of a run that another process continues reads on in the log.
+#[tokio::test]
+async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
+    for place in both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let runs = Runs::new(place.store.clone());
+        let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
+        let mut reader = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
+        until(async || model.requests().len() == 1).await;
+        let name = place.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
+        let outside = place.again();
+        let echo = start(&outside, root(&Fake::echo())).await;
+        let owner = dead_owner(&outside);
+        let gone = vec![GoneOwner { name, if_beats: None }];
+        let change = TakeOver { gone, owner, session: Some(store_key()) };
+        place.store.take_over(change).await.unwrap();
+        // The first owner finds out when it stores its answer; the successor answers meanwhile.
+        echo.run_and_collect(say("next")).await.unwrap();
+        gate.add_permits(1);
+        let mut said = Vec::new();
+        while let Ok(entry) = reader.next().await.unwrap() {
+            said.extend(entry.event.content.as_ref().map(adk::content::Content::said));
+        }
+        assert_eq!(said, ["re: hello"], "{}", place.name);
+    }
+}
+
+/// The same for a run that this process took over itself before it was displaced.
+#[tokio::test]
+async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor() {
+    for place in both() {
+        let (model, gate) = Fake::gated(Vec::new());
+        let runs = Runs::new(place.store.clone());
+        let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
+        running(&place.store, &dead_owner(&place.store), "hello").await;
+        let recovery = runs.claim_orphans().await.unwrap();
+        let recovering = tokio::spawn({
+            let (runs, source) = (runs.clone(), Arc::new(OneAgent(agent)));
+            async move { runs.recover(recovery, source).await }
+        });
+        until(async || model.requests().len() == 1).await;
+        let mut reader = runs.reader(&key(), "hello", bridge_runs::Place::default()).await.unwrap().unwrap();
+        let outside = place.again();
+        displace(&place.store, &dead_owner(&outside)).await;
+        let echo = start(&outside, root(&Fake::echo())).await;
+        echo.run_and_collect(say("next")).await.unwrap();
+        gate.add_permits(1);
+        let mut said = Vec::new();
+        let end = loop {
+            match reader.next().await.unwrap() {
+                Ok(entry) => said.extend(entry.event.content.as_ref().map(adk::content::Content::said)),
+                Err(end) => break end,
+            }
+        };
+        recovering.abort();
+        assert_eq!((said, end), (vec!["re: hello".to_owned()], End::Done), "{}", place.name);
+    }
 }

@@ -1,7 +1,7 @@
 //! One turn at a time for each session: in order, none lost, none interleaved.
 
 use crate::common::{
-    Fake, Place, Shared, Tap, both, calls, key, log, root, runs, say, start, stub, tickets, until,
+    Fake, Place, Shared, Tap, both, calls, key, log, queued, root, runs, say, start, store_key, stub, until,
 };
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
 use bridge::{Agent, Budget};
@@ -26,7 +26,7 @@ async fn messages_are_answered_one_by_one_in_the_order_in_which_they_came() {
         for number in 0..8 {
             sent.push(send(&agent, say(&format!("message {number}"))));
             // The first is under way, the others have a ticket each.
-            until(async || model.requests().len() + tickets(&place.store).await.len() == number + 1).await;
+            until(async || model.requests().len() + queued(&place.store).await.len() == number + 1).await;
         }
         assert_eq!(model.requests().len(), 1, "{}", place.name);
         gate.add_permits(8);
@@ -37,7 +37,7 @@ async fn messages_are_answered_one_by_one_in_the_order_in_which_they_came() {
             expected.push(format!("root: re: message {number}"));
         }
         assert_eq!(log(&place.store).await, expected, "{}", place.name);
-        assert!(tickets(&place.store).await.is_empty());
+        assert!(queued(&place.store).await.is_empty());
     }
 }
 
@@ -73,7 +73,7 @@ async fn a_message_does_not_overtake_one_that_is_still_reading_the_session() {
         }
         let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
         assert_eq!(said, ["user: one", "user: two", "user: three"], "{}", place.name);
-        assert!(tickets(&place.store).await.is_empty());
+        assert!(queued(&place.store).await.is_empty());
     }
 }
 
@@ -95,7 +95,7 @@ async fn whoever_leaves_before_the_message_is_stored_lets_the_next_one_in() {
         tap.hold_loads(false);
         assert_eq!(stays.await.unwrap().unwrap(), "re: stays", "{}", place.name);
         assert_eq!(log(&place.store).await, ["user: stays", "root: re: stays"], "{}", place.name);
-        assert!(tickets(&place.store).await.is_empty());
+        assert!(queued(&place.store).await.is_empty());
     }
 }
 
@@ -104,7 +104,7 @@ async fn a_message_that_fails_before_it_is_stored_lets_the_next_one_in() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let agent = start(&(tap.clone() as Shared), root(&Fake::echo())).await;
-        tap.refuse(|step| step.message.as_ref().is_some_and(|message| message.content == "one"));
+        tap.fail(|commit| commit.messages.iter().any(|message| message.content == "one"));
         tap.hold_loads(true);
         let first = send(&agent, say("one"));
         let second = send(&agent, say("two"));
@@ -138,7 +138,7 @@ async fn messages_that_come_at_once_are_neither_lost_nor_mixed() {
             assert_eq!(count("→clock"), count("←clock"), "{}: {log:?}", place.name);
         }
         assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
-        assert!(tickets(&place.store).await.is_empty());
+        assert!(queued(&place.store).await.is_empty());
     }
 }
 
@@ -168,8 +168,10 @@ async fn a_waiting_message_is_durable() {
         let second = send(&agent, say("two"));
         // As another process sees it.
         let outside = place.again();
-        until(async || tickets(&outside).await.len() == 1).await;
-        assert!(tickets(&outside).await[0].payload.contains("two"), "{}", place.name);
+        until(async || queued(&outside).await.len() == 1).await;
+        let id = queued(&outside).await.remove(0).id;
+        let payload = outside.payload(&store_key(), &id).await.unwrap().unwrap();
+        assert!(payload.contains("two"), "{}", place.name);
         assert_eq!(log(&outside).await, ["user: one"]);
         gate.add_permits(2);
         first.await.unwrap().unwrap();
@@ -186,7 +188,7 @@ async fn a_waiting_message_outlasts_a_store_that_is_too_busy_for_a_while() {
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
-        until(async || tickets(&place.store).await.len() == 1).await;
+        until(async || queued(&place.store).await.len() == 1).await;
         tap.be_busy(3);
         until(async || !tap.is_busy()).await;
         gate.add_permits(2);
@@ -204,12 +206,12 @@ async fn a_message_that_is_cancelled_while_it_waits_is_withdrawn() {
         until(async || model.requests().len() == 1).await;
         let cancel = CancellationToken::new();
         let second = send(&agent, RunRequest { cancel: cancel.clone(), ..say("two") });
-        until(async || tickets(&place.store).await.len() == 1).await;
+        until(async || queued(&place.store).await.len() == 1).await;
         let third = send(&agent, say("three"));
-        until(async || tickets(&place.store).await.len() == 2).await;
+        until(async || queued(&place.store).await.len() == 2).await;
         cancel.cancel();
         assert!(matches!(second.await.unwrap(), Err(RunError::Cancelled)), "{}", place.name);
-        assert_eq!(tickets(&place.store).await.len(), 1);
+        assert_eq!(queued(&place.store).await.len(), 1);
         gate.add_permits(2);
         first.await.unwrap().unwrap();
         assert_eq!(third.await.unwrap().unwrap(), "re: three");
@@ -225,9 +227,9 @@ async fn a_message_that_is_dropped_while_it_waits_holds_nobody_up() {
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
-        until(async || tickets(&place.store).await.len() == 1).await;
+        until(async || queued(&place.store).await.len() == 1).await;
         second.abort();
-        until(async || tickets(&place.store).await.is_empty()).await;
+        until(async || queued(&place.store).await.is_empty()).await;
         let third = send(&agent, say("three"));
         gate.add_permits(2);
         first.await.unwrap().unwrap();

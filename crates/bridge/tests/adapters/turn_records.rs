@@ -14,15 +14,27 @@ use adk::{
 };
 use bridge::{ArtifactAdapter, Budget, SessionServiceAdapter};
 use serde_json::{Map, json};
-use session::{Append, ListQuery, RunStatus};
+use session::{Commit, ListQuery, RunStatus, TurnChange};
+use std::sync::atomic::Ordering::Relaxed;
 use tokio_util::sync::CancellationToken;
 
-fn status(step: &Append) -> Option<RunStatus> {
-    step.run.as_ref().map(|run| run.status)
+/// What a commit does to its run, in a word.
+fn change(commit: &Commit) -> &'static str {
+    match &commit.turn {
+        TurnChange::None => "none",
+        TurnChange::Start(_) => "start",
+        TurnChange::Step(_) => "step",
+        TurnChange::Finish { status, .. } => status.as_str(),
+        TurnChange::Cancel { .. } => "cancel",
+    }
+}
+
+fn changes(tap: &Tap) -> Vec<&'static str> {
+    tap.commits().iter().map(change).collect()
 }
 
 #[tokio::test]
-async fn a_run_ends_in_the_step_that_stores_its_last_event() {
+async fn a_run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
@@ -30,24 +42,17 @@ async fn a_run_ends_in_the_step_that_stores_its_last_event() {
         let tools = vec![stub(json!({"name": "clock"}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("time?")).await.unwrap();
-        let steps = tap.steps();
-        let statuses: Vec<_> = steps.iter().map(status).collect();
-        assert_eq!(statuses, [None, None, None, Some(RunStatus::Done)], "{}", place.name);
-        assert!(steps.iter().all(|step| step.message.is_some()));
-        // It begins, and is written down as begun, in its first.
-        assert!(steps.iter().map(|step| step.epoch.is_some()).eq([false, true, true, true]));
-        assert!(steps.iter().map(|step| step.enters.is_some()).eq([true, false, false, false]));
-        assert!(steps.iter().map(|step| step.starts.is_some()).eq([true, false, false, false]));
-        // The turn is given back in it too.
-        assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
-        assert_eq!(tap.releases(), 0);
+        let commits = tap.commits();
+        let changes: Vec<_> = commits.iter().map(change).collect();
+        assert_eq!(changes, ["start", "step", "step", "done"], "{}", place.name);
+        assert!(commits.iter().all(|commit| commit.messages.len() == 1));
         let run = runs(&store).await.remove(0);
         assert_eq!((run.status, run.started_after.0, run.last_seq.0), (RunStatus::Done, 0, 4));
     }
 }
 
 #[tokio::test]
-async fn a_run_that_asks_a_person_ends_with_the_answers_of_its_step() {
+async fn a_run_that_asks_a_person_waits_with_the_commit_of_its_question() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
@@ -55,11 +60,11 @@ async fn a_run_that_asks_a_person_ends_with_the_answers_of_its_step() {
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        let steps = tap.steps();
-        let statuses: Vec<_> = steps.iter().map(status).collect();
-        // The message, the call, the question, the answer for now.
-        assert_eq!(statuses, [None, None, None, Some(RunStatus::Waiting)], "{}", place.name);
-        assert!(steps.iter().map(|step| step.release).eq([false, false, false, true]));
+        let commits = tap.commits();
+        let changes: Vec<_> = commits.iter().map(change).collect();
+        assert_eq!(changes, ["start", "step", "waiting"], "{}", place.name);
+        // The message; the call; the question with the response that says that a person is asked.
+        assert_eq!(commits.iter().map(|commit| commit.messages.len()).collect::<Vec<_>>(), [1, 1, 2]);
     }
 }
 
@@ -76,17 +81,12 @@ async fn a_run_that_is_corrected_while_a_person_is_asked_is_not_over_before_its_
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..team(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        let (last, before) =
-            tap.steps().split_last().map(|(last, before)| (last.clone(), before.to_vec())).unwrap();
-        assert!(before.iter().all(|step| status(step).is_none() && !step.release), "{}", place.name);
-        assert_eq!((status(&last), last.release), (Some(RunStatus::Done), true));
-        // The turn was one, and its own all the time.
-        assert!(before.iter().skip(1).chain([&last]).all(|step| step.epoch.is_some()));
+        assert_eq!(changes(&tap), ["start", "step", "step", "step", "done"], "{}", place.name);
     }
 }
 
 #[tokio::test]
-async fn what_is_settled_before_a_message_ends_no_run() {
+async fn a_message_settles_open_questions_and_cancels_their_runs_in_one_commit() {
     for place in both() {
         let ask = |id: &str| vec![call(id, "danger", json!({})), done()];
         let model = Fake::new(vec![ask("c1"), ask("c2"), vec![text("Never mind."), done()]]);
@@ -99,11 +99,12 @@ async fn what_is_settled_before_a_message_ends_no_run() {
         let store: Shared = tap.clone();
         let agent = start(&store, LlmAgent { tools: tools(), ..root(&model) }).await;
         agent.run_and_collect(say("two")).await.unwrap();
-        let statuses: Vec<_> = tap.steps().iter().map(status).collect();
-        assert_eq!(statuses.len(), 4, "both questions, the message, the answer");
-        let (last, before) = statuses.split_last().unwrap();
-        assert_eq!(*last, Some(RunStatus::Done), "{}", place.name);
-        assert!(before.iter().all(Option::is_none), "{}: {statuses:?}", place.name);
+        let commits = tap.commits();
+        assert_eq!(commits.iter().map(change).collect::<Vec<_>>(), ["start", "done"], "{}", place.name);
+        assert_eq!(commits[0].messages.len(), 3, "both questions and the message are one commit");
+        let ended: Vec<_> = runs(&store).await.into_iter().map(|run| (run.status, run.error)).collect();
+        let superseded = || (RunStatus::Cancelled, Some(session::run::SUPERSEDED.to_owned()));
+        assert_eq!(ended, [superseded(), superseded(), (RunStatus::Done, None)], "{}", place.name);
     }
 }
 
@@ -128,8 +129,7 @@ async fn a_run_whose_model_fails_has_failed_in_the_step_that_tells_of_it() {
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::new(vec![vec![failure("on fire")]]))).await;
         agent.run_and_collect(say("hello")).await.unwrap_err();
-        let statuses: Vec<_> = tap.steps().iter().map(status).collect();
-        assert_eq!(statuses, [None, Some(RunStatus::Failed)], "{}", place.name);
+        assert_eq!(changes(&tap), ["start", "failed"], "{}", place.name);
         assert_eq!(runs(&store).await[0].error.as_deref(), Some("on fire"));
         // The next message works.
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
@@ -161,32 +161,79 @@ async fn a_run_that_finds_nothing_to_do_is_done() {
     for place in both() {
         let agent = start(&place.store, root(&Fake::echo())).await;
         agent.run_and_collect(say("hello")).await.unwrap();
-        agent.run_and_collect(RunRequest { input: Input::Resume, ..say("") }).await.unwrap();
-        assert_eq!(log(&place.store).await.len(), 2, "{}", place.name);
+        let state = json!({"n": 1}).as_object().cloned().unwrap();
+        agent
+            .run_and_collect(RunRequest { input: Input::Again, state_delta: state, ..say("") })
+            .await
+            .unwrap();
+        assert_eq!(log(&place.store).await.len(), 3, "{}", place.name);
         assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
-#[tokio::test]
-async fn a_step_that_cannot_be_stored_ends_the_run_and_nothing_else() {
+/// Selects the commits with a message of this role, `times` times.
+fn first_commits_with(role: &'static str, times: usize) -> impl Fn(&Commit) -> bool + Send + Sync + 'static {
+    let left = std::sync::atomic::AtomicUsize::new(times);
+    move |commit| {
+        let is_one = commit.messages.iter().any(|message| message.role == role);
+        is_one && left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_run_is_retried_until_it_is_stored() {
     for place in both() {
         let tap = Tap::on(&place.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
-        assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one");
-        tap.refuse(|step| step.message.as_ref().is_some_and(|message| message.role == "assistant"));
-        let failed = agent.run_and_collect(say("two")).await;
+        tap.fail(first_commits_with("assistant", 40));
+        assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one", "{}", place.name);
+        assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
+        let expected = ["user: one", "root: re: one", "user: two", "root: re: two"];
+        assert_eq!(log(&store).await, expected, "{}", place.name);
+        assert!(runs(&store).await.iter().all(|run| run.status == RunStatus::Done));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_cannot_be_stored_for_long_ends_the_run_and_nothing_else() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let model = Fake::new(vec![calls("c1", "clock", json!({}))]);
+        let tools = vec![stub(json!({"name": "clock"}))];
+        let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
+        tap.fail(|commit| commit.messages.iter().any(|message| message.role == "assistant"));
+        let failed = agent.run_and_collect(say("one")).await;
         assert!(
             matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
             "{}: {failed:?}",
             place.name
         );
-        tap.refuse_nothing();
-        assert_eq!(agent.run_and_collect(say("three")).await.unwrap(), "re: three");
-        let expected = ["user: one", "root: re: one", "user: two", "user: three", "root: re: three"];
-        assert_eq!(log(&store).await, expected);
+        tap.fail_nothing();
+        assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
+        assert_eq!(log(&store).await, ["user: one", "user: two", "root: re: two"], "{}", place.name);
         let statuses: Vec<_> = runs(&store).await.iter().map(|run| run.status).collect();
-        assert_eq!(statuses, [RunStatus::Done, RunStatus::Failed, RunStatus::Done]);
+        assert_eq!(statuses, [RunStatus::Failed, RunStatus::Done]);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_stored_is_refused_and_leaves_nothing() {
+    for place in both() {
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let agent = start(&store, root(&Fake::echo())).await;
+        tap.fail(|_| true);
+        let failed = agent.run_and_collect(say("one")).await;
+        assert!(
+            matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
+            "{}: {failed:?}",
+            place.name
+        );
+        assert!(runs(&store).await.is_empty() && log(&store).await.is_empty(), "{}", place.name);
+        tap.fail_nothing();
+        assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one");
     }
 }
 
@@ -197,12 +244,12 @@ async fn an_event_that_was_not_stored_is_not_shown() {
         let store: Shared = tap.clone();
         let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
         let mut session = service.create(key(), Map::new()).await.unwrap();
-        tap.refuse(|_| true);
+        tap.fail(|_| true);
         let mut event = Event { content: Some(Content::user("hello")), ..Event::new("e-1", "user") };
         event.actions.state_delta.insert("n".into(), json!(1));
         service.append(&mut session, event.clone()).await.unwrap_err();
         assert!(session.events().is_empty() && session.state().is_empty(), "{}", place.name);
-        tap.refuse_nothing();
+        tap.fail_nothing();
         service.append(&mut session, event).await.unwrap();
         assert_eq!((session.events().len(), &session.state()["n"]), (1, &json!(1)));
     }
@@ -308,12 +355,12 @@ async fn a_turn_stores_the_same_steps_in_a_long_session_as_in_a_short_one() {
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         agent.run_and_collect(say("first")).await.unwrap();
-        let short = tap.steps().len();
+        let short = tap.commits().len();
         for _ in 0..30 {
             agent.run_and_collect(say("more")).await.unwrap();
         }
-        tap.steps();
+        tap.commits();
         agent.run_and_collect(say("last")).await.unwrap();
-        assert_eq!(tap.steps().len(), short, "{}", place.name);
+        assert_eq!(tap.commits().len(), short, "{}", place.name);
     }
 }

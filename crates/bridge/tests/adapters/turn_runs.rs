@@ -1,17 +1,18 @@
 //! Runs on tasks of their own: readers come, go and come back.
 
 use crate::common::{
-    ELSEWHERE, Fake, Shared, Tap, both, calls, dead_owner, done, key, log, say, say_streaming, start,
-    store_key, stub, text, until,
+    Fake, OneAgent, Shared, Tap, both, calls, dead_owner, done, enqueue, key, log, payload, queued, running,
+    say, say_streaming, start, store_key, stub, text, until,
 };
 use adk::agent::LlmAgent;
 use bridge::{
     Agent, Budget, Runs,
-    runs::{End, Entry, Place, Reader, RunStatus, Terms},
+    runs::{CancelOutcome, End, Entry, Place, Reader, RunStatus, StartError, Terms},
 };
 use serde_json::json;
-use session::{Append, Enter, NewRun};
-use std::{sync::Arc, time::Duration};
+use session::TurnChange;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
 
 fn root(model: &Arc<Fake>) -> LlmAgent {
     LlmAgent { tools: vec![stub(json!({"name": "clock"}))], ..crate::common::root(model) }
@@ -128,18 +129,6 @@ fn keyed(key: &str) -> Terms {
     Terms { idempotency_key: Some(key.to_owned()), ..Terms::default() }
 }
 
-/// A run that was written down under the key `once`, and of which nothing else was.
-async fn register(store: &Shared, owner: &str) {
-    let run = NewRun {
-        id: "registered".to_owned(),
-        key: store_key(),
-        status: RunStatus::Queued,
-        idempotency_key: Some("once".to_owned()),
-        owner: owner.to_owned(),
-    };
-    store.start(run).await.unwrap();
-}
-
 /// The runs of a process whose store shows what passes through it, and which is held up where it reads the session.
 async fn held_up(place: &crate::common::Place, model: &Arc<Fake>) -> (Arc<Tap>, Runs, Agent) {
     start(&place.store, root(model)).await;
@@ -151,59 +140,59 @@ async fn held_up(place: &crate::common::Place, model: &Arc<Fake>) -> (Arc<Tap>, 
 }
 
 #[tokio::test]
-async fn a_request_that_is_repeated_to_another_process_waits_for_the_one_that_was_first() {
+async fn a_request_that_is_repeated_to_another_process_is_one_run() {
     for place in both() {
         let (tap, here, agent) = held_up(&place, &Fake::echo()).await;
         let (there, other) = runs_on(&place.again(), root(&Fake::echo())).await;
-        let mut first = here.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
+        let slow = spawn_start(&here, agent, "pay 10", keyed("once"));
         until(async || tap.loads() > 0).await;
-        let repeated = tokio::spawn(async move {
-            let mut reader = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
-            (reader.id().to_owned(), rest(&mut reader).await)
-        });
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        assert!(!repeated.is_finished(), "{}", place.name);
+        // Nothing is stored yet, so the other process is the first.
+        let mut quick = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
+        let (answered, end) = rest(&mut quick).await;
+        assert_eq!(end, End::Done, "{}", place.name);
         tap.hold_loads(false);
-        let (id, (entries, end)) = repeated.await.unwrap();
-        assert_eq!((id.as_str(), end), (first.id(), End::Done), "{}", place.name);
-        assert_eq!(ids(&entries), ids(&rest(&mut first).await.0));
+        let mut slow = slow.await.unwrap();
+        assert_eq!(slow.id(), quick.id());
+        assert_eq!(ids(&rest(&mut slow).await.0), ids(&answered), "{}", place.name);
         assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
     }
 }
 
+fn spawn_start(runs: &Runs, agent: Agent, text: &'static str, terms: Terms) -> JoinHandle<Reader> {
+    let runs = runs.clone();
+    tokio::spawn(async move { runs.start(&agent, say(text), terms).await.unwrap() })
+}
+
 #[tokio::test]
-async fn a_run_is_accepted_when_its_message_is_stored_and_not_when_its_key_is() {
+async fn a_run_is_accepted_when_its_message_is_stored_and_not_before() {
     for place in both() {
         for terms in [Terms::default(), keyed("once")] {
             let (tap, runs, agent) = held_up(&place, &Fake::echo()).await;
             let before = log(&place.store).await.len();
-            let reader = runs.start(&agent, say("keep me"), terms).await.unwrap();
-            let (asked, id) = (runs.clone(), reader.id().to_owned());
-            let accepted = tokio::spawn(async move { asked.stored(&key(), &id).await.unwrap().unwrap() });
+            let starting = spawn_start(&runs, agent, "keep me", terms);
             until(async || tap.loads() > 0).await;
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
-            assert!(!accepted.is_finished(), "{}", place.name);
+            assert!(!starting.is_finished(), "{}", place.name);
             tap.hold_loads(false);
-            assert_ne!(accepted.await.unwrap().status, RunStatus::Queued, "{}", place.name);
+            let reader = starting.await.unwrap();
             assert_eq!(log(&place.store).await[before], "user: keep me");
+            let view = runs.view(&key(), reader.id()).await.unwrap().unwrap();
+            assert_ne!(view.status, RunStatus::Queued, "{}", place.name);
             runs.idle().await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_run_with_a_key_that_has_to_wait_is_accepted_with_its_ticket() {
+async fn a_queued_run_is_accepted_with_its_ticket() {
     for place in both() {
         let (model, gate) = Fake::gated(Vec::new());
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
         runs.start(&agent, say("one"), Terms::default()).await.unwrap();
-        until(async || !model.requests().is_empty()).await;
         let waits = runs.start(&agent, say("two"), keyed("once")).await.unwrap();
-        let view = runs.stored(&key(), waits.id()).await.unwrap().unwrap();
+        let view = runs.view(&key(), waits.id()).await.unwrap().unwrap();
         assert_eq!((view.status, view.position), (RunStatus::Queued, Some(0)), "{}", place.name);
         gate.add_permits(2);
         runs.idle().await;
@@ -211,39 +200,37 @@ async fn a_run_with_a_key_that_has_to_wait_is_accepted_with_its_ticket() {
 }
 
 #[tokio::test]
-async fn a_run_whose_process_died_before_its_message_was_stored_is_taken_up_by_the_repeated_request() {
+async fn a_key_that_was_used_for_another_request_is_refused_and_nothing_is_stored() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-        register(&place.store, &dead_owner().await).await;
-        let mut taken = runs.start(&agent, say("again"), keyed("once")).await.unwrap();
-        assert_eq!(rest(&mut taken).await.1, End::Done, "{}", place.name);
-        assert_eq!(taken.id(), "registered");
+        let other_session = crate::common::session_key("s2");
+        agent.sessions().get_or_create(&other_session).await.unwrap();
+        runs.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
+        runs.idle().await;
+        let elsewhere = adk::runner::RunRequest { key: other_session, ..say("pay 10") };
+        for other in [say("pay 20"), say_streaming("pay 10"), elsewhere] {
+            let refused = runs.start(&agent, other, keyed("once")).await;
+            assert!(matches!(refused, Err(StartError::KeyReused)), "{}", place.name);
+        }
+        runs.idle().await;
+        assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_run_of_a_process_elsewhere_that_stores_no_message_is_taken_up_after_a_while() {
-    let place = crate::common::Place::memory();
-    let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-    register(&place.store, ELSEWHERE).await;
-    let began = tokio::time::Instant::now();
-    let mut taken = runs.start(&agent, say("again"), keyed("once")).await.unwrap();
-    assert!(began.elapsed() >= Duration::from_secs(5), "it might have been alive");
-    assert_eq!((rest(&mut taken).await.1, taken.id()), (End::Done, "registered"));
-}
-
 #[tokio::test]
-async fn a_run_that_is_taken_up_twice_at_the_same_time_is_one_run() {
+async fn a_request_that_could_not_be_stored_leaves_its_key_free() {
     for place in both() {
-        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-        register(&place.store, &dead_owner().await).await;
-        let again = || runs.start(&agent, say("again"), keyed("once"));
-        let (one, other) = tokio::join!(again(), again());
-        for reader in [one, other] {
-            let mut reader = reader.unwrap();
-            assert_eq!((rest(&mut reader).await.1, reader.id()), (End::Done, "registered"), "{}", place.name);
-        }
-        assert_eq!(log(&place.store).await, ["user: again", "root: re: again"], "{}", place.name);
+        let tap = Tap::on(&place.store);
+        let store: Shared = tap.clone();
+        let (runs, agent) = runs_on(&store, root(&Fake::echo())).await;
+        tap.fail(|commit| matches!(commit.turn, TurnChange::Start(_)));
+        let failed = runs.start(&agent, say("pay 10"), keyed("once")).await;
+        assert!(matches!(failed, Err(StartError::Run(_))), "{}", place.name);
+        assert!(store.runs(&store_key(), 9).await.unwrap().is_empty());
+        tap.fail_nothing();
+        let mut reader = runs.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
+        assert_eq!(rest(&mut reader).await.1, End::Done, "{}", place.name);
+        assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
     }
 }
 
@@ -262,21 +249,8 @@ async fn runs_are_answered_in_the_order_in_which_they_were_begun() {
     }
 }
 
-#[tokio::test]
-async fn a_run_that_two_processes_take_up_is_answered_once() {
-    for place in both() {
-        let (tap, here, agent) = held_up(&place, &Fake::echo()).await;
-        let (there, other) = runs_on(&place.again(), root(&Fake::echo())).await;
-        register(&place.store, &dead_owner().await).await;
-        let mut slow = here.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
-        let mut quick = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
-        assert_eq!((slow.id(), rest(&mut quick).await.1), ("registered", End::Done), "{}", place.name);
-        tap.hold_loads(false);
-        assert!(matches!(rest(&mut slow).await.1, End::Failed { .. }), "{}", place.name);
-        assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
-        let view = here.view(&key(), "registered").await.unwrap().unwrap();
-        assert_eq!(view.status, RunStatus::Done);
-    }
+async fn cancel(runs: &Runs, id: &str) -> CancelOutcome {
+    runs.cancel(&key(), id).await.unwrap()
 }
 
 #[tokio::test]
@@ -288,15 +262,16 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         until(|| async { !model.requests().is_empty() }).await;
         let mut waits = runs.start(&agent, say("and?"), Terms::default()).await.unwrap();
         let mut given_up = runs.start(&agent, say("or not"), Terms::default()).await.unwrap();
-        until(|| async { crate::common::tickets(&place.store).await.len() == 2 }).await;
+        until(|| async { queued(&place.store).await.len() == 2 }).await;
         assert_eq!((runs.running(), runs.is_running(&key())), (3, true));
-        assert!(runs.cancel(&key(), given_up.id()));
+        assert_eq!(cancel(&runs, given_up.id()).await, CancelOutcome::Over, "{}", place.name);
         assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
-        assert!(runs.cancel(&key(), cut.id()));
+        assert_eq!(cancel(&runs, cut.id()).await, CancelOutcome::Over);
         assert_eq!(rest(&mut cut).await.1, End::Cancelled, "{}", place.name);
         gate.add_permits(1);
         assert_eq!(rest(&mut waits).await.1, End::Done);
-        assert!(!runs.cancel(&key(), cut.id()) && !runs.cancel(&key(), "never"));
+        assert_eq!(cancel(&runs, cut.id()).await, CancelOutcome::Over);
+        assert_eq!(cancel(&runs, "never").await, CancelOutcome::NotFound);
         assert!(!runs.is_running(&key()));
         let statuses: Vec<RunStatus> =
             runs.list(&key(), 9).await.unwrap().into_iter().map(|run| run.status).collect();
@@ -333,32 +308,64 @@ async fn a_run_that_waits_has_a_position() {
 }
 
 #[tokio::test]
-async fn a_run_that_a_crash_cut_goes_on_from_its_last_stored_event() {
+async fn the_runs_of_a_dead_owner_continue_in_their_order() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
-        let owner = dead_owner().await;
-        let run = NewRun {
-            id: "cut".to_owned(),
-            key: store_key(),
-            status: RunStatus::Running,
-            idempotency_key: None,
-            owner: owner.clone(),
-        };
-        let mut said = adk::event::Event::new("e-1", "user");
-        said.content = Some(adk::content::Content::user("hello"));
-        let step = Append {
-            message: Some(bridge::row::save(&said).unwrap()),
-            enters: Some(Enter { owner, ttl: Duration::from_hours(1), follows: None }),
-            starts: Some(run),
-            ..Append::default()
-        };
-        place.store.append(&store_key(), step).await.unwrap();
-        let mut reader = runs.reader(&key(), "cut", Place::default()).await.unwrap().unwrap();
-        runs.take_up(&agent, &key()).await.unwrap();
+        let dead = dead_owner(&place.store);
+        running(&place.store, &dead, "hello").await;
+        enqueue(&place.store, &dead, &payload("and then?").await).await;
+        let mut reader = runs.reader(&key(), "hello", Place::default()).await.unwrap().unwrap();
+        let recovery = runs.claim_orphans().await.unwrap();
+        assert_eq!(recovery.len(), 2, "{}", place.name);
+        // A message that comes before they are started is answered after them.
+        let newer = tokio::spawn({
+            let (runs, agent) = (runs.clone(), agent.clone());
+            async move {
+                let mut reader = runs.start(&agent, say("last"), Terms::default()).await.unwrap();
+                rest(&mut reader).await
+            }
+        });
+        until(async || queued(&place.store).await.len() == 2).await;
+        let recovering = tokio::spawn({
+            let (runs, source) = (runs.clone(), Arc::new(OneAgent(agent)));
+            async move { runs.recover(recovery, source).await }
+        });
         let (entries, end) = rest(&mut reader).await;
         assert_eq!((entries[0].said().as_str(), end), ("re: hello", End::Done), "{}", place.name);
-        assert_eq!(entries[0].event.invocation_id, "e-1");
-        let view = runs.view(&key(), "cut").await.unwrap().unwrap();
-        assert_eq!(view.status, RunStatus::Done);
+        assert_eq!(entries[0].event.invocation_id, "hello");
+        assert_eq!(entries.len(), 1, "{}: a reader receives the events of its own run only", place.name);
+        assert_eq!(newer.await.unwrap().1, End::Done);
+        recovering.abort();
+        let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
+        assert_eq!(said, ["user: hello", "user: and then?", "user: last"], "{}", place.name);
+        let all = runs.list(&key(), 9).await.unwrap();
+        assert!(all.iter().all(|run| run.status == RunStatus::Done), "{all:?}");
+    }
+}
+
+#[tokio::test]
+async fn any_number_of_queued_messages_of_a_dead_owner_is_answered() {
+    for place in both() {
+        let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
+        let dead = dead_owner(&place.store);
+        running(&place.store, &dead, "0").await;
+        let template = payload("NUMBER").await;
+        for number in 1..=40 {
+            enqueue(&place.store, &dead, &template.replace("NUMBER", &number.to_string())).await;
+        }
+        let recovery = runs.claim_orphans().await.unwrap();
+        let recovering = tokio::spawn({
+            let (runs, source) = (runs.clone(), Arc::new(OneAgent(agent)));
+            async move { runs.recover(recovery, source).await }
+        });
+        until(async || log(&place.store).await.len() == 82).await;
+        until(async || {
+            let all = place.store.runs(&store_key(), 100).await.unwrap();
+            all.iter().all(|run| run.status == RunStatus::Done)
+        })
+        .await;
+        recovering.abort();
+        let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
+        assert_eq!(said, (0..=40).map(|number| format!("user: {number}")).collect::<Vec<_>>());
     }
 }

@@ -106,6 +106,7 @@ fn chunk() -> impl Strategy<Value = Vec<Row>> {
         4 => exchange(),
         1 => late_exchange(),
         1 => confirmation(),
+        1 => interrupted(),
         1 => foreign(),
         1 => odd().prop_map(|event| vec![event]),
         2 => wild().prop_map(|event| vec![event]),
@@ -250,6 +251,23 @@ fn confirmation() -> impl Strategy<Value = Vec<Event>> {
             events.push(event(AGENT, "user", vec![response_to(&call, Some(Map::new()))]));
         }
         events
+    })
+}
+
+/// Answers that were interrupted, by an agent that continues them or another one: an error may follow.
+fn interrupted() -> impl Strategy<Value = Vec<Event>> {
+    let author = prop::sample::select(vec![AGENT, AGENT, "other"]);
+    (author, vec((of(words()), words()), 1..4), any::<bool>()).prop_map(|(author, cuts, failed)| {
+        let cut = |(thought, text): (Option<String>, String)| {
+            let parts = thought.map(Part::thought).into_iter().chain([Part::text(text)]).collect();
+            Event { interrupted: Some(true), ..event(author, "model", parts) }
+        };
+        let failure = Event {
+            author: author.to_owned(),
+            error_code: Some("UNAVAILABLE".to_owned()),
+            ..Event::default()
+        };
+        cuts.into_iter().map(cut).chain(failed.then_some(failure)).collect()
     })
 }
 

@@ -45,7 +45,19 @@ fn ids() -> impl Strategy<Value = Ids> {
 struct Turn {
     question: String,
     steps: Vec<Step>,
-    answer: String,
+    /// Attempts to answer that were interrupted, each after this was shown.
+    interrupted: Vec<Shown>,
+    /// `None` if nobody resumed the run.
+    answer: Option<String>,
+}
+
+/// What was shown of an answer before it was interrupted.
+#[derive(Clone, Debug)]
+struct Shown {
+    thought: Option<String>,
+    text: Option<String>,
+    /// The stream failed; otherwise the process died.
+    failed: bool,
 }
 
 /// One answer of the model that calls tools.
@@ -61,16 +73,37 @@ fn turn() -> impl Strategy<Value = Turn> {
     let words = || "[a-zé漢]{1,8}( [a-z]{1,8}){0,4}";
     let step = (of(words()), of(words()), of("[A-Za-z0-9+/]{4,16}"), 1_usize..4)
         .prop_map(|(thought, text, signature, calls)| Step { thought, text, signature, calls });
-    (words(), vec(step, 0..4), words()).prop_map(|(question, steps, answer)| Turn { question, steps, answer })
+    let shown = (of(words()), of("[a-z]{1,8} "), any::<bool>()).prop_map(|(thought, text, failed)| Shown {
+        thought,
+        text,
+        failed,
+    });
+    let interrupted = prop_oneof![2 => Just(Vec::new()), 1 => vec(shown, 1..3)];
+    (words(), vec(step, 0..4), interrupted, words(), any::<bool>()).prop_map(
+        |(question, steps, interrupted, answer, resumed)| {
+            // Requests are not prefixes of later ones if a message follows a run that failed without a word: it is merged
+            // with the message before it, or stands where the note was that asked to continue.
+            let is_abandoned = !resumed && interrupted.last().is_some_and(|shown| shown.text.is_some());
+            let answer = Some(answer).filter(|_| !is_abandoned);
+            Turn { question, steps, interrupted, answer }
+        },
+    )
 }
 
 impl Run {
+    /// Whether anything that a model is shown happened between two requests.
+    pub(crate) fn grew(&self, before: usize, after: usize) -> bool {
+        let parts = |event: &'_ Event| event.content.clone().map(|content| content.parts).unwrap_or_default();
+        self.events[before..after].iter().flat_map(parts).any(|part| !part.is_thought())
+    }
+
     pub(crate) fn tell(&self, tally: &Tally) {
         let contents = || self.events.iter().filter_map(|event| event.content.as_ref());
         let ids: Vec<String> =
             contents().flat_map(|content| content.calls().map(FunctionCall::id_or_name)).collect();
         let unique: HashSet<&String> = ids.iter().collect();
         tally.count("several requests", self.asked.len() > 1);
+        tally.count("interrupted answers", self.events.iter().any(Event::is_interrupted_answer));
         tally.count("parallel calls", contents().any(|content| content.calls().count() > 1));
         tally.count("ids that come again", unique.len() < ids.len());
         tally.count(
@@ -87,8 +120,27 @@ impl Run {
             self.asked.push(self.events.len());
             self.step(&step, ids);
         }
-        self.asked.push(self.events.len());
-        self.push(AGENT, made(vec![Part::text(turn.answer)]));
+        for shown in turn.interrupted {
+            self.asked.push(self.events.len());
+            self.interrupt(shown);
+        }
+        if let Some(answer) = turn.answer {
+            self.asked.push(self.events.len());
+            self.push(AGENT, made(vec![Part::text(answer)]));
+        }
+    }
+
+    /// As the runner stores it: what was shown if that is anything, and the error.
+    fn interrupt(&mut self, Shown { thought, text, failed }: Shown) {
+        let parts: Vec<Part> = thought.map(Part::thought).into_iter().chain(text.map(Part::text)).collect();
+        if !parts.is_empty() {
+            self.push(AGENT, Content::new("model", parts));
+            self.events.last_mut().unwrap().interrupted = Some(true);
+        }
+        if failed {
+            let (id, error_code) = (self.events.len().to_string(), Some("BOOM".to_owned()));
+            self.events.push(Event { id, author: AGENT.to_owned(), error_code, ..Event::default() });
+        }
     }
 
     fn step(&mut self, step: &Step, ids: Ids) {

@@ -1,6 +1,7 @@
 //! What is counted of a log and of the request that it makes.
 
 use super::logs::Log;
+use adk::flow::contents::CONTINUE_NOTE;
 use provider::{Message, Part};
 use session::ToolCall;
 use std::collections::HashSet;
@@ -37,6 +38,7 @@ pub(crate) fn request(tally: &Tally, messages: &[Message]) {
     tally.count("shortened texts", said("characters left out"));
     tally.count("shortened answers", answered("characters left out"));
     tally.count("interrupted calls", answered("outcome unknown"));
+    tally.count("interrupted answers", said(CONTINUE_NOTE));
 }
 
 /// An answer behind something that is neither its call nor another answer.

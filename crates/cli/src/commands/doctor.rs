@@ -91,7 +91,7 @@ fn configuration(settings: &Settings) -> Finding {
 async fn database(settings: &Settings) -> Finding {
     let place = settings.database.display();
     let found = async {
-        let Some(store) = wiring::existing_store(settings)? else { return Ok(None) };
+        let Some(store) = wiring::existing_store(settings).await? else { return Ok(None) };
         anyhow::Ok(Some(store.list(ListQuery { limit: 1, ..ListQuery::default() }).await?))
     };
     Finding::of("database", found.await, |found| match found {

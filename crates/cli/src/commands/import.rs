@@ -29,7 +29,7 @@ pub(crate) async fn import(settings: &Settings, import: &Import) -> anyhow::Resu
     refuse_own_file(&import.file, &settings.database)?;
     let source = Source::open(&import.file)?;
     let app = app(settings, import.app.as_deref())?;
-    let store = wiring::open_file(settings)?;
+    let store = wiring::open_file(settings).await?;
     let mut work = Work {
         store: &store,
         source: &source,

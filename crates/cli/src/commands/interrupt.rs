@@ -1,8 +1,15 @@
 //! Ctrl-C stops a turn.
 
-use std::{future::Future, io, pin::pin};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use adk::error::RunError;
+use std::{future::Future, io, pin::pin, time::Duration};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
+
+/// How long a turn that was stopped may take to end: one that waits for a locked store is abandoned then, which loses nothing.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Listens from the beginning: a Ctrl-C that comes before the turn has begun must not end the program.
 pub(crate) struct Interrupts(Signal);
@@ -12,18 +19,31 @@ impl Interrupts {
         signal(SignalKind::interrupt()).map(Self)
     }
 
+    /// Does what comes before the first turn, unless Ctrl-C ends it.
+    pub(crate) async fn unless<T>(
+        &mut self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        tokio::select! {
+            done = work => done,
+            Some(()) = self.0.recv() => Err(RunError::Cancelled.into()),
+        }
+    }
+
     /// Does the work to its end; its token is cancelled by Ctrl-C.
-    pub(crate) async fn cancel<T, W: Future<Output = T>>(
+    pub(crate) async fn cancel<T, W: Future<Output = anyhow::Result<T>>>(
         &mut self,
         work: impl FnOnce(CancellationToken) -> W,
-    ) -> T {
+    ) -> anyhow::Result<T> {
         let cancel = CancellationToken::new();
         let mut work = pin!(work(cancel.clone()));
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                Some(()) = self.0.recv() => cancel.cancel(),
-            }
+        tokio::select! {
+            done = &mut work => return done,
+            Some(()) = self.0.recv() => cancel.cancel(),
+        }
+        tokio::select! {
+            done = &mut work => done,
+            () = sleep(ENDS_WITHIN) => Err(RunError::Cancelled.into()),
         }
     }
 }

@@ -16,7 +16,8 @@ pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
         content.parts.push(attach::part(file)?);
     }
     let mut interrupts = Interrupts::listen()?;
-    let conversation = Conversation::open(settings, &run.talk, ask::is_attended(&io::stderr())).await?;
+    let attended = ask::is_attended(&io::stderr());
+    let conversation = interrupts.unless(Conversation::open(settings, &run.talk, attended)).await?;
     if let Some(note) = &conversation.app.note {
         let _ = writeln!(io::stderr(), "({note})");
     }

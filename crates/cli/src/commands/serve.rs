@@ -16,19 +16,30 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
+/// How long a server that ends in the middle of answers waits until they are saved.
+const LAST_SAVE: Duration = Duration::from_secs(1);
+
 pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()> {
     door::check(&args)?;
     let mut signals = Signals::listen()?;
-    let store = wiring::open_store(settings)?;
+    let store = tokio::select! {
+        opened = wiring::open_served_store(settings) => opened?,
+        () = signals.next() => return Ok(()),
+    };
     let telemetry = wiring::telemetry(settings)?;
-    let apps = Arc::new(Apps::new(settings.clone(), Arc::clone(&store), telemetry.trace()));
-    let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(store));
+    let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
+    let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = Server::new(Arc::<Apps>::clone(&apps), archive, runs)
         .with_page(page(args.dev_ui.clone()))
         .with_telemetry(telemetry.clone());
     if args.log {
         server = server.with_log(screen::note);
     }
+    // Before anybody is served: a newer message queues behind what a dead process left.
+    let recovery = tokio::select! {
+        claimed = server.runs().claim_orphans() => claimed.context("the runs of an earlier process cannot be claimed")?,
+        () = signals.next() => return Ok(()),
+    };
     let (host, port) = (args.host, args.port);
     let listener = TcpListener::bind((host, port))
         .await
@@ -42,12 +53,8 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     tokio::spawn(async move {
         apps.look().await;
     });
-    let taker = server.clone();
-    tokio::spawn(async move {
-        for problem in taker.take_up().await {
-            screen::note(&format!("a session cannot go on: {problem}"));
-        }
-    });
+    let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
+    tokio::spawn(async move { runs.recover(recovery, source).await });
     signals.next().await;
     stop.gently.cancel();
     let finish = async {
@@ -59,17 +66,21 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     let finished = tokio::select! {
         served = finish => Some(served?),
         () = tokio::time::sleep(Duration::from_secs(args.grace)) => None,
-        () = signals.next() => park(),
+        () = signals.next() => park(&server).await,
     };
     tokio::select! {
         () = telemetry.flush(LAST_WORDS) => {}
-        () = signals.next() => park(),
+        () = signals.next() => park(&server).await,
     }
-    finished.map_or_else(|| park(), Ok)
+    match finished {
+        Some(served) => Ok(served),
+        None => park(&server).await,
+    }
 }
 
-/// As after a crash, which loses nothing: what still runs goes on at the next start.
-fn park() -> ! {
+/// As after a crash: what still runs goes on at the next start. What was shown of it is saved first.
+async fn park(server: &Server) -> ! {
+    let _ = tokio::time::timeout(LAST_SAVE, server.runs().flush_drafts()).await;
     process::exit(0)
 }
 

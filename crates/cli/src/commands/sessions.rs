@@ -8,9 +8,9 @@ use crate::{
 };
 use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
-use bridge::{agent::is_correction, begun_calls, model::Notice, row::Restorer};
+use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, row::Restorer};
 use provider::Api;
-use session::{ListQuery, PageRequest, Seq, SessionRow, Store, TailBudget};
+use session::{Fact, ListQuery, Liveness, PageRequest, Seq, SessionRow, Store, TailBudget};
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -19,6 +19,10 @@ use std::{
 
 /// Rows that are read at a time: a long session is shown without being held.
 const PAGE: usize = 500;
+/// Marks an answer that ended in the middle.
+const INTERRUPTED: &str = "interrupted";
+/// Of each session in a list, to tell whether it is damaged.
+const LOOKED_AT: usize = 8;
 
 pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow::Result<()> {
     match sessions.command {
@@ -33,10 +37,13 @@ pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow:
 
 async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
     let query = ListQuery { user: Some(settings.user.clone()), limit, ..ListQuery::default() };
-    let rows = match wiring::existing_store(settings)? {
-        Some(store) => store.list(query).await?,
-        None => Vec::new(),
-    };
+    let mut rows = Vec::new();
+    if let Some(store) = wiring::readable_store(settings).await? {
+        rows = store.list(query).await?;
+        for row in &mut rows {
+            row.is_damaged |= is_damaged(&*store, row).await?;
+        }
+    }
     if rows.is_empty() {
         writeln!(io::stderr(), "there are no sessions yet; lango chat begins one")?;
     }
@@ -45,6 +52,15 @@ async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// Whether what a turn would begin with cannot be read: a list reads none of it.
+async fn is_damaged(store: &dyn Store, row: &SessionRow) -> anyhow::Result<bool> {
+    match store.load(&row.key, TailBudget { tokens: u64::MAX, rows: LOOKED_AT }).await {
+        Ok(_) => Ok(false),
+        Err(session::Error::DamagedSession { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Each session in a line: its id, when it was used, whose it is if there are several agents, how it began.
@@ -57,7 +73,9 @@ pub(crate) fn lines(rows: &[SessionRow]) -> Vec<String> {
         let app = if agent > 0 { printable(&row.key.app) } else { String::new() };
         let head = format!("{:<id$}  {}  {app:<agent$}", printable(&row.key.session), when(row.updated_at));
         let room = width().unwrap_or(120).saturating_sub(head.chars().count() + 3).max(20);
-        format!("{head}{}", one_line(row.title.as_deref().unwrap_or("(nothing said yet)"), room))
+        let title = row.title.as_deref().unwrap_or("(nothing said yet)");
+        let title = if row.is_damaged { "(damaged: it cannot be read)" } else { title };
+        format!("{head}{}", one_line(title, room))
     };
     rows.iter().map(line).collect()
 }
@@ -93,7 +111,7 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
         }
     }
     if !show.json {
-        write_begun(&*store, &key).await?;
+        write_unstored(&*store, &key).await?;
     }
     if calls > 1 {
         writeln!(io::stdout().lock(), "{:>12}  [in all: {total}]", "")?;
@@ -101,11 +119,23 @@ async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is known beside the log: the shown part of an answer, and calls that may have taken effect.
+async fn write_unstored(store: &dyn Store, key: &session::SessionKey) -> anyhow::Result<()> {
+    let Some(snapshot) = store.load(key, TailBudget::NONE).await? else { return Ok(()) };
+    if let Some(draft) = snapshot.draft.as_ref().and_then(restore_draft) {
+        let running = store.activity(key).await?.running;
+        let is_alive = running.is_some_and(|run| store.liveness(&run.owner) == Liveness::Alive);
+        let mark = if is_alive { "under way" } else { INTERRUPTED };
+        write_answer(&mut io::stdout().lock(), &draft, Some(mark))?;
+    }
+    write_begun(&snapshot.facts)?;
+    Ok(())
+}
+
 /// Calls that may have taken effect, and nobody has said so yet.
-async fn write_begun(store: &dyn Store, key: &session::SessionKey) -> anyhow::Result<()> {
-    let facts = store.load(key, TailBudget::NONE).await?.map(|snapshot| snapshot.facts).unwrap_or_default();
+fn write_begun(facts: &[Fact]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for call in begun_calls(&facts) {
+    for call in begun_calls(facts) {
         let line = glimpse(&call.part, 120).unwrap_or_default();
         let author = one_line(&call.author, 40);
         writeln!(out, "{author:>12}  ! {line} [has begun, outcome unknown]")?;
@@ -126,10 +156,8 @@ fn model(event: &Event) -> String {
 }
 
 fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
-    let author = if is_correction(event) { "lango".to_owned() } else { one_line(&event.author, 40) };
-    for part in event.content.iter().flat_map(|content| &content.parts) {
-        writeln!(out, "{author:>12}  {}", told(part))?;
-    }
+    write_answer(out, event, event.is_interrupted_answer().then_some(INTERRUPTED))?;
+    let author = author(event);
     if let Some(notice) = Notice::of(event) {
         writeln!(out, "{author:>12}  [{}]", one_line(&notice.message, 200))?;
     }
@@ -137,6 +165,19 @@ fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
         writeln!(out, "{author:>12}  [failed: {}]", one_line(message, 200))?;
     }
     Ok(())
+}
+
+/// What was said, and the state in which it was left.
+fn write_answer(out: &mut impl Write, event: &Event, mark: Option<&str>) -> io::Result<()> {
+    let author = author(event);
+    for part in event.content.iter().flat_map(|content| &content.parts) {
+        writeln!(out, "{author:>12}  {}", told(part))?;
+    }
+    mark.map_or(Ok(()), |mark| writeln!(out, "{author:>12}  [{mark}]"))
+}
+
+fn author(event: &Event) -> String {
+    if is_correction(event) { "lango".to_owned() } else { one_line(&event.author, 40) }
 }
 
 fn told(part: &Part) -> String {
@@ -157,7 +198,7 @@ fn told(part: &Part) -> String {
 /// The session of that id, whichever app it belongs to.
 async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store>, session::SessionKey)> {
     let unknown = || anyhow!("there is no session {:?}; lango sessions list shows them", show.id);
-    let store = wiring::existing_store(settings)?.ok_or_else(unknown)?;
+    let store = wiring::readable_store(settings).await?.ok_or_else(unknown)?;
     let mut query =
         ListQuery { app: show.app.clone(), user: Some(settings.user.clone()), after: None, limit: PAGE };
     loop {

@@ -15,7 +15,7 @@ use adk::{
     trace::Trace,
 };
 use anyhow::anyhow;
-use bridge::Telemetry;
+use bridge::{Telemetry, collect::interrupted_answer};
 use session::{ListQuery, SessionRow, Store, TailBudget};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -40,9 +40,9 @@ impl Conversation {
     pub(crate) async fn open(settings: &Settings, talk: &Talk, attended: bool) -> anyhow::Result<Self> {
         let plan = wiring::plan(settings, Wanted { attended, ..talk.wanted() }).await?;
         let store = if talk.last {
-            wiring::existing_store(settings)?.ok_or_else(|| nothing_to_continue(&plan.name))?
+            wiring::existing_store(settings).await?.ok_or_else(|| nothing_to_continue(&plan.name))?
         } else {
-            wiring::open_store(settings)?
+            wiring::open_store(settings).await?
         };
         let telemetry = wiring::telemetry(settings)?;
         let app = plan.open(Arc::clone(&store), trace(&telemetry))?;
@@ -76,6 +76,28 @@ impl Conversation {
         let show = |event: &Event| view.show(event);
         let result = Box::pin(self.app.agent.run(request, &show)).await;
         view.ended(result.map_err(Into::into))
+    }
+
+    /// Continues the runs that a process left here when it died, and shows them. `false` if there are none.
+    pub(crate) async fn continue_interrupted(
+        &self,
+        view: &View,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<bool> {
+        let (config, key) = (self.config.clone(), self.key.clone());
+        let request = RunRequest { config, cancel, ..RunRequest::message(key, Content::default()) };
+        let show = |event: &Event| view.show(event);
+        let result = Box::pin(self.app.agent.continue_orphans(request, &show)).await;
+        if let Ok(false) = result {
+            return Ok(false);
+        }
+        view.ended(result.map(drop).map_err(Into::into)).map(|()| true)
+    }
+
+    /// The shown part of the last answer, if it was interrupted.
+    pub(crate) async fn interrupted_answer(&self) -> anyhow::Result<Option<String>> {
+        let session = self.app.agent.sessions().get(&self.key).await?;
+        Ok(session.and_then(|session| interrupted_answer(session.events().iter().map(AsRef::as_ref))))
     }
 
     /// The session as it is stored; `None` before its first message.

@@ -1,7 +1,7 @@
 //! Reading a run to its end, through lost connections and restarts of the server.
 
-use super::Remote;
-use crate::screen::{self, View};
+use super::{Begun, Remote, answer::Unasked};
+use crate::screen::View;
 use adk::{error::RunError, event::Event};
 use anyhow::{anyhow, bail};
 use provider::http::{Framing, Splitter, root};
@@ -22,6 +22,13 @@ enum Stop {
     Lost(anyhow::Error),
 }
 
+/// A run that was read.
+pub(super) struct Followed {
+    pub(super) run: String,
+    /// The id of the last event that was shown.
+    last: Option<String>,
+}
+
 /// Where in the run we are.
 #[derive(Default)]
 struct Seen {
@@ -38,18 +45,37 @@ impl Seen {
 }
 
 impl Remote {
+    /// Shows the events of a run that were not shown yet, until it ends.
     pub(super) async fn follow(
         &self,
-        run: &str,
+        Begun { id, after }: Begun,
         view: &View,
         cancel: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let (mut seen, mut away) = (Seen::default(), 0);
+        let known =
+            self.followed().as_ref().filter(|known| known.run == id).and_then(|known| known.last.clone());
+        let mut seen = Seen { last: known.or(after), coming: None };
+        let ended = self.read_to_end(&id, view, &mut seen, cancel).await;
+        // An answer that came too late is a run of its own; the one that asked is still of interest.
+        if !matches!(&ended, Err(error) if error.is::<Unasked>()) {
+            *self.followed() = Some(Followed { run: id, last: seen.last });
+        }
+        ended
+    }
+
+    async fn read_to_end(
+        &self,
+        run: &str,
+        view: &View,
+        seen: &mut Seen,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut away = 0;
         let mut cancelled = false;
         loop {
             let before = seen.last.clone();
             let stop = tokio::select! {
-                stop = self.read_on(run, view, &mut seen) => stop,
+                stop = self.read_on(run, view, seen) => stop,
                 () = cancel.cancelled(), if !cancelled => {
                     cancelled = true;
                     self.cancel(run).await?;
@@ -64,7 +90,7 @@ impl Remote {
                 away = 0;
             }
             if away == 0 {
-                screen::note("the connection is lost; the run goes on, and is looked for");
+                view.note("the connection is lost; the run goes on, and is looked for");
             }
             away += 1;
             if away > STEPS || cancelled {
@@ -148,10 +174,11 @@ impl Remote {
     fn take(&self, data: &str, view: &View) -> anyhow::Result<()> {
         let told: Value = serde_json::from_str(data)?;
         if let Some(error) = told["error"].as_str() {
-            if told["error_details"]["error_type"] == "Cancelled" {
-                bail!(RunError::Cancelled);
+            match told["error_details"]["error_type"].as_str() {
+                Some("Cancelled") => bail!(RunError::Cancelled),
+                Some("UnknownCall") => bail!(Unasked(error.to_owned())),
+                Some(_) | None => bail!("{error}"),
             }
-            bail!("{error}");
         }
         let event: Event = serde_json::from_value(told)?;
         view.show(&event);
@@ -161,8 +188,7 @@ impl Remote {
 
     /// How a run ended of which there is nothing more to read. A server that stops ends its streams, and not its runs.
     async fn outcome(&self, run: &str) -> Stop {
-        let path = self.of_session(&format!("/runs/{}", super::address::segment(run)));
-        let run: Value = match self.http.get(&path).await {
+        let run = match self.state_of(run).await {
             Ok(run) => run,
             Err(error) => return Stop::Lost(error),
         };
@@ -172,6 +198,11 @@ impl Remote {
             (_, Some(error)) => Stop::Ended(Err(anyhow!(error.to_owned()))),
             _ => Stop::Ended(Ok(())),
         }
+    }
+
+    /// A run as the server describes it.
+    pub(super) async fn state_of(&self, run: &str) -> anyhow::Result<Value> {
+        self.http.get(&self.of_session(&format!("/runs/{}", super::address::segment(run)))).await
     }
 
     fn away(&self, error: &reqwest::Error) -> Stop {

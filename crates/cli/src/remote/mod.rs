@@ -4,6 +4,7 @@
 //! the same run. The run is read from where we were, so that nothing is shown twice.
 
 mod address;
+mod answer;
 mod follow;
 mod http;
 
@@ -17,6 +18,8 @@ use adk::{
     session::SessionKey,
 };
 use anyhow::bail;
+use bridge::collect::interrupted_answer;
+use follow::Followed;
 use http::Http;
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
@@ -32,6 +35,16 @@ pub(crate) struct Remote {
     pub(crate) key: SessionKey,
     /// What the events so far say is open.
     facts: Mutex<Facts>,
+    /// The run that was read last.
+    followed: Mutex<Option<Followed>>,
+    interrupted: Mutex<Option<String>>,
+}
+
+/// A run that a message became.
+struct Begun {
+    id: String,
+    /// What was stored of it before the message, if the message continues it.
+    after: Option<String>,
 }
 
 /// A session as a list shows it.
@@ -66,7 +79,14 @@ impl Remote {
         let apps: Vec<String> = http.get("/list-apps").await?;
         let app = chosen(app.or(settings.app.as_deref()), &apps)?;
         let user = whoami.user.unwrap_or_else(|| settings.user.clone());
-        Ok(Self { http, key: SessionKey::new(app, user, session), facts: Mutex::default() })
+        let key = SessionKey::new(app, user, session);
+        Ok(Self {
+            http,
+            key,
+            facts: Mutex::default(),
+            followed: Mutex::default(),
+            interrupted: Mutex::default(),
+        })
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -84,6 +104,7 @@ impl Remote {
     pub(crate) fn enter(&mut self, session: String) {
         self.key.session_id = session;
         *self.facts() = Facts::default();
+        *self.followed() = None;
     }
 
     /// Looks at where the session stands. `false` if it is not there yet.
@@ -92,7 +113,14 @@ impl Remote {
         let Some(stored) = self.http.find::<Stored>(&path).await? else { return Ok(false) };
         *self.facts() = Facts::default();
         stored.events.iter().for_each(|event| self.note(event));
+        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) =
+            interrupted_answer(stored.events.iter());
         Ok(true)
+    }
+
+    /// The shown part of the last answer, if it was interrupted when the session was taken up.
+    pub(crate) fn interrupted_answer(&self) -> Option<String> {
+        self.interrupted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn questions(&self) -> Vec<Question> {
@@ -106,12 +134,19 @@ impl Remote {
         view: &View,
         cancel: CancellationToken,
     ) -> anyhow::Result<()> {
-        let run = self.begin(content).await?;
-        view.ended(self.follow(&run, view, &cancel).await)
+        let sent = match self.begin(&content).await {
+            Ok(begun) => self.follow(begun, view, &cancel).await,
+            Err(refused) => Err(refused),
+        };
+        view.ended(if answer::is_answer(&content) {
+            self.after_answer(&content, sent, view, &cancel).await
+        } else {
+            sent
+        })
     }
 
-    /// The id of the run that the message became. A session that is not there is made, and the message sent again.
-    async fn begin(&self, content: Content) -> anyhow::Result<String> {
+    /// The run that the message became. A session that is not there is made, and the message sent again.
+    async fn begin(&self, content: &Content) -> anyhow::Result<Begun> {
         let body = json!({"newMessage": content, "streaming": true});
         let runs = self.of_session("/runs");
         let mut answer = self.http.send_once(&runs, &body).await?;
@@ -119,9 +154,16 @@ impl Remote {
             self.make_session().await?;
             answer = self.http.send_once(&runs, &body).await?;
         }
-        let run: Value = self.http.read(answer).await?;
+        let is_conflict = answer.status() == StatusCode::CONFLICT && answer::is_answer(content);
+        let run: Value = match self.http.read(answer).await {
+            Err(refused) if is_conflict => bail!(answer::Unasked(refused.to_string())),
+            read => read?,
+        };
         match run["id"].as_str() {
-            Some(id) => Ok(id.to_owned()),
+            Some(id) => {
+                let after = run["lastEventId"].as_str().map(str::to_owned);
+                Ok(Begun { id: id.to_owned(), after })
+            }
             None => bail!("{} did not say which run the message became; is it lango?", self.address()),
         }
     }
@@ -147,6 +189,10 @@ impl Remote {
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn followed(&self) -> MutexGuard<'_, Option<Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn of_user(&self, rest: &str) -> String {

@@ -1,5 +1,6 @@
 //! What a person sees. Nothing that a model or a tool says can steer the terminal.
 
+mod overlap;
 mod spent;
 mod style;
 mod text;
@@ -75,12 +76,24 @@ fn about_store(error: &session::Error) -> Option<String> {
         session::Error::Locked { .. } => "; try again when it is done",
         session::Error::DiskFull { .. } => "; make room and send the message again, nothing else is lost",
         session::Error::ReadOnly { .. } => "; set LANGO_HOME to a directory that can be written",
+        session::Error::DamagedSession { .. } => {
+            "; other sessions go on: begin another one, or restore a copy of the database"
+        }
+        session::Error::Deleted { .. } => "; put it back, or start again to begin an empty one",
+        session::Error::Replaced { .. } => "; start again to use the new file",
+        session::Error::Detached { .. } => "; start again, which loses nothing",
+        session::Error::Io { source, .. } => {
+            let why = without_number(&source.to_string());
+            return Some(format!("{error}: {why}; check the disk and send the message again"));
+        }
         session::Error::Open { source, .. } => {
             let why = without_number(&source.to_string());
             return Some(format!("{error}: {why}; set LANGO_HOME to a directory that can be written"));
         }
         session::Error::Backend(source) => return Some(format!("{error}: {source}")),
-        session::Error::Damaged { .. } | session::Error::NewerSchema { .. } => "",
+        session::Error::Damaged { .. }
+        | session::Error::NewerSchema { .. }
+        | session::Error::OlderSchema { .. } => "",
         _ => return None,
     };
     Some(format!("{error}{advice}"))

@@ -1,8 +1,19 @@
 //! A turn as it happens: text as it streams, calls as they run, thoughts dimmed, tokens at the end.
 
-use super::{Spent, Style, glimpse, json, printable, waiting::Waiting, width, width_of};
+use super::{
+    Spent, Style, glimpse, json,
+    overlap::{Overlap, Piece},
+    printable,
+    waiting::Waiting,
+    width, width_of,
+};
 use crate::config::Models;
-use adk::{content::Part, event::Event, facts::REQUEST_CONFIRMATION, progress::CallProgress};
+use adk::{
+    content::{Content, Part},
+    event::Event,
+    facts::REQUEST_CONFIRMATION,
+    progress::CallProgress,
+};
 use anyhow::anyhow;
 use bridge::model::Notice;
 use std::{
@@ -39,6 +50,7 @@ struct Progress {
     in_line: bool,
     in_thought: bool,
     waiting: Waiting,
+    overlap: Overlap,
     spent: Spent,
     /// What the model said instead of an answer.
     refused: Option<String>,
@@ -64,6 +76,19 @@ impl View {
         }
     }
 
+    /// Says something in the middle of a turn, beside the answer.
+    pub(crate) fn note(&self, text: &str) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let line_ended = match self.mode {
+            Mode::Talk => self.end_line(&mut progress),
+            // A pipe gets the answer as one text.
+            Mode::Answer | Mode::Json => Ok(()),
+        };
+        if let Err(error) = line_ended.and_then(|()| self.aside(&printable(text))) {
+            progress.failed.get_or_insert(error);
+        }
+    }
+
     /// Ends the turn on the screen, and says how it ended for whoever asked: a turn may be whole and still have no answer.
     pub(crate) fn ended(&self, result: anyhow::Result<()>) -> anyhow::Result<()> {
         let refused = self.end_turn();
@@ -81,6 +106,7 @@ impl View {
         self.end_waiting(&mut progress)?;
         self.end_line(&mut progress)?;
         progress.streaming = None;
+        progress.overlap.clear();
         if self.mode == Mode::Talk && !spent.is_nothing() {
             self.aside(&spent.to_string())?;
         }
@@ -96,6 +122,9 @@ impl View {
         }
         self.end_waiting(progress)?;
         let streamed = progress.streaming.as_deref() == Some(event.id.as_str());
+        if event.content.is_some() && !streamed {
+            progress.overlap.begin();
+        }
         if event.is_partial() && !streamed {
             progress.streaming = Some(event.id.clone());
         }
@@ -105,8 +134,12 @@ impl View {
                 self.end_line(progress)?;
                 self.aside(&line)?;
             } else if let Some(text) = part.as_text().filter(|_| event.is_partial() || !streamed) {
-                self.text(progress, text, part.is_thought())?;
+                self.text_or_rest(progress, text, part.is_thought())?;
             }
+        }
+        if !event.is_partial() {
+            let stored = event.content.as_ref().filter(|_| event.is_interrupted_answer());
+            progress.overlap.stored(stored.map(Content::said).as_deref());
         }
         progress.spent += Spent::of(event, &self.models).unwrap_or_default();
         Ok(())
@@ -138,6 +171,23 @@ impl View {
         match self.mode {
             Mode::Talk => progress.waiting.clear(&mut io::stdout().lock()),
             Mode::Answer | Mode::Json => progress.waiting.clear(&mut io::stderr().lock()),
+        }
+    }
+
+    /// Shows a text without the words that are on the screen already.
+    fn text_or_rest(&self, progress: &mut Progress, text: &str, thought: bool) -> io::Result<()> {
+        if thought {
+            return self.text(progress, text, true);
+        }
+        match progress.overlap.take(text) {
+            Piece::Goes(new) => self.text(progress, &new, false),
+            Piece::Differs(text) => {
+                self.end_line(progress)?;
+                self.aside(
+                    "[the last words were lost when the server stopped; the answer goes on before them]",
+                )?;
+                self.text(progress, &text, false)
+            }
         }
     }
 

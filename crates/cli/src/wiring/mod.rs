@@ -2,9 +2,11 @@
 
 pub(crate) mod mcp;
 mod models;
+mod store;
 mod tools;
 
 pub(crate) use models::{chosen, endpoint};
+pub(crate) use store::{existing_store, open_file, open_served_store, open_store, readable_store};
 pub(crate) use tools::{Toolbox, confinement, roots, rule_book};
 
 use crate::{
@@ -22,10 +24,7 @@ use adk::{
 use anyhow::{Context, anyhow};
 use bridge::{Agent, Bounds, Budget, Telemetry};
 use serde_json::{Map, Value};
-use session::{
-    Store,
-    sqlite::{Options, SqliteStore},
-};
+use session::Store;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -61,29 +60,6 @@ pub(crate) struct Wanted<'a> {
 /// What sends traces to the configured collector.
 pub(crate) fn telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
     Telemetry::new(settings.telemetry.clone()).map_err(|error| anyhow!("telemetry.endpoint: {error}"))
-}
-
-/// Opens the store, making it if there is none.
-pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(Arc::new(open_file(settings)?))
-}
-
-/// The same, as what it is.
-pub(crate) fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore> {
-    let path = &settings.database;
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).with_context(|| {
-            format!("{} cannot be made; set LANGO_HOME to a directory that can be written", dir.display())
-        })?;
-    }
-    Ok(SqliteStore::open(path, Options::default())?)
-}
-
-/// The store if there is one: whoever only looks leaves nothing behind.
-pub(crate) fn existing_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    // A file that cannot be seen is not one that is missing.
-    let missing = matches!(settings.database.try_exists(), Ok(false));
-    if missing { Ok(None) } else { open_store(settings).map(Some) }
 }
 
 /// An app that is sound as far as its configuration goes. Nothing is stored yet.

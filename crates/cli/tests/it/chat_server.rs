@@ -49,23 +49,153 @@ fn a_person_talks_to_the_servers_agent_and_finds_the_conversation_again() {
     terminal.leaves();
 }
 
+/// A tool that asks before it runs, and a model that repeats its result.
+const ASKS: (&str, &str) = (
+    "[stubs.danger]\nconfirm = true\nresponse = { done = true }\n",
+    "
+rules:
+  - {when: {first_word: ask, turn: 0}, reply: [{call: {name: danger}}]}
+  - {when: {first_word: twice, turn: 0}, reply: [{call: {name: danger}}, {call: {name: danger}}]}
+  - {when: {tool: danger}, reply: [{text: 'it said {tool.response}'}]}
+  - {reply: [{text: 'noted: {user}'}]}
+",
+);
+
+fn asking() -> Place {
+    Place::scripted(ASKS.0, ASKS.1)
+}
+
+fn chat(place: &Place, server: &Running) -> Terminal {
+    Terminal::open(place, &["chat", "--server", &url(server), "--session", "k"])
+}
+
+/// The person is at the prompt for messages, and the conversation goes on from there.
+#[track_caller]
+fn goes_on(mut terminal: Terminal) -> String {
+    terminal.sees("\n› ");
+    terminal.says("next");
+    terminal.sees("noted: next");
+    terminal.leaves()
+}
+
+fn statuses(place: &Place, server: &Running) -> Vec<String> {
+    let runs = get(place, server, "/apps/lango/users/user/sessions/k/runs");
+    let runs = runs.as_array().unwrap().iter().rev();
+    runs.map(|run| run["status"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn an_answered_question_is_asked_once_and_its_run_goes_on() {
+    for (key, outcome) in [("y", r#"it said {"done":true}"#), ("n", "it said {\"error\"")] {
+        let place = asking();
+        let server = Running::start(&place, &[]);
+        let mut terminal = chat(&place, &server);
+        terminal.sees("› ");
+        terminal.says("ask");
+        terminal.sees("[y/N] › ");
+        terminal.types(key);
+        terminal.sees(outcome);
+        let screen = goes_on(terminal);
+        assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+        assert_eq!(screen.matches("→ danger").count(), 1, "nothing is shown twice: {screen}");
+        assert_eq!(statuses(&place, &server), ["done", "done"]);
+    }
+}
+
+#[test]
+fn two_questions_of_one_turn_are_asked_one_after_the_other() {
+    let place = asking();
+    let server = Running::start(&place, &[]);
+    let mut terminal = chat(&place, &server);
+    terminal.sees("› ");
+    terminal.says("twice");
+    for (key, outcome) in
+        [("y", "← danger {\"done\":true}"), ("n", "← danger {\"error\":\"This tool call is rejected")]
+    {
+        terminal.sees("[y/N] › ");
+        terminal.types(key);
+        terminal.sees(outcome);
+    }
+    terminal.sees("it said");
+    let screen = goes_on(terminal);
+    assert_eq!(screen.matches("[y/N]").count(), 2, "{screen}");
+    assert_eq!(statuses(&place, &server), ["done", "done"]);
+}
+
+#[test]
+fn a_question_is_answered_after_the_server_was_started_again() {
+    let place = asking();
+    let server = Running::start(&place, &[]);
+    let port = server.address.port().to_string();
+    let mut terminal = chat(&place, &server);
+    terminal.sees("› ");
+    terminal.says("ask");
+    terminal.sees("[y/N] › ");
+    drop(server);
+    let server = Running::start(&place, &["--port", &port]);
+    terminal.types("y");
+    terminal.sees(r#"it said {"done":true}"#);
+    let screen = goes_on(terminal);
+    assert_eq!(screen.matches("→ danger").count(), 1, "{screen}");
+    assert_eq!(statuses(&place, &server), ["done", "done"]);
+}
+
+#[test]
+fn a_question_that_another_client_answered_shows_what_followed() {
+    let place = asking();
+    let server = Running::start(&place, &[]);
+    let mut first = chat(&place, &server);
+    first.sees("› ");
+    first.says("ask");
+    first.sees("[y/N] › ");
+    let mut second = chat(&place, &server);
+    second.sees("going on with: k");
+    second.sees("[y/N] › ");
+    second.types("y");
+    second.sees(r#"it said {"done":true}"#);
+    second.leaves();
+    first.types("n");
+    first.sees("answered elsewhere before this answer came");
+    first.sees(r#"it said {"done":true}"#);
+    let screen = goes_on(first);
+    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert_eq!(statuses(&place, &server), ["done", "done"]);
+}
+
+#[test]
+fn a_question_that_another_message_settled_is_not_asked_again() {
+    let place = asking();
+    let server = Running::start(&place, &[]);
+    let mut terminal = chat(&place, &server);
+    terminal.sees("› ");
+    terminal.says("ask");
+    terminal.sees("[y/N] › ");
+    place.fed(&["chat", "--server", &url(&server), "--session", "k"], b"other\n").well();
+    terminal.types("y");
+    terminal.sees("the question is not open any more: another message came before the answer");
+    let screen = goes_on(terminal);
+    assert!(!screen.contains(r#"{"done":true}"#), "{screen}");
+    assert_eq!(statuses(&place, &server), ["cancelled", "done", "done"]);
+}
+
 #[test]
 fn a_question_is_put_again_to_whoever_comes_back() {
-    let place = Place::canned();
+    let place = asking();
     let server = Running::start(&place, &[]);
-    let args = ["chat", "--server", &url(&server), "--session", "k"];
-    let mut terminal = Terminal::open(&place, &args);
+    let mut terminal = chat(&place, &server);
     terminal.sees("› ");
-    terminal.says("confirm");
+    terminal.says("ask");
     terminal.sees("[y");
     terminal.leaves();
 
-    let mut terminal = Terminal::open(&place, &args);
+    let mut terminal = chat(&place, &server);
     terminal.sees("going on with: k");
     terminal.sees("[y");
-    terminal.says("y");
-    terminal.sees("\"done\"");
-    terminal.leaves();
+    terminal.types("y");
+    terminal.sees(r#"it said {"done":true}"#);
+    let screen = goes_on(terminal);
+    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert!(!screen.contains("requires confirmation"), "what was shown before is not shown again: {screen}");
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use crate::common::{LANGO, Log, Place, Said};
 use insta::assert_snapshot;
+use rustix::process::{Pid, Signal};
 use session::SessionKey;
 use std::{
     ffi::OsStr,
     fs,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -124,18 +125,150 @@ fn known_schema(place: &Place) -> String {
 }
 
 #[test]
-fn a_database_that_another_program_holds_is_told() {
+fn a_database_that_another_program_holds_is_waited_for_and_can_be_read() {
     let place = used();
     let file = rusqlite::Connection::open(place.database()).unwrap();
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let said = place.lango(&["run", "--session", "k", "wait"]).badly();
-    assert_snapshot!(said.picture(), @"
-    lango: /data/lango.db is locked by another program; try again when it is done
-    [exit 1]
-    ");
+    let waiting = place
+        .command(["run", "--session", "k", "wait"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let said = place.lango(&["sessions", "list"]).well();
+    assert!(said.out.contains("hello") && !said.out.contains("wait"), "{said:?}");
+    file.execute_batch("ROLLBACK").unwrap();
+    place.heard(&waiting.unwrap().wait_with_output().unwrap()).well();
+    assert_eq!(log(&place).asked(), ["hello", "wait"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_program_that_waits_for_a_locked_database() {
+    let place = used();
+    let file = rusqlite::Connection::open(place.database()).unwrap();
+    file.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut command = place.command(["run", "--session", "k", "wait"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until_it_listens(&child);
+    let began = Instant::now();
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let said = place.heard(&child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(130), "{said:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
     file.execute_batch("ROLLBACK").unwrap();
     assert_eq!(log(&place).asked(), ["hello"]);
     place.lango(&["run", "--session", "k", "now"]).well();
+}
+
+#[cfg(target_os = "linux")]
+/// Waits until a program has a handler for Ctrl-C: before that it is simply ended by it.
+fn until_it_listens(child: &Child) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let listens = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (Signal::INT.as_raw() - 1)) != 0
+    };
+    while !listens() {
+        assert!(Instant::now() < deadline, "it does not listen");
+        std::thread::yield_now();
+    }
+}
+
+/// Makes the home and all that is in it read-only while something is done.
+fn read_only<T>(place: &Place, work: impl FnOnce() -> T) -> T {
+    set_mode(place.home().parent().unwrap(), 0o755);
+    let files: Vec<_> = fs::read_dir(place.home()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in files.iter().filter(|path| path.is_file()) {
+        set_mode(path, 0o444);
+    }
+    set_mode(place.home(), 0o555);
+    let done = work();
+    set_mode(place.home(), 0o755);
+    files.iter().filter(|path| path.is_file()).for_each(|path| set_mode(path, 0o644));
+    done
+}
+
+#[test]
+fn sessions_are_listed_and_shown_where_nothing_can_be_written() {
+    let place = used();
+    let (list, show) = read_only(&place, || {
+        (
+            as_nobody(&place, &["sessions", "list"]).well(),
+            as_nobody(&place, &["sessions", "show", "k"]).well(),
+        )
+    });
+    assert!(list.out.starts_with("k ") && list.err.is_empty(), "{list:?}");
+    assert!(show.out.contains("You said: hello"), "{show:?}");
+    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 2, "looking leaves nothing behind");
+}
+
+#[test]
+fn sessions_that_a_killed_program_left_in_the_log_are_shown_where_nothing_can_be_written() {
+    let place = used();
+    let title =
+        |file: &rusqlite::Connection| file.execute("UPDATE sessions SET title = 'only in the log'", []);
+    left_in_the_log(&place, title);
+    let list = read_only(&place, || as_nobody(&place, &["sessions", "list"]).well());
+    assert!(list.out.contains("only in the log") && list.err.is_empty(), "{list:?}");
+
+    // Without its index the log cannot be read here, and that is said.
+    fs::remove_file(place.home().join("lango.db-shm")).unwrap();
+    let list = read_only(&place, || as_nobody(&place, &["sessions", "list"]).well());
+    assert_snapshot!(list.picture().replace(char::is_numeric, "0"), @"
+    k  0000-00-00 00:00  hello
+    (/data/lango.db is read without its write-ahead log, which cannot be used here: the newest messages may be missing)
+    [exit 0]
+    ");
+    let list = place.lango(&["sessions", "list"]).well();
+    assert!(list.out.contains("only in the log"), "nothing is lost: {list:?}");
+}
+
+/// Changes the database as a process does that is killed before its next checkpoint.
+fn left_in_the_log(place: &Place, change: impl Fn(&rusqlite::Connection) -> rusqlite::Result<usize>) {
+    let file = rusqlite::Connection::open(place.database()).unwrap();
+    change(&file).unwrap();
+    let beside = ["", "-wal", "-shm"].map(|suffix| place.home().join(format!("lango.db{suffix}")));
+    let kept = beside.each_ref().map(|path| fs::read(path).unwrap());
+    drop(file);
+    for (path, bytes) in beside.iter().zip(kept) {
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn an_older_database_that_cannot_be_upgraded_is_told() {
+    let place = used();
+    let file = rusqlite::Connection::open(place.database()).unwrap();
+    file.execute("DELETE FROM schema_version WHERE version > 1", []).unwrap();
+    drop(file);
+    let said = read_only(&place, || as_nobody(&place, &["sessions", "list"]).badly());
+    let known = said.picture().replace(char::is_numeric, "N");
+    assert_snapshot!(known, @"
+    lango: /data/lango.db was written by an older version (schema N, this one reads N) and cannot be upgraded where it is; copy it to a directory that can be written
+    [exit N]
+    ");
+}
+
+#[test]
+fn a_damaged_session_is_named_in_the_list_and_others_go_on() {
+    let place = used();
+    place.lango(&["run", "--session", "other", "hello"]).well();
+    let file = rusqlite::Connection::open(place.database()).unwrap();
+    file.execute("UPDATE messages SET content = CAST(x'ff' AS TEXT) WHERE session_key = 1", []).unwrap();
+    let list = place.lango(&["sessions", "list"]).well();
+    assert_snapshot!(list.picture().replace(char::is_numeric, "0"), @"
+    other  0000-00-00 00:00  hello
+    k      0000-00-00 00:00  (damaged: it cannot be read)
+    [exit 0]
+    ");
+    let show = place.lango(&["sessions", "show", "k"]).badly();
+    assert_snapshot!(show.picture(), @"
+    lango: session canned/user/k is damaged; other sessions go on: begin another one, or restore a copy of the database
+    [exit 1]
+    ");
+    assert_eq!(place.lango(&["run", "--session", "k", "hello"]).badly().picture(), show.picture());
+    place.lango(&["run", "--session", "other", "hello again"]).well();
 }
 
 /// In a file system of four megabytes, where this machine lets us make one.
@@ -148,6 +281,12 @@ fn a_full_disk_is_told_and_loses_nothing() {
         "$1" run --session k one >/dev/null 2>&1 || exit 1
         cat /dev/zero > "$LANGO_HOME/filler" 2>/dev/null
         "$1" run --session k two; echo "[exit $?]"
+        "$1" sessions list | cut -c 1-2,22-
+        "$1" sessions show k | head -n 1
+        mount -o remount,ro "$LANGO_HOME"
+        "$1" run --session k two; echo "[exit $?]"
+        "$1" sessions list | cut -c 1-2,22-
+        mount -o remount,rw "$LANGO_HOME"
         rm "$LANGO_HOME/filler"
         "$1" run --session k three; echo "[exit $?]"
         "$1" sessions show k
@@ -164,6 +303,10 @@ fn a_full_disk_is_told_and_loses_nothing() {
     let home = place.home().display().to_string();
     assert_snapshot!(format!("{out}---\n{}", err.replace(&home, "/data")), @r#"
     [exit 1]
+    k one
+            user  one
+    [exit 1]
+    k one
     Hello from canned model. You said: three
     [exit 0]
             user  one
@@ -175,6 +318,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
                   [in all: 20 tokens in, 10 out]
     ---
     lango: there is no space left to write /data/lango.db; make room and send the message again, nothing else is lost
+    lango: /data/lango.db cannot be written: it is read-only; set LANGO_HOME to a directory that can be written
     (lango run --session k "…" goes on from here)
     "#);
 }
@@ -188,7 +332,7 @@ fn a_write_that_fails_is_told_and_loses_nothing() {
     let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" run --session k < long.txt";
     shell.args(["-c", script, "sh", LANGO]).current_dir(place.here()).env_clear().envs(place.variables());
     assert_snapshot!(place.said(&mut shell).badly().picture(), @"
-    lango: the store failed: disk I/O error
+    lango: /data/lango.db cannot be read or written: disk I/O error (SQLite code 778); check the disk and send the message again
     [exit 1]
     ");
     place.lango(&["run", "--session", "k", "hello again"]).well();

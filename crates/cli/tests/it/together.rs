@@ -1,4 +1,4 @@
-//! Two processes on one session: first come first served, nothing interleaved, nothing lost.
+//! Several processes on one session: messages are answered in the order of acceptance, nothing is interleaved or lost.
 
 use crate::common::{Log, Place, said};
 use session::SessionKey;
@@ -10,14 +10,18 @@ use std::{
 
 const TURNS: usize = 8;
 
+const SCRIPT: &str = "rules:\n\
+    - {when: {tool: any}, reply: [{delay_ms: 5}, {text: dug}]}\n\
+    - {when: {first_word: hang}, reply: [hang]}\n\
+    - {reply: [{delay_ms: 5}, {call: {name: dig}}]}\n";
+
 fn place() -> Place {
-    Place::scripted(
-        "[stubs.dig]\ndelay_ms = 5\n",
-        "rules:\n\
-         - {when: {tool: any}, reply: [{delay_ms: 5}, {text: dug}]}\n\
-         - {when: {first_word: hang}, reply: [hang]}\n\
-         - {reply: [{delay_ms: 5}, {call: {name: dig}}]}\n",
-    )
+    Place::scripted("[stubs.dig]\ndelay_ms = 5\n", SCRIPT)
+}
+
+/// The model no longer hangs in processes that start from now on.
+fn repair_model(place: &Place) {
+    place.file("script.yaml", SCRIPT.replace("reply: [hang]", "reply: [{text: unstuck}]"));
 }
 
 fn log(place: &Place) -> Log {
@@ -75,7 +79,7 @@ fn count(place: &Place, query: &str) -> Option<i64> {
 }
 
 const MESSAGES: &str = "SELECT COUNT(*) FROM messages";
-const WAITING: &str = "SELECT COUNT(*) FROM inbox";
+const QUEUED: &str = "SELECT COUNT(*) FROM runs WHERE status = 'queued'";
 
 fn finished(mut child: Child) {
     assert!(child.wait().unwrap().success());
@@ -87,20 +91,22 @@ fn killed(mut child: Child) {
 }
 
 #[test]
-fn who_came_first_is_served_first() {
+fn a_message_that_was_accepted_earlier_is_answered_earlier() {
     let place = place();
     let first = start(&place, "hang");
     until(&place, MESSAGES, 1);
+    repair_model(&place);
     let second = start(&place, "second");
-    until(&place, WAITING, 1);
+    until(&place, QUEUED, 1);
     let third = start(&place, "third");
-    until(&place, WAITING, 2);
+    until(&place, QUEUED, 2);
     killed(first);
     finished(third);
     finished(second);
     let log = log(&place);
     log.assert_sound();
     assert_eq!(log.asked(), ["hang", "second", "third"]);
+    assert_eq!(said(&log.events[1]), "unstuck", "the run that was killed is finished first");
 }
 
 #[test]
@@ -109,27 +115,30 @@ fn a_message_is_answered_although_its_sender_died_while_it_waited() {
     let first = start(&place, "hang");
     until(&place, MESSAGES, 1);
     let second = start(&place, "second");
-    until(&place, WAITING, 1);
+    until(&place, QUEUED, 1);
     killed(second);
     killed(first);
-    place.lango(&["run", "--session", "k", "third"]).well();
+    repair_model(&place);
+    let third = place.lango(&["run", "--session", "k", "third"]).well();
+    assert!(third.err.contains("an earlier message of this session was interrupted"), "{}", third.err);
     let log = log(&place);
     log.assert_sound();
     assert_eq!(log.asked(), ["hang", "second", "third"]);
     assert_eq!(log.events.iter().filter(|event| said(event) == "dug").count(), 2);
+    assert_eq!(count(&place, "SELECT COUNT(*) FROM runs WHERE status = 'done'"), Some(3));
 }
 
 #[test]
-fn who_waits_can_be_told_to_stop_waiting() {
+fn a_message_that_waits_is_withdrawn_by_ctrl_c() {
     let place = place();
     let first = start(&place, "hang");
     until(&place, MESSAGES, 1);
     let mut second = start(&place, "second");
-    until(&place, WAITING, 1);
+    until(&place, QUEUED, 1);
     let pid = rustix::process::Pid::from_child(&second);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(second.wait().unwrap().code(), Some(130));
-    until(&place, WAITING, 0);
+    until(&place, QUEUED, 0);
     killed(first);
     assert_eq!(log(&place).asked(), ["hang"]);
 }

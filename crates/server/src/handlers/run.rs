@@ -10,7 +10,7 @@ use crate::{
 };
 use adk::{
     content::Content,
-    error::ServiceError,
+    error::{RunError, ServiceError},
     event::Event,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
     session::SessionKey,
@@ -23,9 +23,9 @@ use axum::{
 };
 use bridge::{
     guard::GUEST,
-    runs::{End, Reader, Seat, Terms},
+    runs::{End, Reader, Seat, StartError, Terms},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Which run a request became.
@@ -81,10 +81,6 @@ pub(crate) async fn run_sse(
     sent: Sent,
 ) -> Result<Response, Failure> {
     let asked = Asked::new(&server, &caller, sent).await?;
-    // A stream that has begun cannot say 404 any more.
-    if !asked.app.agent.sessions().remembers(&asked.request.key) {
-        exists(&server, &asked.request.key).await?;
-    }
     let splits = asked.splits;
     let reader = start(&server, asked, origin).await?;
     let id = reader.id().to_owned();
@@ -197,13 +193,34 @@ impl<S: Sync> FromRequestParts<S> for Origin {
     }
 }
 
+/// In the shape of all answers with this status: a list of what is wrong.
+fn key_reused() -> Failure {
+    let message = "the Idempotency-Key was used for another session, message or options; use a new key";
+    let wrong = json!({
+        "type": "idempotency_key_reused",
+        "loc": ["header", IDEMPOTENCY_KEY.as_str()],
+        "msg": message,
+        "input": null,
+    });
+    Failure::new(StatusCode::UNPROCESSABLE_ENTITY, json!([wrong]))
+}
+
+/// Begins the run. The message is stored when this returns.
 pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
     let session = asked.request.key.session_id.clone();
     asked.request.config.trace = origin.trace;
     let terms = Terms { idempotency_key: origin.idempotency_key, seat: asked.seat };
     let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
     started.map_err(|error| match error {
-        ServiceError::NotFound(_) => no_session(&session),
-        other => other.into(),
+        StartError::KeyReused => key_reused(),
+        StartError::Run(error) => match error {
+            RunError::SessionNotFound(_) | RunError::Service(ServiceError::NotFound(_)) => {
+                no_session(&session)
+            }
+            RunError::UnknownCall { .. } => Failure::conflict(error.to_string()),
+            RunError::Cancelled => Failure::conflict("the run was cancelled"),
+            RunError::Service(error) => error.into(),
+            other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        },
     })
 }

@@ -18,16 +18,13 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
-use bridge::runs::{Place, Reader, RunView};
+use bridge::runs::{CancelOutcome, Place, RunView};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Where a reader that comes back was.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const LISTED: u64 = 20;
 const MOST: u64 = 1000;
-/// How long a cancelled run is waited for.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) async fn begin(
     State(server): State<Server>,
@@ -39,9 +36,17 @@ pub(crate) async fn begin(
     let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?).await?;
     run::exists(&server, &key).await?;
     let reader = run::start(&server, asked, origin).await?;
-    // Whoever is told that it was accepted may rely on it.
-    let view = server.runs.stored(&key, reader.id()).await?.ok_or_else(not_found)?;
-    let answer = (StatusCode::ACCEPTED, Json(shown(&view))).into_response();
+    let view = match view(&server, &key, reader.id()).await {
+        // The message is stored, so the answer says so, also if the store cannot be read now.
+        Err(failure) if failure.status.is_server_error() => RunView::accepted(reader.id()),
+        view => view?,
+    };
+    let mut run = shown(&view);
+    // A message that answers a question continues the run that asked: its earlier events are before this place.
+    if reader.place() > Place::default() {
+        run["lastEventId"] = reader.place().to_id().into();
+    }
+    let answer = (StatusCode::ACCEPTED, Json(run)).into_response();
     Ok(run::named(answer, &view.id))
 }
 
@@ -77,7 +82,7 @@ pub(crate) async fn events(
     let Some(mut reader) = server.runs.reader(&key, id, after.unwrap_or_default()).await? else {
         return Err(not_found());
     };
-    let is_over = view(&server, &key, id).await?.status.is_over();
+    let is_over = view(&server, &key, id).await?.status.is_terminal();
     if after.is_some() && is_over && reader.next().await?.is_err() {
         return Ok(run::named(StatusCode::NO_CONTENT.into_response(), id));
     }
@@ -94,28 +99,26 @@ fn place(headers: &HeaderMap, query: &Query) -> Result<Option<Place>, Failure> {
     Place::from_id(&id).map(Some).ok_or_else(wrong)
 }
 
-/// Ends the model's stream and the tools; calls that are open are settled by the next message.
+/// Ends the model's stream and the tools; calls that are open are settled by the next message. The question of a run that waits
+/// is withdrawn.
 pub(crate) async fn cancel(
     State(server): State<Server>,
     OfSession(key): OfSession,
     params: Params,
 ) -> Result<Response, Failure> {
     let id = params.get("run");
-    let before = view(&server, &key, id).await?;
-    if server.runs.cancel(&key, id) {
-        if let Some(mut reader) = server.runs.reader(&key, id, Place::default()).await? {
-            let _ = tokio::time::timeout(ENDS_WITHIN, to_its_end(&mut reader)).await;
+    match server.runs.cancel(&key, id).await? {
+        CancelOutcome::Over | CancelOutcome::Requested => {
+            Ok(Json(shown(&view(&server, &key, id).await?)).into_response())
         }
-        return Ok(Json(shown(&view(&server, &key, id).await?)).into_response());
+        CancelOutcome::Elsewhere => {
+            Err(Failure::conflict("the run belongs to another process on the same database; cancel it there"))
+        }
+        CancelOutcome::Busy => Err(Failure::conflict(
+            "the run waits for an answer while another run of its session goes on; cancel that one first, or try again",
+        )),
+        CancelOutcome::NotFound => Err(not_found()),
     }
-    if before.status.is_over() {
-        return Ok(Json(shown(&before)).into_response());
-    }
-    Err(Failure::conflict("the run is not in this process, which cannot end it"))
-}
-
-async fn to_its_end(reader: &mut Reader) {
-    while let Ok(Ok(_)) = reader.next().await {}
 }
 
 async fn view(server: &Server, key: &SessionKey, id: &str) -> Result<RunView, Failure> {

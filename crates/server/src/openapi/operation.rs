@@ -181,6 +181,8 @@ impl Operation {
             all.push((413, "The body is larger than the server takes.", error()));
             all.push((429, "Too many requests with this token, or too many runs.", error()));
             all.push((500, "The store failed, or what the server was asked to run.", error()));
+            all.push((503, "The store is locked, too busy, or its disk failed; see Retry-After.", error()));
+            all.push((507, "The disk of the store is full.", error()));
         }
         if self.has_places() {
             all.push((400, "The path is not text.", error()));

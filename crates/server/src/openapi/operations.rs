@@ -36,10 +36,10 @@ fn number() -> Value {
 fn server() -> Vec<Operation> {
     vec![
         get("/health", "Whether the process is there").open().gives(named("Status")),
-        get("/readyz", "Whether sessions can be read")
+        get("/readyz", "Whether sessions can be read and written")
             .open()
             .gives(named("Status"))
-            .fails(503, "The store does not answer."),
+            .fails(503, "The store failed, or takes no write; the body says why."),
         get("/metrics", "What is counted, for Prometheus").answers(200, "Counts.", Kind::Text("text/plain")),
         get("/version", "Which ADK's API this is").gives(named("Version")),
         get("/whoami", "Whose token it is").gives(named("Whoami")),

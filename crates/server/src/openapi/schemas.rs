@@ -181,11 +181,18 @@ fn of_the_server() -> [(&'static str, Value); 8] {
         ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
         ("Whoami", object(&json!({"user": {"type": ["string", "null"]}, "admin": {"type": "boolean"}}))),
         ("Link", object(&json!({"path": text()}))),
-        ("Error", object(&json!({"detail": text()}))),
+        ("Error", error()),
         ("ValidationError", object(&json!({"detail": list_of(&wrong)}))),
         ("AppInfo", object(&app)),
         ("AgentInfo", object(&agent)),
     ]
+}
+
+/// What is wrong; where the store failed, the kind of its fault, too.
+fn error() -> Value {
+    let mut error = object(&json!({"detail": text()}));
+    error["properties"]["kind"] = text();
+    error
 }
 
 fn of_sessions() -> [(&'static str, Value); 3] {
@@ -230,7 +237,7 @@ fn of_runs() -> [(&'static str, Value); 4] {
     let id = json!({"type": "string", "description": "For `Last-Event-ID`; the failure has none."});
     [
         ("RunStatus", json!({"enum": statuses})),
-        ("Run", with(object(&run), json!({"position": count(), "error": text()}))),
+        ("Run", with(object(&run), json!({"position": count(), "error": text(), "lastEventId": text()}))),
         ("StreamedEvent", with(object(&json!({"data": data})), json!({"id": id}))),
         ("StreamFailure", object(&json!({"error": text(), "error_details": dict()}))),
     ]

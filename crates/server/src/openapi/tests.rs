@@ -114,6 +114,8 @@ fn an_operation_says_its_own_answers_and_those_that_all_have() {
     422 All that is wrong, each with its place.
     429 Too many requests with this token, or too many runs.
     500 The agent or its model failed.
+    503 The store is locked, too busy, or its disk failed; see Retry-After.
+    507 The disk of the store is full.
     ");
 }
 

@@ -6,7 +6,7 @@ use super::{
     source::OldSession,
 };
 use crate::{
-    Append, Appended, NewSession, OnConflict, PageRequest, Pending, Result, Seq, SessionKey, Store,
+    Commit, Committed, NewSession, OnConflict, PageRequest, Pending, Result, Seq, SessionKey, Store,
     TailBudget,
 };
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ const TITLE: usize = 80;
 /// A store that takes many steps of one session as one. Beside the ports, because only an import has many at once.
 pub trait Bulk: Store {
     /// All of them are stored in one transaction, or none.
-    fn append_all(&self, key: &SessionKey, steps: Vec<Append>) -> Pending<'_, Vec<Appended>>;
+    fn append_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>>;
 }
 
 pub struct Target<'a> {
@@ -104,10 +104,10 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    fn step(&mut self, row: OldRow, end: Seq) -> Append {
+    fn step(&mut self, row: OldRow, end: Seq) -> Commit {
         let title = if self.has_title { None } else { title(&row) };
         self.has_title |= title.is_some();
-        Append { message: Some(row.message), expected_seq: Some(end), title, ..Append::default() }
+        Commit { expected_seq: Some(end), title, ..Commit::message(row.message) }
     }
 }
 

@@ -2,19 +2,22 @@
 //!
 //! It keeps every promise of the ports but durability. One lock covers everything, so each call is one step.
 
+mod request_keys;
+mod runs;
 mod session;
 mod world;
 
 use crate::{
-    Append, Appended, Artifact, ArtifactKey, ArtifactStore, Claim, Claimed, Fact, Inbox, Lease, Leases,
-    ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Result, Run, RunLog,
-    SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Fact, Heartbeat, Lease,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
+    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
+    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 use world::World;
+
+/// What this process is called in every store that lives in memory.
+const PROCESS: &str = "memory";
 
 /// Clones share what they hold.
 #[derive(Clone, Debug, Default)]
@@ -44,9 +47,9 @@ impl SessionStore for MemoryStore {
         self.answer(move |world| Ok(world.load(&key, tail)))
     }
 
-    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended> {
+    fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
         let key = key.clone();
-        self.answer(move |world| world.append(&key, step))
+        self.answer(move |world| world.commit(&key, commit))
     }
 
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>> {
@@ -65,6 +68,11 @@ impl SessionLog for MemoryStore {
         self.answer(move |world| Ok(world.session(&key)?.read(page)))
     }
 
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+        let key = key.clone();
+        self.answer(move |world| Ok(world.session(&key)?.read_run(run, page)))
+    }
+
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
         let key = key.clone();
         self.answer(move |world| Ok(world.session(&key)?.state_changes(page)))
@@ -76,59 +84,43 @@ impl SessionLog for MemoryStore {
     }
 }
 
-impl Leases for MemoryStore {
-    fn claim(&self, key: &SessionKey, claim: Claim) -> Pending<'_, Claimed> {
+impl RunStore for MemoryStore {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
         let key = key.clone();
-        self.answer(move |world| world.claim(&key, claim))
+        self.answer(move |world| world.enqueue(&key, &run, payload))
     }
 
-    fn renew(&self, lease: &Lease, ttl: Duration) -> Pending<'_, ()> {
-        let lease = lease.clone();
-        self.answer(move |world| world.session_mut(&lease.key)?.renew(&lease, ttl))
+    fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>> {
+        let (key, id) = (key.clone(), id.to_owned());
+        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.payload(&id))))
     }
 
-    fn release(&self, lease: &Lease) -> Pending<'_, ()> {
-        let lease = lease.clone();
+    fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
+        let key = key.clone();
         self.answer(move |world| {
-            if let Ok(session) = world.session_mut(&lease.key) {
-                session.release(&lease);
-            }
-            Ok(())
+            Ok(world.session_mut(&key).is_ok_and(|session| session.withdraw(withdrawal)))
         })
     }
 
-    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
-        self.answer(|world| Ok(world.left()))
-    }
-}
-
-impl Inbox for MemoryStore {
-    fn push(&self, key: &SessionKey, ticket: NewTicket) -> Pending<'_, Ticket> {
-        let key = key.clone();
-        self.answer(move |world| world.push(&key, ticket))
+    fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
+        self.answer(move |world| world.take_over(&change))
     }
 
-    fn waiting(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Ticket>> {
+    fn activity(&self, key: &SessionKey) -> Pending<'_, Activity> {
         let key = key.clone();
-        self.answer(move |world| {
-            Ok(world.session(&key).map_or_else(|_| Vec::new(), |session| session.waiting(limit)))
-        })
-    }
-
-    fn withdraw(&self, key: &SessionKey, number: u64) -> Pending<'_, bool> {
-        let key = key.clone();
-        self.answer(move |world| Ok(world.session_mut(&key).is_ok_and(|session| session.take(number))))
+        self.answer(move |world| Ok(world.session(&key)?.activity()))
     }
 }
 
 impl RunLog for MemoryStore {
-    fn start(&self, run: NewRun) -> Pending<'_, Run> {
-        self.answer(move |world| Ok(world.session_mut(&run.key)?.start(run)))
-    }
-
     fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
         let (key, id) = (key.clone(), id.to_owned());
-        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.run(&id).cloned())))
+        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.run(&id))))
+    }
+
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+        let (key, request) = (key.clone(), request.clone());
+        self.answer(move |world| world.run_of_request(&key, &request))
     }
 
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
@@ -136,6 +128,33 @@ impl RunLog for MemoryStore {
         self.answer(move |world| {
             Ok(world.session(&key).map_or_else(|_| Vec::new(), |session| session.runs(limit)))
         })
+    }
+}
+
+impl Owners for MemoryStore {
+    fn claim_owner(&self) -> Result<Owner> {
+        Ok(Owner::claim(PROCESS))
+    }
+
+    /// Another process cannot reach this store: a name that is not ours stands for one that exists.
+    fn liveness(&self, owner: &str) -> Liveness {
+        let is_dead = Owner::process_of(owner) == PROCESS && !Owner::is_held(owner);
+        if is_dead { Liveness::Dead } else { Liveness::Alive }
+    }
+
+    fn heartbeat(&self) -> Pending<'_, Heartbeat> {
+        self.answer(|world| Ok(world.heartbeat(PROCESS)))
+    }
+
+    fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
+        self.answer(|world| Ok(world.owners()))
+    }
+}
+
+impl Drafts for MemoryStore {
+    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
+        let lease = lease.clone();
+        self.answer(move |world| world.session_mut(&lease.key)?.extend_draft(&lease, piece))
     }
 }
 

@@ -1,14 +1,13 @@
 //! One session in memory: what is its own, and which steps it admits.
 
 use crate::{
-    Append, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, Run, RunStatus, RunUpdate, Seq,
-    SessionKey, SessionRow, StateEntry, Stored, TailBudget, Ticket, clock,
+    Commit, Draft, Error, Fact, FactChange, Lease, Message, NewRun, PageRequest, Result, Run, RunStatus, Seq,
+    SessionKey, SessionRow, Start, StateEntry, Stored, TailBudget, TurnChange, clock,
+    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    run::SUPERSEDED,
 };
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The keys of one scope in the order in which they were first set.
 pub(super) type Values = Vec<(String, Value)>;
@@ -20,23 +19,61 @@ pub(super) fn set(values: &mut Values, key: String, value: Value) {
     }
 }
 
-#[derive(Debug)]
+/// A run with what its row in the queue says.
+#[derive(Clone, Debug)]
+pub(super) struct QueuedRun {
+    pub(super) run: Run,
+    pub(super) payload: Option<String>,
+}
+
+impl QueuedRun {
+    fn state(&self) -> RunState<String> {
+        RunState { status: self.run.status, owner: self.run.owner.clone(), ticket: self.run.ticket }
+    }
+
+    pub(super) fn set(&mut self, state: RunState<String>) {
+        (self.run.status, self.run.owner, self.run.ticket) = (state.status, state.owner, state.ticket);
+        self.run.updated_at = clock::now();
+        if self.run.status != RunStatus::Queued {
+            self.payload = None;
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) row: SessionRow,
     pub(super) state: Values,
     pub(super) changes: Vec<StateEntry>,
-    pub(super) inbox: Vec<Ticket>,
-    pub(super) lease_owner: Option<String>,
     pub(super) lease_epoch: u64,
-    pub(super) lease_until: f64,
-    messages: Vec<Stored>,
+    pub(super) draft: Option<Draft>,
+    /// Rows with the number of the run that appended them.
+    messages: Vec<(Option<u64>, Stored)>,
     places: HashMap<String, Seq>,
     facts: BTreeMap<(String, String), Fact>,
-    runs: Vec<Run>,
+    pub(super) runs: Vec<QueuedRun>,
+}
+
+/// What an admitted commit does to the runs of its session.
+pub(super) enum Admitted {
+    Untouched,
+    Step(u64),
+    Start { start: Start, number: u64, next: Next<String> },
+    Finish { number: u64, next: Next<String>, error: Option<String> },
+}
+
+impl Admitted {
+    fn run(&self) -> Option<u64> {
+        match self {
+            Self::Untouched => None,
+            Self::Step(number) | Self::Start { number, .. } | Self::Finish { number, .. } => Some(*number),
+        }
+    }
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey) -> Self {
+    /// Epochs grow from `epoch`, which no other session of this name ever had.
+    pub(super) fn new(key: SessionKey, epoch: u64) -> Self {
         let now = clock::now();
         Self {
             row: SessionRow {
@@ -46,13 +83,12 @@ impl Session {
                 total_tokens: 0,
                 created_at: now,
                 updated_at: now,
+                is_damaged: false,
             },
             state: Values::new(),
             changes: Vec::new(),
-            inbox: Vec::new(),
-            lease_owner: None,
-            lease_epoch: 0,
-            lease_until: 0.0,
+            lease_epoch: epoch,
+            draft: None,
             messages: Vec::new(),
             places: HashMap::new(),
             facts: BTreeMap::new(),
@@ -60,82 +96,189 @@ impl Session {
         }
     }
 
-    /// The place of the step's message if it is in the log already.
-    pub(super) fn place(&self, step: &Append) -> Option<Seq> {
-        self.places.get(&step.message.as_ref()?.id).copied()
+    /// The place of the commit's last message if it is in the log already.
+    pub(super) fn place(&self, commit: &Commit) -> Option<Seq> {
+        self.places.get(&commit.messages.last()?.id).copied()
     }
 
-    /// After this a step cannot fail any more.
-    pub(super) fn admit(&self, step: &Append) -> Result<()> {
-        let key = &self.row.key;
-        if step.epoch.is_some_and(|epoch| epoch != self.lease_epoch) {
-            return Err(Error::Fenced(key.clone()));
+    pub(super) fn turns(&self) -> Turns {
+        let queued = self.runs.iter().filter(|run| run.run.status == RunStatus::Queued);
+        Turns {
+            epoch: self.lease_epoch,
+            is_leased: self.runs.iter().any(|run| run.run.status == RunStatus::Running),
+            first_ticket: queued.filter_map(|run| run.run.ticket).min(),
         }
-        if step.enters.is_some() && (self.lease_owner.is_some() || !self.inbox.is_empty()) {
-            return Err(Error::Busy(key.clone()));
+    }
+
+    fn refused(&self, refusal: Refusal, id: &str) -> Error {
+        let key = self.row.key.clone();
+        match refusal {
+            Refusal::Busy => Error::Busy(key),
+            Refusal::Fenced => Error::Fenced(key),
+            Refusal::Moved => Error::RunMoved { key, id: id.to_owned() },
         }
-        let follows = step.enters.as_ref().and_then(|enter| enter.follows);
-        if follows.is_some_and(|epoch| epoch != self.lease_epoch) {
-            return Err(Error::Fenced(key.clone()));
-        }
-        if let Some(expected) = step.expected_seq
+    }
+
+    pub(super) fn apply(&self, id: &str, change: &Transition<String>) -> Result<Next<String>> {
+        let run = self.by_id(id).map(QueuedRun::state);
+        lifecycle::transition(&self.turns(), run.as_ref(), change)
+            .map_err(|refusal| self.refused(refusal, id))
+    }
+
+    pub(super) fn by_id(&self, id: &str) -> Option<&QueuedRun> {
+        self.runs.iter().find(|run| run.run.id == id)
+    }
+
+    pub(super) fn by_id_mut(&mut self, id: &str) -> Option<&mut QueuedRun> {
+        self.runs.iter_mut().find(|run| run.run.id == id)
+    }
+
+    fn by_number_mut(&mut self, number: u64) -> Option<&mut QueuedRun> {
+        self.runs.iter_mut().find(|run| run.run.number == number)
+    }
+
+    /// After this a commit cannot fail any more.
+    pub(super) fn admit(&self, commit: &Commit) -> Result<Admitted> {
+        let admitted = match &commit.turn {
+            TurnChange::None => Admitted::Untouched,
+            TurnChange::Step(lease) | TurnChange::Finish { lease, .. } if lease.key != self.row.key => {
+                return Err(Error::Fenced(self.row.key.clone()));
+            }
+            TurnChange::Step(lease) => {
+                self.fence(lease)?;
+                Admitted::Step(lease.run)
+            }
+            TurnChange::Finish { lease, status, error } => {
+                let run = self.runs.iter().find(|run| run.run.number == lease.run);
+                let id = run.map(|run| run.run.id.clone()).unwrap_or_default();
+                let change = Transition::Finish { epoch: lease.epoch, to: *status };
+                let next = self.apply(&id, &change)?;
+                Admitted::Finish { number: lease.run, next, error: error.clone() }
+            }
+            TurnChange::Cancel { run: id, error } => {
+                let next = self.apply(id, &Transition::Cancel)?;
+                let number = self.by_id(id).map_or(0, |run| run.run.number);
+                Admitted::Finish { number, next, error: error.clone() }
+            }
+            TurnChange::Start(start) => {
+                let NewRun { id, owner, .. } = &start.run;
+                let change = Transition::Start { owner: owner.clone(), if_epoch: start.if_epoch };
+                let next = self.apply(id, &change)?;
+                let number = self.by_id(id).map_or_else(|| self.next_number(), |run| run.run.number);
+                Admitted::Start { start: start.clone(), number, next }
+            }
+        };
+        if let Some(expected) = commit.expected_seq
             && expected != self.row.last_seq
         {
-            return Err(Error::Conflict { key: key.clone(), expected, found: self.row.last_seq });
+            let (key, found) = (self.row.key.clone(), self.row.last_seq);
+            return Err(Error::Conflict { key, expected, found });
         }
-        if let Some(number) = step.takes
-            && self.inbox.iter().all(|ticket| ticket.number != number)
-        {
-            return Err(Error::TicketGone { key: key.clone(), number });
-        }
-        if let Some(new) = &step.starts
-            && self.run(&new.id).is_some_and(|run| run.is_begun_before(new))
-        {
-            return Err(Error::RunBegun { key: key.clone(), id: new.id.clone() });
-        }
-        let starts = |id: &str| step.starts.as_ref().is_some_and(|run| run.id == id);
-        if let Some(RunUpdate { id, .. }) = &step.run
-            && !starts(id)
-            && self.run(id).is_none()
-        {
-            return Err(Error::NoRun { key: key.clone(), id: id.clone() });
-        }
-        Ok(())
+        self.check_ids(commit)?;
+        Ok(admitted)
     }
 
-    /// Stores an admitted step; its state is the world's business. Answers with the place that the step has.
-    pub(super) fn store(&mut self, step: Append) -> Seq {
-        let takes_place = step.message.is_some() || !step.state.is_empty();
-        let starts = step.starts.map(|new| self.begin(new));
-        if takes_place {
-            self.row.last_seq = self.row.last_seq.next();
+    /// No message of the commit is in the log, nor twice in the commit.
+    fn check_ids(&self, commit: &Commit) -> Result<()> {
+        let mut seen = HashSet::new();
+        match commit.messages.iter().find(|new| self.places.contains_key(&new.id) || !seen.insert(&new.id)) {
+            Some(Message { id, .. }) => {
+                Err(Error::DuplicateMessage { key: self.row.key.clone(), id: id.clone() })
+            }
+            None => Ok(()),
         }
-        let seq = self.row.last_seq;
+    }
+
+    pub(super) fn fence(&self, lease: &Lease) -> Result<()> {
+        lifecycle::fence(&self.turns(), lease.epoch).map_err(|refusal| self.refused(refusal, ""))
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.runs.len() as u64 + 1
+    }
+
+    /// Stores an admitted commit; its state is the world's business. Answers with its last place, and the lease if it
+    /// started a run.
+    pub(super) fn store(&mut self, commit: Commit, admitted: Admitted) -> (Seq, Option<Lease>) {
+        let (places, before, run) = (commit.places(), self.row.last_seq, admitted.run());
         self.row.updated_at = clock::now();
-        if step.release && step.epoch.is_some() {
-            self.lease_owner = None;
-        }
         if self.row.title.is_none() {
-            self.row.title = step.title;
+            self.row.title = commit.title;
         }
-        if let Some(message) = step.message {
+        for (message, number) in commit.messages.into_iter().zip(before.0 + 1..) {
+            let seq = Seq(number);
             self.row.total_tokens += u64::from(message.tokens);
             self.places.insert(message.id.clone(), seq);
-            self.messages.push(Stored { seq, message });
+            self.messages.push((run, Stored { seq, message }));
         }
-        for change in step.facts {
+        self.row.last_seq = Seq(before.0 + places);
+        for change in commit.facts {
             self.change_fact(change);
         }
-        if let Some(number) = step.takes {
-            self.take(number);
+        if commit.discards_draft {
+            self.draft = None;
         }
-        if let Some(run) = starts {
-            self.runs[run].last_seq = seq;
+        let lease = self.change_runs(before, admitted);
+        (self.row.last_seq, lease)
+    }
+
+    fn change_runs(&mut self, before: Seq, admitted: Admitted) -> Option<Lease> {
+        let last_seq = self.row.last_seq;
+        match admitted {
+            Admitted::Untouched | Admitted::Step(_) => None,
+            Admitted::Finish { number, next, error } => {
+                self.lease_epoch = next.epoch;
+                if let Some(run) = self.by_number_mut(number) {
+                    run.set(next.run);
+                    (run.run.error, run.run.last_seq) = (error, last_seq);
+                }
+                None
+            }
+            Admitted::Start { start, number, next } => {
+                for id in start.supersedes.iter().filter(|id| **id != start.run.id) {
+                    self.supersede(id);
+                }
+                self.lease_epoch = next.epoch;
+                if let Some(run) = self.by_number_mut(number) {
+                    run.set(next.run);
+                    if run.run.started_after == run.run.last_seq {
+                        run.run.started_after = before;
+                    }
+                    (run.run.error, run.run.last_seq) = (None, last_seq);
+                } else {
+                    self.insert(start.run.id, number, (next.run, before, None));
+                }
+                Some(Lease { key: self.row.key.clone(), run: number, epoch: next.epoch })
+            }
         }
-        if let Some(update) = step.run {
-            self.update_run(update, takes_place.then_some(seq));
+    }
+
+    fn supersede(&mut self, id: &str) {
+        let Ok(next) = self.apply(id, &Transition::Supersede) else { return };
+        if let Some(run) = self.by_id_mut(id) {
+            run.set(next.run);
+            run.run.error = Some(SUPERSEDED.to_owned());
         }
-        seq
+    }
+
+    pub(super) fn insert(&mut self, id: String, number: u64, row: (RunState<String>, Seq, Option<String>)) {
+        let (RunState { status, owner, ticket }, started_after, payload) = row;
+        let now = clock::now();
+        let run = Run {
+            id,
+            key: self.row.key.clone(),
+            number,
+            status,
+            owner,
+            started_after,
+            last_seq: self.row.last_seq,
+            error: None,
+            created_at: now,
+            updated_at: now,
+            ticket,
+            ahead: None,
+        };
+        self.runs.push(QueuedRun { run, payload });
     }
 
     fn change_fact(&mut self, change: FactChange) {
@@ -145,30 +288,29 @@ impl Session {
         };
     }
 
-    fn update_run(&mut self, update: RunUpdate, seq: Option<Seq>) {
-        if let Some(run) = self.runs.iter_mut().find(|run| run.id == update.id) {
-            run.status = update.status;
-            run.error = update.error;
-            run.last_seq = seq.unwrap_or(run.last_seq);
-            run.updated_at = self.row.updated_at;
-        }
-    }
-
     /// The rows that fit, oldest first, and whether older ones were left out.
     pub(super) fn tail(&self, budget: TailBudget) -> (Vec<Stored>, bool) {
         let mut tokens = 0_u64;
-        let fits = |(taken, stored): &(usize, &Stored)| {
+        let fits = |(taken, (_, stored)): &(usize, &(Option<u64>, Stored))| {
             tokens = tokens.saturating_add(u64::from(stored.message.tokens));
             *taken < budget.rows && (*taken == 0 || tokens <= budget.tokens)
         };
         let taken = self.messages.iter().rev().enumerate().take_while(fits).count();
         let start = self.messages.len() - taken;
-        (self.messages[start..].to_vec(), start > 0)
+        (self.messages[start..].iter().map(|(_, stored)| stored.clone()).collect(), start > 0)
+    }
+
+    fn after(&self, seq: Seq) -> &[(Option<u64>, Stored)] {
+        &self.messages[self.messages.partition_point(|(_, stored)| stored.seq <= seq)..]
     }
 
     pub(super) fn read(&self, page: PageRequest) -> Vec<Stored> {
-        let start = self.messages.partition_point(|stored| stored.seq <= page.after);
-        self.messages[start..].iter().take(page.limit).cloned().collect()
+        self.after(page.after).iter().take(page.limit).map(|(_, stored)| stored.clone()).collect()
+    }
+
+    pub(super) fn read_run(&self, run: u64, page: PageRequest) -> Vec<Stored> {
+        let own = self.after(page.after).iter().filter(|(by, _)| *by == Some(run));
+        own.take(page.limit).map(|(_, stored)| stored.clone()).collect()
     }
 
     pub(super) fn state_changes(&self, page: PageRequest) -> Vec<StateEntry> {
@@ -184,80 +326,5 @@ impl Session {
 
     pub(super) fn carried(&self) -> Vec<Fact> {
         self.facts.values().filter(|fact| fact.carried).cloned().collect()
-    }
-
-    pub(super) fn waiting(&self, limit: usize) -> Vec<Ticket> {
-        self.inbox.iter().take(limit).cloned().collect()
-    }
-
-    /// Whether the ticket was there.
-    pub(super) fn take(&mut self, number: u64) -> bool {
-        let before = self.inbox.len();
-        self.inbox.retain(|ticket| ticket.number != number);
-        self.inbox.len() < before
-    }
-
-    fn holds(&self, lease: &Lease) -> bool {
-        self.lease_epoch == lease.epoch && self.lease_owner.as_ref() == Some(&lease.owner)
-    }
-
-    pub(super) fn renew(&mut self, lease: &Lease, ttl: Duration) -> Result<()> {
-        if !self.holds(lease) {
-            return Err(Error::Fenced(lease.key.clone()));
-        }
-        self.lease_until = clock::now() + ttl.as_secs_f64();
-        Ok(())
-    }
-
-    pub(super) fn release(&mut self, lease: &Lease) {
-        if self.holds(lease) {
-            self.lease_owner = None;
-        }
-    }
-
-    /// Records a run together with the step that begins it; answers with its place.
-    fn begin(&mut self, new: NewRun) -> usize {
-        let (status, owner) = (new.status, new.owner.clone());
-        let id = self.start(new).id;
-        let place = self.runs.iter().position(|run| run.id == id).unwrap_or_default();
-        let last_seq = self.row.last_seq;
-        let run = &mut self.runs[place];
-        if run.status == RunStatus::Queued {
-            run.started_after = last_seq;
-        }
-        (run.status, run.owner, run.updated_at) = (status, owner, clock::now());
-        place
-    }
-
-    pub(super) fn start(&mut self, new: NewRun) -> Run {
-        let same = |run: &&Run| {
-            run.id == new.id || (run.idempotency_key.is_some() && run.idempotency_key == new.idempotency_key)
-        };
-        if let Some(run) = self.runs.iter().find(same) {
-            return run.clone();
-        }
-        let now = clock::now();
-        let run = Run {
-            id: new.id,
-            key: new.key,
-            status: new.status,
-            idempotency_key: new.idempotency_key,
-            owner: new.owner,
-            started_after: self.row.last_seq,
-            last_seq: self.row.last_seq,
-            error: None,
-            created_at: now,
-            updated_at: now,
-        };
-        self.runs.push(run.clone());
-        run
-    }
-
-    pub(super) fn run(&self, id: &str) -> Option<&Run> {
-        self.runs.iter().find(|run| run.id == id)
-    }
-
-    pub(super) fn runs(&self, limit: usize) -> Vec<Run> {
-        self.runs.iter().rev().take(limit).cloned().collect()
     }
 }

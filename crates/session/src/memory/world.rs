@@ -1,14 +1,19 @@
 //! All sessions in memory, and what they share: the state of apps and users, files, and growing numbers.
 
-use super::session::{Session, Values, set};
+use super::{
+    request_keys::RequestKeys,
+    session::{Session, Values, set},
+};
 use crate::{
-    Append, Appended, Artifact, ArtifactKey, Claim, Claimed, Enter, Entered, Error, Lease, ListQuery,
-    NewArtifact, NewSession, NewTicket, OnConflict, Result, Scope, Seq, SessionKey, SessionRow, Snapshot,
-    StateChange, StateEntry, TailBudget, Ticket, clock,
+    Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, Heartbeat, ListQuery, NewArtifact, NewRun,
+    NewSession, OnConflict, Owner, OwnerStatus, RequestKey, Result, Run, Scope, Seq, SessionKey, SessionRow,
+    Snapshot, Started, StateChange, StateEntry, TailBudget, TakeOver, TakenOver, TurnChange, clock,
+    run::{Acceptance, KnownRequest},
 };
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::Hash,
 };
 
 #[derive(Debug, Default)]
@@ -19,6 +24,9 @@ pub(super) struct World {
     files: BTreeMap<File, Vec<Artifact>>,
     /// Tickets and epochs have numbers that no other one ever had, even after their session was deleted.
     last_number: u64,
+    request_keys: RequestKeys,
+    /// Heartbeats of each process, and how many of its runs were taken over.
+    processes: HashMap<String, (u64, u64)>,
 }
 
 /// Whose file it is. A file without a session belongs to the user.
@@ -67,40 +75,80 @@ impl World {
                 OnConflict::Keep => Ok(session.row.clone()),
             };
         }
-        self.sessions.insert(new.key.clone(), Session::new(new.key.clone()));
-        if !new.state.is_empty() {
-            self.append(&new.key, Append { state: new.state, ..Append::default() })?;
+        let epoch = self.next_number() << 32;
+        let (app, user) = (new.key.app.clone(), (new.key.app.clone(), new.key.user.clone()));
+        let shared = (self.apps.get(&app).cloned(), self.users.get(&user).cloned());
+        self.sessions.insert(new.key.clone(), Session::new(new.key.clone(), epoch));
+        let filled = self.fill(&new.key, new.state, new.steps);
+        if filled.is_err() {
+            // All of it is stored, or nothing.
+            self.sessions.remove(&new.key);
+            self.request_keys.forget(&new.key);
+            restore(&mut self.apps, app, shared.0);
+            restore(&mut self.users, user, shared.1);
         }
-        for step in new.steps {
-            self.append(&new.key, step)?;
-        }
-        Ok(self.session(&new.key)?.row.clone())
+        filled
     }
 
-    pub(super) fn append(&mut self, key: &SessionKey, step: Append) -> Result<Appended> {
-        let session = self.session_mut(key)?;
-        if let Some(seq) = session.place(&step) {
-            return Ok(Appended { seq, repeated: true, entered: None });
+    fn fill(&mut self, key: &SessionKey, state: Vec<StateChange>, steps: Vec<Commit>) -> Result<SessionRow> {
+        if !state.is_empty() {
+            self.commit(key, Commit { state, ..Commit::default() })?;
         }
-        session.admit(&step)?;
-        let (state, enters) = (step.state.clone(), step.enters.clone());
-        let seq = session.store(step);
+        for step in steps {
+            self.commit(key, step)?;
+        }
+        Ok(self.session(key)?.row.clone())
+    }
+
+    pub(super) fn commit(&mut self, key: &SessionKey, commit: Commit) -> Result<Committed> {
+        let session = self.session(key)?;
+        if let Some(seq) = session.place(&commit) {
+            return Ok(Committed { seq, repeated: true, started: None, epoch: session.lease_epoch });
+        }
+        let start = match &commit.turn {
+            TurnChange::Start(start) => Some(start.clone()),
+            TurnChange::None
+            | TurnChange::Step(_)
+            | TurnChange::Finish { .. }
+            | TurnChange::Cancel { .. } => None,
+        };
+        if let Some(start) = &start {
+            self.check_request_key(key, &start.run, Acceptance::Start)?;
+        }
+        let admitted = session.admit(&commit)?;
+        let state = commit.state.clone();
+        let session = self.session_mut(key)?;
+        let (seq, lease) = session.store(commit, admitted);
+        let epoch = session.lease_epoch;
         for change in state {
             self.change_state(key, seq, change)?;
         }
-        let entered = enters.map(|enter| self.enter(key, enter)).transpose()?;
-        Ok(Appended { seq, repeated: false, entered })
+        let mut started = None;
+        if let (Some(start), Some(lease)) = (start, lease) {
+            self.request_keys.insert(key, &start.run);
+            let shared = if start.if_epoch.is_some() { self.shared(key) } else { Vec::new() };
+            started = Some(Started { lease, shared });
+        }
+        Ok(Committed { seq, repeated: false, started, epoch })
     }
 
-    /// Takes a lease that is free.
-    fn enter(&mut self, key: &SessionKey, enter: Enter) -> Result<Entered> {
-        let epoch = self.next_number();
-        let shared = if enter.follows.is_some() { self.shared(key) } else { Vec::new() };
-        let session = self.session_mut(key)?;
-        session.lease_epoch = epoch;
-        session.lease_until = clock::now() + enter.ttl.as_secs_f64();
-        session.lease_owner = Some(enter.owner);
-        Ok(Entered { epoch, shared })
+    fn check_request_key(&self, key: &SessionKey, run: &NewRun, acceptance: Acceptance) -> Result<()> {
+        let known = run.request_key.as_ref().and_then(|request| self.known_request(key, request));
+        known.map_or(Ok(()), |known| known.admit(key, run, acceptance))
+    }
+
+    fn known_request(&self, key: &SessionKey, request: &RequestKey) -> Option<KnownRequest> {
+        let (fingerprint, session, id) = self.request_keys.find(key, request)?;
+        let known = self.session(session).ok()?.run(id)?;
+        let fingerprint = Some(fingerprint.clone());
+        Some(KnownRequest { fingerprint, key: known.key, id: known.id, status: known.status })
+    }
+
+    /// The run that a request became.
+    pub(super) fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Result<Option<Run>> {
+        let Some(known) = self.known_request(key, request) else { return Ok(None) };
+        known.check(key, request)?;
+        Ok(self.session(key)?.run(&known.id))
     }
 
     fn change_state(&mut self, key: &SessionKey, seq: Seq, change: StateChange) -> Result<()> {
@@ -121,7 +169,8 @@ impl World {
         let (tail, truncated) = session.tail(budget);
         let mut state = self.shared(key);
         state.extend(changes(Scope::Session, Some(&session.state)));
-        Some(Snapshot { row: session.row.clone(), tail, truncated, state, facts: session.carried() })
+        let (row, facts, draft) = (session.row.clone(), session.carried(), session.draft.clone());
+        Some(Snapshot { row, tail, truncated, state, facts, draft })
     }
 
     /// The state that does not end with the session.
@@ -148,41 +197,71 @@ impl World {
         if self.sessions.remove(key).is_none() {
             return false;
         }
+        self.request_keys.forget(key);
         self.files.retain(|file, _| file.session.is_none() || !file.is_seen_by(key));
         true
     }
 
-    pub(super) fn claim(&mut self, key: &SessionKey, claim: Claim) -> Result<Claimed> {
-        let fresh = self.next_number();
+    pub(super) fn enqueue(&mut self, key: &SessionKey, new: &NewRun, payload: String) -> Result<Run> {
+        self.session(key)?;
+        self.check_request_key(key, new, Acceptance::Enqueue)?;
+        let ticket = self.next_number();
         let session = self.session_mut(key)?;
-        let now = clock::now();
-        match &session.lease_owner {
-            Some(owner) if *owner == claim.owner => {}
-            Some(owner) if session.lease_until > now && claim.displaces != Some(session.lease_epoch) => {
-                return Ok(Claimed::Held { owner: owner.clone(), epoch: session.lease_epoch });
+        session.enqueue(new, ticket, payload)?;
+        let run = session.run(&new.id).ok_or_else(|| Error::NotFound(key.clone()))?;
+        self.request_keys.insert(key, new);
+        Ok(run)
+    }
+
+    pub(super) fn heartbeat(&mut self, process: &str) -> Heartbeat {
+        let (beats, displaced) = self.processes.entry(process.to_owned()).or_default();
+        *beats += 1;
+        Heartbeat { displaced: *displaced }
+    }
+
+    fn beats(&self, owner: &str) -> u64 {
+        self.processes.get(Owner::process_of(owner)).map_or(0, |(beats, _)| *beats)
+    }
+
+    pub(super) fn owners(&self) -> Vec<OwnerStatus> {
+        let runs = self.sessions.values().flat_map(Session::open_runs);
+        let names: BTreeSet<String> = runs.map(|run| run.run.owner.clone()).collect();
+        names.into_iter().map(|name| OwnerStatus { beats: self.beats(&name), name }).collect()
+    }
+
+    /// Epochs begin with the number of their session.
+    fn oldest_first(&self) -> Vec<SessionKey> {
+        let mut sessions: Vec<&Session> = self.sessions.values().collect();
+        sessions.sort_by_key(|session| session.lease_epoch);
+        sessions.into_iter().map(|session| session.row.key.clone()).collect()
+    }
+
+    pub(super) fn take_over(&mut self, change: &TakeOver) -> Result<Vec<TakenOver>> {
+        let is_gone = |owner: &str| {
+            let gone = |gone: &GoneOwner| {
+                gone.name == owner && gone.if_beats.is_none_or(|seen| seen == self.beats(owner))
+            };
+            change.gone.iter().any(gone)
+        };
+        let keys = match &change.session {
+            Some(key) => vec![self.session(key)?.row.key.clone()],
+            None => self.oldest_first(),
+        };
+        let mut open = Vec::new();
+        for key in keys {
+            let runs = self.session(&key)?.open_runs().into_iter();
+            let runs = runs.filter(|run| is_gone(&run.run.owner));
+            open.extend(runs.map(|run| (key.clone(), run.run.id.clone(), run.run.owner.clone())));
+        }
+        let mut taken = Vec::new();
+        for (key, id, from) in open {
+            let process = Owner::process_of(&from).to_owned();
+            if let Some(run) = self.session_mut(&key)?.take_over(&id, from, &change.owner) {
+                self.processes.entry(process).or_default().1 += 1;
+                taken.push(run);
             }
-            Some(_) | None => session.lease_epoch = fresh,
         }
-        session.lease_owner = Some(claim.owner.clone());
-        session.lease_until = now + claim.ttl.as_secs_f64();
-        let lease = Lease { key: key.clone(), owner: claim.owner, epoch: session.lease_epoch };
-        Ok(Claimed::Granted { lease, waiting: session.inbox.len() })
-    }
-
-    pub(super) fn left(&self) -> Vec<SessionKey> {
-        let is_left = |session: &&Session| session.lease_owner.is_some() || !session.inbox.is_empty();
-        self.sessions.values().filter(is_left).map(|session| session.row.key.clone()).collect()
-    }
-
-    pub(super) fn push(&mut self, key: &SessionKey, new: NewTicket) -> Result<Ticket> {
-        let number = self.next_number();
-        let inbox = &mut self.session_mut(key)?.inbox;
-        if let Some(ticket) = inbox.iter().find(|ticket| ticket.id == new.id) {
-            return Ok(ticket.clone());
-        }
-        let ticket = Ticket { number, id: new.id, owner: new.owner, payload: new.payload };
-        inbox.push(ticket.clone());
-        Ok(ticket)
+        Ok(taken)
     }
 
     pub(super) fn save(&mut self, key: &ArtifactKey, new: NewArtifact) -> u64 {
@@ -215,6 +294,14 @@ impl World {
     pub(super) fn remove(&mut self, key: &ArtifactKey) -> bool {
         self.files.remove(&key.into()).is_some()
     }
+}
+
+/// Puts back what a key had, if it had anything.
+fn restore<K: Eq + Hash>(map: &mut HashMap<K, Values>, key: K, values: Option<Values>) {
+    match values {
+        Some(values) => map.insert(key, values),
+        None => map.remove(&key),
+    };
 }
 
 fn changes(scope: Scope, values: Option<&Values>) -> impl Iterator<Item = StateChange> {

@@ -1,13 +1,16 @@
 //! How a connection is set up. Settings that belong to the file are made once by the writer; the others by everybody.
 
-use super::{Options, fault::Outcome};
+use super::{
+    Options,
+    fault::{Outcome, is_busy},
+};
 use crate::{Error, Result};
-use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     fs::OpenOptions,
     io,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -17,11 +20,23 @@ use std::{
 const PAGE_BYTES: u64 = 4_096;
 const STATEMENTS: usize = 64;
 
-/// The one connection that writes. Makes the file if there is none.
+/// How a connection that reads gets along with other processes, and with files that it cannot write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadMode {
+    /// Shares the files beside the database, and makes them if there are none.
+    Shared,
+    /// Writes nothing, and reads the files beside the database if there are any.
+    ReadOnly,
+    /// Keeps the index of the write-ahead log in its own memory, so that it needs no file. One connection at a time.
+    Exclusive,
+    /// Reads the database alone, without locks: right if nothing is in the write-ahead log, and nobody writes.
+    Immutable,
+}
+
+/// The one connection that writes.
 pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
-    make_private(path).map_err(|error| Error::Open { path: path.into(), source: error.into() })?;
     let open = || -> Outcome<Connection> {
-        let conn = connect(path, options)?;
+        let conn = connect(path, READ_WRITE, options)?;
         if conn.is_readonly("main")? {
             let source = "the file or its directory does not admit writing".into();
             return Err(Error::ReadOnly { path: path.into(), source }.into());
@@ -43,25 +58,53 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
 }
 
 /// A connection that cannot write.
-pub(super) fn reader(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
-    let conn = connect(path, options)?;
+pub(super) fn reader(path: &Path, mode: ReadMode, options: &Options) -> rusqlite::Result<Connection> {
+    let conn = match mode {
+        ReadMode::Shared | ReadMode::Exclusive => connect(path, READ_WRITE, options)?,
+        ReadMode::ReadOnly => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?,
+        ReadMode::Immutable => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            connect(&immutable_uri(path), flags, options)?
+        }
+    };
+    if mode == ReadMode::Exclusive {
+        conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    }
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -16_384)?;
     Ok(conn)
 }
 
-/// Conversations are for their owner's eyes: SQLite gives its side files the rights of the main one.
-fn make_private(path: &Path) -> io::Result<()> {
+const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+
+/// Every byte that could mean something in a URI is escaped.
+fn immutable_uri(path: &Path) -> PathBuf {
+    let escaped = path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    });
+    PathBuf::from(format!("file:{}?immutable=1", escaped.collect::<String>()))
+}
+
+/// Makes the file if there is none. Conversations are for their owner's eyes: SQLite gives the files beside the database the
+/// rights of the database.
+pub(super) fn make_private(path: &Path) -> Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => {
+            let (path, kind, source) = (path.to_path_buf(), error.kind(), error.into());
+            Err(match kind {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path, source },
+                io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { path, source },
+                _ => Error::Open { path, source },
+            })
+        }
     }
 }
 
-fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+fn connect(path: &Path, flags: OpenFlags, options: &Options) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(options.busy_timeout)?;
     // A mapped file turns an I/O error into a signal that ends the process.
     conn.pragma_update(None, "mmap_size", 0)?;
@@ -93,10 +136,6 @@ fn use_wal(conn: &Connection, path: &Path, patience: Duration) -> Outcome<()> {
     }
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,11 +145,18 @@ mod tests {
             .unwrap()
     }
 
+    fn made(path: &Path) -> Connection {
+        make_private(path).unwrap();
+        let conn = writer(path, &Options::default()).unwrap();
+        conn.execute_batch("CREATE TABLE t (a)").unwrap();
+        conn
+    }
+
     /// `kill -9` does not find out whether a commit reached the disk, so nothing but this test does.
     #[test]
     fn a_commit_is_on_the_disk_before_it_is_acknowledged() {
         let place = tempfile::tempdir().unwrap();
-        let conn = writer(&place.path().join("lango.db"), &Options::default()).unwrap();
+        let conn = made(&place.path().join("lango.db"));
         let full = "2";
         let settings = [("synchronous", full), ("journal_mode", "wal"), ("foreign_keys", "1")];
         for (name, expected) in settings {
@@ -123,8 +169,19 @@ mod tests {
     fn a_reader_cannot_write() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("lango.db");
-        writer(&path, &Options::default()).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-        let conn = reader(&path, &Options::default()).unwrap();
-        assert!(conn.execute("INSERT INTO t VALUES (1)", []).is_err());
+        drop(made(&path));
+        for mode in [ReadMode::Shared, ReadMode::ReadOnly, ReadMode::Exclusive, ReadMode::Immutable] {
+            let conn = reader(&path, mode, &Options::default()).unwrap();
+            assert_eq!(conn.query_row("SELECT COUNT(*) FROM t", [], |row| row.get(0)), Ok(0), "{mode:?}");
+            assert!(conn.execute("INSERT INTO t VALUES (1)", []).is_err(), "{mode:?}");
+        }
+    }
+    #[test]
+    fn any_path_can_be_a_uri() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(std::ffi::OsStr::from_bytes(b"a b?c#d%20\xe9&e=f"));
+        drop(made(&path));
+        let conn = reader(&path, ReadMode::Immutable, &Options::default()).unwrap();
+        assert_eq!(conn.query_row("SELECT COUNT(*) FROM t", [], |row| row.get(0)), Ok(0));
     }
 }

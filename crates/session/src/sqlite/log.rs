@@ -1,7 +1,7 @@
 //! Reading the log. The newest rows are stepped through until the budget is spent: the cost is that of the rows taken,
 //! whatever the length of the session.
 
-use super::{fault::Outcome, sessions, state};
+use super::{drafts, fault::Outcome, runs, sessions, state};
 use crate::{
     Error, Fact, Message, PageRequest, Seq, SessionKey, Snapshot, StateEntry, Stored, TailBudget, ToolCall,
 };
@@ -38,7 +38,8 @@ pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> O
     let (tail, truncated) = tail(conn, session_key, budget)?;
     let state = state::merged(conn, session_key, key)?;
     let facts = carried(conn, session_key)?;
-    Ok(Some(Snapshot { row, tail, truncated, state, facts }))
+    let draft = drafts::load(conn, session_key)?;
+    Ok(Some(Snapshot { row, tail, truncated, state, facts, draft }))
 }
 
 /// The rows that fit, oldest first, and whether older ones were left out.
@@ -67,6 +68,30 @@ pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> Ou
         "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
     let rows = statement.query_map((session_key, super::bounded(page.after), limit), stored)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn run_rows_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM messages
+         WHERE session_key = ?1 AND seq > ?2 AND seq <= ?3 AND (run = ?4 OR run IS NULL) ORDER BY seq LIMIT ?5"
+    )
+}
+
+/// Rows of earlier versions name no run, not even 0: those in the run's range are its own.
+pub(super) fn read_run(
+    conn: &Connection,
+    key: &SessionKey,
+    number: u64,
+    page: PageRequest,
+) -> Outcome<Vec<Stored>> {
+    let session_key = sessions::head(conn, key)?.session_key;
+    let Some(run) = runs::by_number(conn, session_key, number)? else { return Ok(Vec::new()) };
+    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
+    let (first, last) = run.range();
+    let mut statement = conn.prepare_cached(&run_rows_sql())?;
+    let after = super::bounded(page.after.max(first));
+    let rows = statement.query_map((session_key, after, super::bounded(last), number, limit), stored)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

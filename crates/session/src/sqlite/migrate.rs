@@ -5,11 +5,12 @@ use crate::{Error, Result, clock, import};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
     include_str!("migrations/0004_pages.sql"),
+    include_str!("migrations/0005_lifecycle.sql"),
 ];
 
 /// Brings the file to the newest schema. Of two processes that open it at once, one does the work.
@@ -29,6 +30,20 @@ pub(super) fn migrate(conn: &Connection, path: &Path) -> Result<()> {
         done
     };
     apply().map_err(|failure| failure.at(path))
+}
+
+/// Whether the file has the newest schema, for who cannot bring it there.
+pub(super) fn check(conn: &Connection, path: &Path) -> Result<()> {
+    let check = || -> Outcome<()> {
+        let steps = missing(conn, path)?;
+        let Some((first, _)) = steps.first() else { return Ok(()) };
+        if import::is_lango(conn)? {
+            return Err(Error::LangoInGo { path: path.into() }.into());
+        }
+        let known = steps.last().map_or(*first, |(version, _)| *version);
+        Err(Error::OlderSchema { path: path.into(), found: first - 1, known }.into())
+    };
+    check().map_err(|failure| failure.at(path))
 }
 
 type Step = (i64, &'static str);

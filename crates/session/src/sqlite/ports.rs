@@ -1,14 +1,21 @@
 //! The ports, each method one line of wiring: what it does stands in the file of its table.
 
-use super::{SqliteStore, append, artifacts, inbox, leases, log, runs, sessions, state};
+use super::{
+    SqliteStore, artifacts,
+    commit::{self, Placement},
+    drafts, log, owners, runs, sessions, state,
+};
 use crate::{
-    Append, Appended, Artifact, ArtifactKey, ArtifactStore, Claim, Claimed, Fact, Inbox, Lease, Leases,
-    ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Result, Run, RunLog,
-    SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
-    import::Bulk,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
+    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
+    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal, import::Bulk,
 };
 use rusqlite::Connection;
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError},
+};
 
 /// What a job without a payload counts for in the queue.
 const SMALL: usize = 512;
@@ -17,23 +24,26 @@ impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         Box::pin(async move {
             let NewSession { key, state, steps, on_conflict } = new;
-            let steps = steps.into_iter().map(|step| append::Step::new(key.clone(), step));
+            let steps = steps.into_iter().map(|step| commit::Job::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
             let new = sessions::Creation { key, state: state::Text::all(state)?, steps, on_conflict };
-            self.file.writer.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
+            self.file.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
         })
     }
 
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
-        let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| log::load(conn, &key, tail)))
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::load(conn, key, tail)))
     }
 
-    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended> {
+    fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
         let key = key.clone();
         Box::pin(async move {
-            let step = append::Step::new(key, step)?;
-            self.file.writer.write(step.size(), move |conn| append::append(conn, &step)).await
+            let job = Arc::new(commit::Job::new(key.clone(), commit)?);
+            let committed = self.commit_at(&key, Arc::clone(&job), Placement::End).await;
+            match committed {
+                Err(Error::Damaged { .. }) => self.commit_at(&key, job, Placement::Front).await,
+                committed => committed,
+            }
         })
     }
 
@@ -42,93 +52,167 @@ impl SessionStore for SqliteStore {
     }
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
-        let key = key.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| sessions::delete(conn, &key)))
+        Box::pin(self.file.write_in(key.clone(), SMALL, sessions::delete))
     }
 }
 
 impl Bulk for SqliteStore {
-    fn append_all(&self, key: &SessionKey, steps: Vec<Append>) -> Pending<'_, Vec<Appended>> {
+    fn append_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>> {
         let key = key.clone();
         Box::pin(async move {
-            let steps = steps.into_iter().map(|step| append::Step::new(key.clone(), step));
+            let steps = steps.into_iter().map(|step| commit::Job::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
-            let size = steps.iter().map(append::Step::size).sum();
-            let all = move |conn: &Connection| steps.iter().map(|step| append::append(conn, step)).collect();
-            self.file.writer.write(size, all).await
+            let size = steps.iter().map(commit::Job::size).sum();
+            let all = move |conn: &Connection, _: &SessionKey| {
+                steps.iter().map(|step| commit::commit(conn, step)).collect()
+            };
+            self.file.write_in(key, size, all).await
         })
     }
 }
 
 impl SessionLog for SqliteStore {
     fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
-        let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| log::read(conn, &key, page)))
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::read(conn, key, page)))
+    }
+
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::read_run(conn, key, run, page)))
     }
 
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
-        let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| log::state_changes(conn, &key, page)))
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::state_changes(conn, key, page)))
     }
 
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
-        let (key, kind, id) = (key.clone(), kind.to_owned(), id.to_owned());
-        Box::pin(self.file.readers.read(move |conn| log::fact(conn, &key, (&kind, &id))))
+        let (kind, id) = (kind.to_owned(), id.to_owned());
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::fact(conn, key, (&kind, &id))))
     }
 }
 
-impl Leases for SqliteStore {
-    fn claim(&self, key: &SessionKey, claim: Claim) -> Pending<'_, Claimed> {
-        let key = key.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| leases::claim(conn, &key, &claim)))
+impl RunStore for SqliteStore {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
+        let size = SMALL + payload.len();
+        let work = move |conn: &Connection, key: &SessionKey| runs::enqueue(conn, key, &run, &payload);
+        Box::pin(self.file.write_in(key.clone(), size, work))
     }
 
-    fn renew(&self, lease: &Lease, ttl: Duration) -> Pending<'_, ()> {
-        let lease = lease.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| leases::renew(conn, &lease, ttl)))
+    fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>> {
+        let id = id.to_owned();
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::payload(conn, key, &id)))
     }
 
-    fn release(&self, lease: &Lease) -> Pending<'_, ()> {
-        let lease = lease.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| leases::release(conn, &lease)))
+    fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
+        let work = move |conn: &Connection, key: &SessionKey| runs::withdraw(conn, key, &withdrawal);
+        Box::pin(self.file.write_in(key.clone(), SMALL, work))
     }
 
-    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
-        Box::pin(self.file.readers.read(leases::left))
+    fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
+        Box::pin(async move {
+            let change = Arc::new(change);
+            let plain = Arc::clone(&change);
+            let taken = self.file.write(SMALL, move |conn| owners::take_over(conn, &plain, None)).await;
+            let taken = match taken {
+                // One damaged session holds up no other.
+                Err(Error::Damaged { .. } | Error::Row { .. }) if change.session.is_none() => {
+                    let sound = self.file.readers.read(owners::sound_sessions).await?;
+                    let work = move |conn: &Connection| owners::take_over(conn, &change, Some(&sound));
+                    self.file.write(SMALL, work).await?
+                }
+                taken => taken?,
+            };
+            self.remove_leftovers().await;
+            Ok(taken)
+        })
+    }
+
+    fn activity(&self, key: &SessionKey) -> Pending<'_, Activity> {
+        Box::pin(self.file.read_in(key.clone(), runs::activity))
     }
 }
 
-impl Inbox for SqliteStore {
-    fn push(&self, key: &SessionKey, ticket: NewTicket) -> Pending<'_, Ticket> {
-        let key = key.clone();
-        let size = SMALL + ticket.payload.len();
-        Box::pin(self.file.writer.write(size, move |conn| inbox::push(conn, &key, &ticket)))
+impl SqliteStore {
+    async fn commit_at(
+        &self,
+        key: &SessionKey,
+        job: Arc<commit::Job>,
+        placement: Placement,
+    ) -> Result<Committed> {
+        let size = job.size();
+        let work = move |conn: &Connection, _: &SessionKey| commit::commit_at(conn, &job, placement);
+        self.file.write_in(key.clone(), size, work).await
     }
 
-    fn waiting(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Ticket>> {
-        let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| inbox::waiting(conn, &key, limit)))
-    }
-
-    fn withdraw(&self, key: &SessionKey, number: u64) -> Pending<'_, bool> {
-        let key = key.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| inbox::withdraw(conn, &key, number)))
+    /// Removes what processes left that have ended and own nothing any more. What fails now is removed the next time.
+    async fn remove_leftovers(&self) {
+        let Ok((known, owning)) = self.file.readers.read(owners::processes).await else { return };
+        let is_dead = |process: &String| self.file.locks.liveness(process) == Liveness::Dead;
+        let mut ended: BTreeSet<String> = known.into_iter().filter(is_dead).collect();
+        ended.extend(self.file.locks.leftovers());
+        ended.retain(|process| !owning.contains(process));
+        if ended.is_empty() {
+            return;
+        }
+        for process in &ended {
+            self.file.locks.remove(process);
+        }
+        let _ = self.file.write(SMALL, move |conn| owners::forget(conn, &ended)).await;
     }
 }
 
 impl RunLog for SqliteStore {
-    fn start(&self, run: NewRun) -> Pending<'_, Run> {
-        Box::pin(self.file.writer.write(SMALL, move |conn| runs::start(conn, &run)))
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
+        let id = id.to_owned();
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::run(conn, key, &id)))
     }
 
-    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
-        let (key, id) = (key.clone(), id.to_owned());
-        Box::pin(self.file.readers.read(move |conn| runs::run(conn, &key, &id)))
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+        let (key, request) = (key.clone(), request.clone());
+        Box::pin(self.file.readers.read(move |conn| runs::run_of_request(conn, &key, &request)))
     }
 
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
-        let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| runs::runs(conn, &key, limit)))
+        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::runs(conn, key, limit)))
+    }
+}
+
+impl Owners for SqliteStore {
+    fn claim_owner(&self) -> Result<Owner> {
+        Ok(Owner::claim(self.file.process()?.name()))
+    }
+
+    fn liveness(&self, owner: &str) -> Liveness {
+        let process = Owner::process_of(owner);
+        let own = self.file.process.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if own.is_some_and(|own| own.name() == process) {
+            return if Owner::is_held(owner) { Liveness::Alive } else { Liveness::Dead };
+        }
+        self.file.locks.liveness(process)
+    }
+
+    fn heartbeat(&self) -> Pending<'_, Heartbeat> {
+        Box::pin(async move {
+            let process = self.file.process()?.name().to_owned();
+            let beat = self.file.write(SMALL, move |conn| owners::heartbeat(conn, &process));
+            let (heartbeat, is_first) = beat.await?;
+            if is_first {
+                self.remove_leftovers().await;
+            }
+            Ok(heartbeat)
+        })
+    }
+
+    fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
+        Box::pin(self.file.readers.read(owners::owners))
+    }
+}
+
+impl Drafts for SqliteStore {
+    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
+        let (key, lease) = (lease.key.clone(), lease.clone());
+        let size = SMALL + piece.len();
+        let work = move |conn: &Connection, _: &SessionKey| drafts::extend(conn, &lease, &piece);
+        Box::pin(self.file.write_in(key, size, work))
     }
 }
 
@@ -136,7 +220,7 @@ impl ArtifactStore for SqliteStore {
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64> {
         let key = key.clone();
         let size = SMALL + artifact.part.len() + artifact.custom_metadata.len();
-        Box::pin(self.file.writer.write(size, move |conn| artifacts::save(conn, &key, &artifact)))
+        Box::pin(self.file.write(size, move |conn| artifacts::save(conn, &key, &artifact)))
     }
 
     fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
@@ -156,6 +240,6 @@ impl ArtifactStore for SqliteStore {
 
     fn remove(&self, key: &ArtifactKey) -> Pending<'_, bool> {
         let key = key.clone();
-        Box::pin(self.file.writer.write(SMALL, move |conn| artifacts::remove(conn, &key)))
+        Box::pin(self.file.write(SMALL, move |conn| artifacts::remove(conn, &key)))
     }
 }

@@ -1,37 +1,36 @@
 //! The session's own row: made, found, listed, removed.
 
-use super::{append, artifacts, fault::Outcome, leases, state};
-use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock};
+use super::{
+    artifacts, commit,
+    fault::{Failure, Outcome, is_damage},
+    runs, state,
+};
+use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock, lifecycle::Turns};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use std::collections::BTreeSet;
 
 /// What a write needs to know of a session before it changes it.
 pub(super) struct Head {
     pub(super) session_key: i64,
     pub(super) last_seq: u64,
     pub(super) lease_epoch: u64,
-    pub(super) is_leased: bool,
 }
 
 impl Head {
-    /// The epoch of the turn that begins now.
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.lease_epoch + 1
+    /// What fences a commit. The queue is not read for it.
+    pub(super) fn turns(&self) -> Turns {
+        Turns { epoch: self.lease_epoch, is_leased: false, first_ticket: None }
     }
 }
 
 pub(super) fn head(conn: &Connection, key: &SessionKey) -> Outcome<Head> {
     let found = conn
         .prepare_cached(
-            "SELECT session_key, last_seq, lease_epoch, lease_owner IS NOT NULL FROM sessions
+            "SELECT session_key, last_seq, lease_epoch FROM sessions
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
         )?
         .query_row((&key.app, &key.user, &key.session), |row| {
-            Ok(Head {
-                session_key: row.get(0)?,
-                last_seq: row.get(1)?,
-                lease_epoch: row.get(2)?,
-                is_leased: row.get(3)?,
-            })
+            Ok(Head { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
         })
         .optional()?;
     found.ok_or_else(|| Error::NotFound(key.clone()).into())
@@ -48,7 +47,29 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         total_tokens: row.get(6)?,
         created_at: row.get(7)?,
         updated_at: row.get(8)?,
+        is_damaged: false,
     })
+}
+
+/// The row of a list. One whose values cannot be read is damaged; the others of the list are not.
+fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    session_row(row).or_else(|_| {
+        let text = |column| -> rusqlite::Result<String> {
+            let bytes = row.get_ref(column)?.as_bytes().unwrap_or_default();
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        };
+        let key = SessionKey { app: text(1)?, user: text(2)?, session: text(3)? };
+        // The next page begins behind it.
+        Ok(SessionRow { updated_at: row.get(8).unwrap_or_default(), ..SessionRow::damaged(key) })
+    })
+}
+
+/// Whether there is a session of this name. Its row is not read.
+pub(super) fn is_known(conn: &Connection, key: &SessionKey) -> bool {
+    let found = conn
+        .prepare_cached("SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")
+        .and_then(|mut find| find.exists((&key.app, &key.user, &key.session)));
+    found.unwrap_or(false)
 }
 
 pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Option<(i64, SessionRow)>> {
@@ -62,7 +83,7 @@ pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Opti
 pub(super) struct Creation {
     pub(super) key: SessionKey,
     pub(super) state: Vec<state::Text>,
-    pub(super) steps: Vec<append::Step>,
+    pub(super) steps: Vec<commit::Job>,
     pub(super) on_conflict: OnConflict,
 }
 
@@ -70,7 +91,7 @@ impl Creation {
     /// About how many bytes it keeps in the queue.
     pub(super) fn size(&self) -> usize {
         let state: usize = self.state.iter().map(state::Text::size).sum();
-        state + self.steps.iter().map(append::Step::size).sum::<usize>()
+        state + self.steps.iter().map(commit::Job::size).sum::<usize>()
     }
 }
 
@@ -82,7 +103,7 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
             "INSERT INTO sessions (app_name, user_id, session_id, last_seq, lease_epoch, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
         )?
-        .execute((&key.app, &key.user, &key.session, last_seq, leases::first_epoch(conn)?, clock::now()))?;
+        .execute((&key.app, &key.user, &key.session, last_seq, runs::first_epoch(conn)?, clock::now()))?;
     if made == 1 {
         state::change(
             conn,
@@ -90,7 +111,7 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
             state,
         )?;
         for step in steps {
-            append::append(conn, step)?;
+            commit::commit(conn, step)?;
         }
     } else if *on_conflict == OnConflict::Fail {
         return Err(Error::Exists(key.clone()).into());
@@ -101,9 +122,14 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
 
 /// What belongs to the session leaves with its row, by foreign key; files have none, because they may come before it.
 pub(super) fn delete(conn: &Connection, key: &SessionKey) -> Outcome<bool> {
+    let is_known = is_known(conn, key);
     let removed = conn
         .prepare_cached("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")?
-        .execute((&key.app, &key.user, &key.session))?;
+        .execute((&key.app, &key.user, &key.session));
+    let removed = removed.map_err(|error| {
+        // Its row is gone when the rows that cannot be removed are met.
+        if is_known && is_damage(&error) { Failure::damaged(key, error) } else { error.into() }
+    })?;
     if removed > 0 {
         artifacts::remove_all(conn, key)?;
     }
@@ -125,8 +151,15 @@ fn page_of(wanted: &[&str]) -> String {
     )
 }
 
-/// Ties in time are broken by the key, so that each row has one place. Naming the minute first changes no order.
 pub(super) fn list(conn: &Connection, query: &ListQuery) -> Outcome<Vec<SessionRow>> {
+    match page(conn, query) {
+        Err(error) if is_damage(&error) => Ok(salvage(conn, query).map_err(|_| error)?),
+        page => Ok(page?),
+    }
+}
+
+/// Ties in time are broken by the key, so that each row has one place. Naming the minute first changes no order.
+fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut wanted = Vec::new();
     let mut values: Vec<(&str, &dyn ToSql)> = vec![(":limit", &limit)];
@@ -149,8 +182,42 @@ pub(super) fn list(conn: &Connection, query: &ListQuery) -> Outcome<Vec<SessionR
         values.extend(after);
     }
     let mut statement = conn.prepare_cached(&page_of(&wanted))?;
-    let rows = statement.query_map(values.as_slice(), session_row)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    statement.query_map(values.as_slice(), listed_row)?.collect()
+}
+
+/// The numbers of all sessions, in their order, from an index: no row is read.
+pub(super) fn all_keys(conn: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
+    let keys = "SELECT session_key FROM sessions INDEXED BY sqlite_autoindex_sessions_1";
+    conn.prepare(keys)?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// The same page if some pages of the table cannot be read: the names are in an index, and each row is read by itself.
+fn salvage(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
+    let names = "SELECT app_name, user_id, session_id FROM sessions INDEXED BY sqlite_autoindex_sessions_1
+                 WHERE (?1 IS NULL OR app_name = ?1) AND (?2 IS NULL OR user_id = ?2)";
+    let mut statement = conn.prepare(names)?;
+    let keys = statement.query_map((&query.app, &query.user), |row| {
+        Ok(SessionKey { app: row.get(0)?, user: row.get(1)?, session: row.get(2)? })
+    })?;
+    let mut rows = Vec::new();
+    for key in keys {
+        let key = key?;
+        rows.push(match find(conn, &key) {
+            Ok(Some((_, row))) => row,
+            Ok(None) => continue,
+            Err(error) if is_damage(&error) => SessionRow::damaged(key),
+            Err(error) => return Err(error),
+        });
+    }
+    let newest_first = |one: &SessionRow, other: &SessionRow| {
+        other.updated_at.total_cmp(&one.updated_at).then_with(|| other.key.cmp(&one.key))
+    };
+    if let Some(after) = &query.after {
+        rows.retain(|row| newest_first(after, row).is_lt());
+    }
+    rows.sort_by(newest_first);
+    rows.truncate(query.limit);
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -1,25 +1,36 @@
-//! Writing: one connection writes, and one thread commits whatever is queued for it as one transaction. A job that comes
-//! alone, from a thread that has nothing else to do, is done there: a hand-over to the thread and back costs more than all
-//! else that a job does.
+//! Writing: one connection writes, and one thread commits whatever is queued for it as one transaction. If the queue is empty
+//! and the caller's thread is no worker of a runtime, the transaction runs on the caller's thread: handing a job to the thread
+//! and back costs more than all else that a job does.
 //!
-//! **Invariants.** A job is answered after the COMMIT that holds it, never before. A job that fails leaves nothing
-//! behind and harms no other of its batch. A job that was queued runs to its end, whoever still waits for it.
-//! The thread ends when the last handle is gone and the queue is empty; a panic inside a job does not end it.
+//! **Invariants.** A job is answered after the COMMIT that holds it, never before, and only if the database is still the file
+//! at its path. A job that fails leaves nothing behind and harms no other of its batch. If a COMMIT fails, its jobs run again,
+//! each in a transaction of its own, until the disk fails a second time: a single failed fsync fails no batch, and a disk
+//! that fails for good is asked twice for a batch, not once for each job. A job that was queued runs to its end, whoever still
+//! waits for it. The thread ends when the last handle is gone and the queue is empty; a panic inside a job does not end it.
 //! No worker of a runtime is ever blocked, and only the thread waits for another process.
+
+mod connection;
 
 use super::{
     Options,
-    fault::{Failure, Outcome, told},
+    fault::{Failure, Fault, Outcome},
+    files::OpenFiles,
+    health::Health,
 };
 use crate::{Error, Result};
+use connection::WriteConnection;
 use rusqlite::Connection;
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::Instant,
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -28,30 +39,47 @@ use tokio::{
     time::timeout,
 };
 
+/// How many times the queue's bytes may wait for room in it.
+const BACKLOG: usize = 4;
+/// How many jobs may wait for room in the queue.
+const BACKLOG_JOBS: usize = 16_384;
+
 #[derive(Debug)]
 pub(super) struct Writer {
     options: Options,
     jobs: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
-    desk: Arc<Mutex<Desk>>,
+    backlog: Backlog,
+    connection: Arc<Mutex<WriteConnection>>,
+    closing: Arc<OnceLock<Instant>>,
     /// `None` only while it is being dropped.
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    pub(super) fn start(conn: Connection, path: PathBuf, options: Options) -> io::Result<Self> {
+    /// `files` are `None` for a database that is no file.
+    pub(super) fn start(
+        conn: Connection,
+        (path, files): (PathBuf, Option<OpenFiles>),
+        options: Options,
+        health: Arc<Health>,
+    ) -> io::Result<Self> {
         let (queue, arriving) = mpsc::channel();
-        let desk = Desk { conn, path, busy_timeout: options.busy_timeout };
-        let desk = Arc::new(Mutex::new(desk));
-        let own = Arc::clone(&desk);
+        let closing = Arc::new(OnceLock::new());
+        let connection =
+            WriteConnection::new(conn, (path, files), (options.busy_timeout, Arc::clone(&closing)), health);
+        let connection = Arc::new(Mutex::new(connection));
+        let own = Arc::clone(&connection);
         let thread =
             thread::Builder::new().name("session-writer".into()).spawn(move || serve(&own, &arriving))?;
         Ok(Self {
             jobs: Arc::new(Semaphore::new(options.queue_jobs.max(1))),
             bytes: Arc::new(Semaphore::new(options.queue_bytes())),
+            backlog: Backlog::default(),
             options,
-            desk,
+            connection,
+            closing,
             queue: Some(queue),
             thread: Some(thread),
         })
@@ -74,20 +102,32 @@ impl Writer {
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Does the job here and now, or gives it back if it is not alone, or if others need this thread.
+    /// Runs the job on this thread, or gives it back if it is not alone, or if others need this thread.
     fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         if self.waiting() > 1 || !has_nothing_else_to_do() {
             return Some(job);
         }
-        match self.desk.try_lock() {
-            Ok(desk) => desk.at_once(job),
+        match self.connection.try_lock() {
+            Ok(connection) => connection.at_once(job),
             Err(_) => Some(job),
         }
     }
 
     /// A place in the queue. A job larger than the whole queue is admitted when it is the only one.
+    ///
+    /// A queue that is full because another process holds the write lock is waited for, and so the memory that waits is
+    /// bounded, too: beyond [`BACKLOG`] a job is refused at once.
     async fn room(&self, size: usize) -> Result<Room> {
-        let bytes = u32::try_from(size.clamp(1, self.options.queue_bytes())).unwrap_or(u32::MAX);
+        let most = self.options.queue_bytes();
+        let bytes = u32::try_from(size.clamp(1, most)).unwrap_or(u32::MAX);
+        if let Ok(job) = Arc::clone(&self.jobs).try_acquire_owned()
+            && let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(bytes)
+        {
+            return Ok(Room { _job: job, _bytes: bytes });
+        }
+        let full =
+            || Error::QueueFull { waiting: self.waiting() + self.backlog.jobs.load(Ordering::Relaxed) };
+        let _waiting = self.backlog.join(size, most.saturating_mul(BACKLOG)).ok_or_else(full)?;
         let places = async {
             let job = Arc::clone(&self.jobs).acquire_owned().await?;
             let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await?;
@@ -106,11 +146,42 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let _ = self.closing.set(Instant::now());
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
             // The thread catches what its jobs throw; there is nobody left to tell of anything else.
             let _ = thread.join();
         }
+    }
+}
+
+/// What waits for room in the queue.
+#[derive(Debug, Default)]
+struct Backlog {
+    jobs: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+struct Waiting<'a> {
+    backlog: &'a Backlog,
+    bytes: usize,
+}
+
+impl Backlog {
+    /// `None` if as many jobs, or as many bytes, wait already. A job alone may be of any size.
+    fn join(&self, bytes: usize, most_bytes: usize) -> Option<Waiting<'_>> {
+        let jobs = self.jobs.fetch_add(1, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = Waiting { backlog: self, bytes };
+        let has_room = jobs < BACKLOG_JOBS && (before == 0 || before.saturating_add(bytes) <= most_bytes);
+        has_room.then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.backlog.jobs.fetch_sub(1, Ordering::Relaxed);
+        self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -133,10 +204,10 @@ trait Job: Send {
     fn run(&mut self, conn: &Connection) -> bool;
 
     /// Tells what `run` came to.
-    fn answer(self: Box<Self>, desk: &Desk);
+    fn answer(self: Box<Self>, connection: &WriteConnection);
 
     /// Tells that nothing was stored.
-    fn fail(self: Box<Self>, error: Error);
+    fn fail(self: Box<Self>, fault: &Fault, connection: &WriteConnection);
 }
 
 impl std::fmt::Debug for dyn Job {
@@ -152,6 +223,16 @@ struct Task<T, W> {
     _room: Room,
 }
 
+impl<T, W> Task<T, W> {
+    fn tell(self, result: Result<T>, connection: &WriteConnection) {
+        if let Err(error) = &result {
+            connection.report(error);
+        }
+        // Who has gone away does not hear it; what was stored stays stored.
+        let _ = self.answer.send(result);
+    }
+}
+
 impl<T: Send, W: Fn(&Connection) -> Outcome<T> + Send> Job for Task<T, W> {
     fn run(&mut self, conn: &Connection) -> bool {
         let before = conn.total_changes();
@@ -160,29 +241,21 @@ impl<T: Send, W: Fn(&Connection) -> Outcome<T> + Send> Job for Task<T, W> {
             Ok(_) => true,
             // A refusal that came before the first change needs no rollback; nearly all do.
             Err(Failure::Refused(_)) => conn.total_changes() == before,
-            Err(Failure::Sql(_) | Failure::Panicked) => false,
+            Err(Failure::Sql(_) | Failure::Damaged(_) | Failure::Panicked) => false,
         };
         self.outcome = Some(outcome);
         sound
     }
 
-    fn answer(self: Box<Self>, desk: &Desk) {
-        let outcome = self.outcome.unwrap_or(Err(Failure::Refused(Error::Closed)));
-        // Who has gone away does not hear it; what was stored stays stored.
-        let _ = self.answer.send(outcome.map_err(|failure| failure.at(&desk.path)));
+    fn answer(mut self: Box<Self>, connection: &WriteConnection) {
+        let outcome = self.outcome.take().unwrap_or(Err(Failure::Refused(Error::Closed)));
+        let result = outcome.map_err(|failure| failure.at(connection.path()));
+        self.tell(result, connection);
     }
 
-    fn fail(self: Box<Self>, error: Error) {
-        let _ = self.answer.send(Err(error));
+    fn fail(self: Box<Self>, fault: &Fault, connection: &WriteConnection) {
+        self.tell(Err(fault.to_error()), connection);
     }
-}
-
-/// What ended a transaction other than its COMMIT.
-enum Undone {
-    /// A job that must be alone with its failure.
-    ByJob,
-    /// SQLite, at COMMIT or ROLLBACK.
-    BySqlite(rusqlite::Error),
 }
 
 /// What is queued. Callers that were just answered tend to come back at once: while fewer came than the last time,
@@ -203,78 +276,13 @@ fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: u
 }
 
 /// The thread's life.
-fn serve(desk: &Mutex<Desk>, arriving: &mpsc::Receiver<Box<dyn Job>>) {
+fn serve(connection: &Mutex<WriteConnection>, arriving: &mpsc::Receiver<Box<dyn Job>>) {
     let mut usual = 1;
     while let Ok(first) = arriving.recv() {
-        let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
         let batch = gather(first, arriving, usual);
         usual = batch.len();
-        desk.settle(batch);
-    }
-}
-
-/// Where one writes at a time.
-#[derive(Debug)]
-struct Desk {
-    conn: Connection,
-    path: PathBuf,
-    busy_timeout: Duration,
-}
-
-impl Desk {
-    /// Does a job on the thread of who brings it, or gives it back if another process is in the way.
-    fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let begun = self.conn.busy_timeout(Duration::ZERO).and_then(|()| self.begin());
-        // Whatever it was, the thread will meet it again, and wait or tell.
-        if self.conn.busy_timeout(self.busy_timeout).and(begun).is_err() {
-            return Some(job);
-        }
-        self.conclude(vec![job]);
-        None
-    }
-
-    fn settle(&self, batch: Vec<Box<dyn Job>>) {
-        match self.begin() {
-            Ok(()) => self.conclude(batch),
-            Err(error) => self.fail(batch, error),
-        }
-    }
-
-    /// Runs all jobs in the open transaction; if one of them spoils it, each in its own. A savepoint around every job
-    /// would do the same and cost a copy of each touched page, for every job and not only for the bad one.
-    fn conclude(&self, mut batch: Vec<Box<dyn Job>>) {
-        match self.transaction(&mut batch) {
-            Ok(()) => batch.into_iter().for_each(|job| job.answer(self)),
-            Err(Undone::BySqlite(error)) => self.fail(batch, error),
-            Err(Undone::ByJob) if batch.len() == 1 => batch.into_iter().for_each(|job| job.answer(self)),
-            Err(Undone::ByJob) => batch.into_iter().for_each(|job| self.settle(vec![job])),
-        }
-    }
-
-    fn fail(&self, batch: Vec<Box<dyn Job>>, error: rusqlite::Error) {
-        let error = Arc::new(error);
-        for job in batch {
-            job.fail(told(&self.path, &error));
-        }
-    }
-
-    /// Takes the write lock at once: a transaction that begins as a reader cannot wait for it.
-    fn begin(&self) -> rusqlite::Result<()> {
-        self.execute("BEGIN IMMEDIATE")
-    }
-
-    fn transaction(&self, jobs: &mut [Box<dyn Job>]) -> std::result::Result<(), Undone> {
-        let sound = jobs.iter_mut().all(|job| job.run(&self.conn));
-        let ended = if sound { self.execute("COMMIT").map_err(Undone::BySqlite) } else { Err(Undone::ByJob) };
-        // Some failures end the transaction by themselves.
-        if !self.conn.is_autocommit() {
-            self.execute("ROLLBACK").map_err(Undone::BySqlite)?;
-        }
-        ended
-    }
-
-    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
-        self.conn.prepare_cached(sql)?.execute([]).map(drop)
+        connection.commit(batch);
     }
 }
 

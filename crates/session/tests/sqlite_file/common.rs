@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use session::{
-    Appended, Pending, Result, SessionStore,
+    Committed, Pending, Result, SessionStore,
     sqlite::{Options, SqliteStore},
 };
 use std::{future::poll_fn, path::PathBuf, task::Poll};
@@ -29,8 +29,8 @@ pub(crate) fn holding(place: &TempDir) -> Connection {
     conn
 }
 
-pub(crate) fn append<'a>(store: &'a SqliteStore, id: &str) -> Pending<'a, Appended> {
-    store.append(&key("s"), says(id))
+pub(crate) fn append<'a>(store: &'a SqliteStore, id: &str) -> Pending<'a, Committed> {
+    store.commit(&key("s"), says(id))
 }
 
 /// Sends a write on its way without waiting for its answer.

@@ -2,7 +2,7 @@
 
 use crate::common::{file, open};
 use session::{
-    Append, OnConflict, SessionKey, SessionLog, SessionStore, TailBudget,
+    Commit, OnConflict, SessionKey, SessionLog, SessionStore, TailBudget,
     sqlite::{Options, SqliteStore},
 };
 use std::{
@@ -25,13 +25,13 @@ async fn talk(store: SqliteStore, name: String, round: String) -> session::Resul
     store.create(new_session(&key(&name), OnConflict::Keep)).await?;
     for n in 0_u64.. {
         let id = format!("{round}-{n}");
-        let step = Append {
-            message: Some(message(&id)),
+        let step = Commit {
+            messages: vec![message(&id)],
             state: vec![sets(session::Scope::Session, "last", id.as_str())],
-            ..Append::default()
+            ..Commit::default()
         };
-        let appended = store.append(&key(&name), step).await?;
-        let line = format!("ack {name} {id} {}\n", appended.seq);
+        let committed = store.commit(&key(&name), step).await?;
+        let line = format!("ack {name} {id} {}\n", committed.seq);
         std::io::stdout().write_all(line.as_bytes()).expect("somebody listens");
     }
     Ok(())

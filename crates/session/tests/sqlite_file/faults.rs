@@ -2,7 +2,7 @@
 
 use crate::common::{append, file, fresh, holding, open, poll_once};
 use session::{
-    Append, Error, Message, OnConflict, SessionLog, SessionStore, TailBudget,
+    Commit, Error, Message, OnConflict, SessionLog, SessionStore, TailBudget,
     sqlite::{Options, SqliteStore},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
@@ -91,9 +91,9 @@ fn the_file_is_for_its_owner_only() {
     assert_eq!(mode(&place.path().join("lango.db-wal")), 0o600);
 }
 
-fn large(id: &str) -> Append {
+fn large(id: &str) -> Commit {
     let message = Message { content: "x".repeat(100_000), ..message(id) };
-    Append { message: Some(message), ..Append::default() }
+    Commit::message(message)
 }
 
 #[tokio::test]
@@ -101,11 +101,11 @@ async fn a_full_disk_loses_nothing_and_the_store_goes_on() {
     let (store, _place) = fresh(Options { max_bytes: Some(1024 * 1024), ..Options::default() });
     for name in ["s", "other"] {
         store.create(new_session(&key(name), OnConflict::Fail)).await.unwrap();
-        store.append(&key(name), large("m0")).await.unwrap();
+        store.commit(&key(name), large("m0")).await.unwrap();
     }
     let mut stored = 1;
     let refused = loop {
-        match store.append(&key("s"), large(&format!("m{stored}"))).await {
+        match store.commit(&key("s"), large(&format!("m{stored}"))).await {
             Ok(_) => stored += 1,
             Err(error) => break error,
         }
@@ -119,7 +119,7 @@ async fn a_full_disk_loses_nothing_and_the_store_goes_on() {
     assert_eq!(found.row.last_seq.0, stored);
 
     assert!(store.delete(&key("other")).await.unwrap());
-    assert_eq!(store.append(&key("s"), large("after")).await.unwrap().seq.0, stored + 1);
+    assert_eq!(store.commit(&key("s"), large("after")).await.unwrap().seq.0, stored + 1);
 }
 
 #[tokio::test]
@@ -127,17 +127,17 @@ async fn what_fits_is_stored_beside_what_does_not() {
     let (store, place) = fresh(Options { max_bytes: Some(1024 * 1024), ..Options::default() });
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let huge = Message { content: "x".repeat(2_000_000), ..message("huge") };
-    let huge = Append { message: Some(huge), ..Append::default() };
+    let huge = Commit::message(huge);
     let lock = holding(&place);
     let mut answers =
-        [says("m1"), huge.clone(), says("m2"), huge, says("m3")].map(|step| store.append(&key("s"), step));
+        [says("m1"), huge.clone(), says("m2"), huge, says("m3")].map(|step| store.commit(&key("s"), step));
     for answer in &mut answers {
         poll_once(answer).await;
     }
     drop(lock);
     let mut outcomes = Vec::new();
     for answer in answers {
-        outcomes.push(answer.await.map(|appended| appended.seq.0));
+        outcomes.push(answer.await.map(|committed| committed.seq.0));
     }
     assert!(
         matches!(

@@ -4,6 +4,10 @@
 
 mod common;
 mod crash;
+mod damaged;
 mod faults;
+mod moved;
+mod owners;
 mod queue;
 mod schema;
+mod upgrade;

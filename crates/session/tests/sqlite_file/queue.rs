@@ -1,8 +1,12 @@
 //! The writer's queue: bounded, drained in whole batches, emptied before the store is gone.
 
 use crate::common::{append, fresh, holding, open, poll_once};
-use session::{Append, Error, OnConflict, Seq, SessionLog, SessionStore, Store, TailBudget, sqlite::Options};
-use std::time::Duration;
+use session::{Commit, Error, OnConflict, Seq, SessionLog, SessionStore, Store, TailBudget, sqlite::Options};
+use std::{
+    future::poll_fn,
+    task::Poll,
+    time::{Duration, Instant},
+};
 use testkit::store_suite::make::{key, message, new_session, page, says, seqs};
 
 #[tokio::test]
@@ -32,7 +36,7 @@ async fn a_queue_with_too_many_bytes_is_full() {
     let large = |id: &str| {
         let content = "x".repeat(9_000);
         let message = session::Message { content, ..message(id) };
-        store.append(&key("s"), Append { message: Some(message), ..Append::default() })
+        store.commit(&key("s"), Commit::message(message))
     };
     let lock = holding(&place);
     let mut first = large("m1");
@@ -49,7 +53,7 @@ async fn a_job_larger_than_the_whole_queue_goes_alone() {
     let (store, _place) = fresh(Options { queue_bytes: 100, ..Options::default() });
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let message = session::Message { content: "x".repeat(100_000), ..message("m1") };
-    store.append(&key("s"), Append { message: Some(message), ..Append::default() }).await.unwrap();
+    store.commit(&key("s"), Commit::message(message)).await.unwrap();
 }
 
 #[tokio::test]
@@ -76,7 +80,7 @@ async fn a_job_that_sqlite_refuses_fails_alone_in_its_batch() {
     let step = |n: u64| {
         let timestamp = if n.is_multiple_of(3) { f64::NAN } else { 1.0 };
         let message = session::Message { timestamp, ..message(&format!("m{n}")) };
-        store.append(&key("s"), Append { message: Some(message), ..Append::default() })
+        store.commit(&key("s"), Commit::message(message))
     };
     let mut answers: Vec<_> = (0..30).map(step).collect();
     for answer in &mut answers {
@@ -108,12 +112,62 @@ async fn dropping_the_last_handle_writes_what_is_queued() {
 }
 
 #[tokio::test]
+async fn a_store_that_is_closed_does_not_wait_long_for_another_process() {
+    let (store, place) = fresh(Options::default());
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    let lock = holding(&place);
+    poll_once(&mut append(&store, "m1")).await;
+    let asked = Instant::now();
+    drop(store);
+    assert!(asked.elapsed() < Options::default().busy_timeout / 4);
+    drop(lock);
+    let store = open(&place, Options::default()).unwrap();
+    assert!(
+        store.read(&key("s"), page(0, 100)).await.unwrap().is_empty(),
+        "nobody was told that it is stored"
+    );
+}
+
+#[test]
+fn a_queue_is_waited_for_longer_than_another_process_and_that_for_half_a_minute() {
+    let Options { queue_wait, busy_timeout, .. } = Options::default();
+    assert!(busy_timeout >= Duration::from_secs(30));
+    assert!(queue_wait > busy_timeout);
+}
+
+#[tokio::test]
+async fn what_waits_for_room_in_the_queue_is_bounded() {
+    let options = Options { queue_bytes: 1_000, ..Options::default() };
+    let (store, place) = fresh(options);
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    let lock = holding(&place);
+    let large = |id: &str| {
+        let message = session::Message { content: "x".repeat(1_000), ..message(id) };
+        store.commit(&key("s"), Commit::message(message))
+    };
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let mut answer = large(&format!("m{}", waiting.len()));
+        match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+            Poll::Ready(refused) => break refused,
+            Poll::Pending => waiting.push(answer),
+        }
+        assert!(waiting.len() < 10, "the limit does not hold");
+    };
+    assert!(matches!(refused, Err(Error::QueueFull { .. })), "{refused:?}");
+    drop(lock);
+    for answer in waiting {
+        answer.await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_clone_keeps_the_store_open() {
     let (store, _place) = fresh(Options::default());
     let clone = store.clone();
     drop(store);
     clone.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    clone.append(&key("s"), says("m1")).await.unwrap();
+    clone.commit(&key("s"), says("m1")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,33 +2,41 @@
 
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
-use session::{Error, Inbox, OnConflict, RunLog, SessionLog, SessionStore, TailBudget, sqlite::Options};
+use session::{Error, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget, sqlite::Options};
 use std::{fs, path::Path};
 use tempfile::TempDir;
-use testkit::store_suite::make::{key, new_session, page, says, ticket};
+use testkit::store_suite::make::{key, new_session, page, run, says};
 
 /// The numbered steps as they lie in the source, oldest first.
-fn steps() -> Vec<String> {
+pub(crate) fn steps() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/migrations");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
-/// A file as the given version would have left it, with a session of one message and one run that earlier versions made.
-fn file_of_version(version: usize) -> (TempDir, Connection) {
+/// An empty file of the given version; `step` is called after each of its steps.
+pub(crate) fn file_of_version(
+    version: usize,
+    mut step: impl FnMut(&Connection, i64),
+) -> (TempDir, Connection) {
     let place = tempfile::tempdir().unwrap();
     let conn = Connection::open(file(&place)).unwrap();
     conn.execute_batch(
         "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at REAL NOT NULL) STRICT",
     )
     .unwrap();
-    for (number, step) in (1..).zip(steps()).take(version) {
-        conn.execute_batch(&step).unwrap();
+    for (number, sql) in (1..).zip(steps()).take(version) {
+        conn.execute_batch(&sql).unwrap();
         conn.execute("INSERT INTO schema_version VALUES (?1, 0)", [number]).unwrap();
-        conn.execute_batch(held_since(number)).unwrap();
+        step(&conn, number);
     }
     (place, conn)
+}
+
+/// A file as the given version would have left it, with a session of one message and two runs that earlier versions made.
+fn file_in_use(version: usize) -> (TempDir, Connection) {
+    file_of_version(version, |conn, number| conn.execute_batch(held_since(number)).unwrap())
 }
 
 /// What is stored as soon as there is a table for it.
@@ -58,7 +66,7 @@ fn version(conn: &Connection) -> i64 {
 #[tokio::test]
 async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
     for earlier in 1..=steps().len() {
-        let (place, conn) = file_of_version(earlier);
+        let (place, conn) = file_in_use(earlier);
         let store = open(&place, Options::default()).unwrap();
         assert_eq!(version(&conn), i64::try_from(steps().len()).unwrap());
 
@@ -71,9 +79,9 @@ async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
             store.runs(&key("s"), 10).await.unwrap().into_iter().map(|run| run.id).collect();
         assert_eq!(runs, if earlier > 1 { vec!["r2", "r1"] } else { vec![] });
         // And what came later works on what was there before.
-        assert!(store.append(&key("s"), says("m1")).await.unwrap().repeated);
-        assert_eq!(store.append(&key("s"), says("m2")).await.unwrap().seq.0, 3);
-        store.push(&key("s"), ticket("t")).await.unwrap();
+        assert!(store.commit(&key("s"), says("m1")).await.unwrap().repeated);
+        assert_eq!(store.commit(&key("s"), says("m2")).await.unwrap().seq.0, 3);
+        store.enqueue(&key("s"), run("q"), "payload".into()).await.unwrap();
         assert!(store.delete(&key("s")).await.unwrap());
     }
 }
@@ -88,16 +96,18 @@ async fn an_empty_file_becomes_a_store() {
 
 #[test]
 fn a_file_of_a_later_version_is_left_alone() {
-    let (place, conn) = file_of_version(steps().len());
+    let (place, conn) = file_in_use(steps().len());
     conn.execute("INSERT INTO schema_version VALUES (99, 0)", []).unwrap();
     let refused = open(&place, Options::default()).unwrap_err();
     assert!(matches!(&refused, Error::NewerSchema { found: 99, known, .. } if *known < 99), "{refused:?}");
+    assert!(refused.to_string().contains("was written by a newer version (schema 99, this one knows 5)"));
     assert!(!refused.is_transient());
+    assert_eq!(version(&conn), 99);
 }
 
 #[test]
 fn a_step_that_fails_leaves_the_file_as_it_was() {
-    let (place, conn) = file_of_version(1);
+    let (place, conn) = file_in_use(1);
     conn.execute_batch("CREATE TABLE runs (foreign_to_us INTEGER)").unwrap();
     open(&place, Options::default()).unwrap_err();
     assert_eq!(version(&conn), 1);
@@ -109,7 +119,7 @@ fn a_step_that_fails_leaves_the_file_as_it_was() {
 async fn what_was_stored_is_there_after_the_next_start() {
     let (store, place) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    store.append(&key("s"), says("m1")).await.unwrap();
+    store.commit(&key("s"), says("m1")).await.unwrap();
     let before = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
     drop(store);
     assert!(!place.path().join("lango.db-wal").exists(), "a clean end leaves one file");

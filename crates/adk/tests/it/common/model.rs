@@ -11,11 +11,14 @@ use serde_json::Value;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// What one model call comes to.
 pub(crate) enum Reply {
     Items(Vec<Result<LlmResponse, LlmError>>),
+    /// Each item after a pause, then nothing for ever unless an item ends the stream.
+    Slow(Duration, Vec<Result<LlmResponse, LlmError>>),
     /// Nothing, ever.
     Hangs,
 }
@@ -68,6 +71,13 @@ impl Llm for Fake {
                 });
                 items.boxed()
             }
+            Reply::Slow(pause, items) => {
+                let items = stream::iter(items).then(move |item| async move {
+                    tokio::time::sleep(pause).await;
+                    item
+                });
+                items.chain(stream::pending()).boxed()
+            }
             Reply::Hangs => stream::pending().boxed(),
         }
     }
@@ -82,15 +92,19 @@ pub(crate) fn text(said: &str) -> Reply {
     parts(vec![Part::text(said)])
 }
 
+pub(crate) fn piece(part: Part) -> LlmResponse {
+    let content = Some(Content::new("model", vec![part]));
+    LlmResponse { content, partial: true, ..LlmResponse::default() }
+}
+
 /// Pieces of a text, and the whole behind them.
 pub(crate) fn pieces(pieces: &[&str]) -> Reply {
-    let piece = |said: &&str| LlmResponse {
-        content: Some(Content::model(*said)),
-        partial: true,
-        ..LlmResponse::default()
-    };
+    Reply::Items(streamed(pieces))
+}
+
+pub(crate) fn streamed(pieces: &[&str]) -> Vec<Result<LlmResponse, LlmError>> {
     let whole = LlmResponse { content: Some(Content::model(pieces.concat())), ..LlmResponse::default() };
-    Reply::Items(pieces.iter().map(piece).chain([whole]).map(Ok).collect())
+    pieces.iter().map(|said| piece(Part::text(*said))).chain([whole]).map(Ok).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write json! in place")]

@@ -1,19 +1,24 @@
 //! Sessions and files in memory. Every append has an await before and one behind it, so that a turn can be cut at both.
 
 use adk::{
-    content::Part,
+    content::{Content, Part},
+    draft::Draft,
     error::ServiceError,
     event::Event,
     facts::Facts,
     limits::end_of,
-    session::{ArtifactService, Entry, Session, SessionKey, SessionService},
+    session::{ArtifactService, Entry, Outcome, Session, SessionKey, SessionService, TurnService},
     state::without_temp,
 };
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 use tokio::task::yield_now;
 
@@ -23,6 +28,7 @@ pub(crate) struct MemorySession {
     events: Vec<Arc<Event>>,
     facts: Facts,
     state: Map<String, Value>,
+    draft: Option<Event>,
 }
 
 impl Session for MemorySession {
@@ -46,8 +52,8 @@ impl Session for MemorySession {
         &self.state
     }
 
-    fn last_update_time(&self) -> f64 {
-        self.events.last().map_or(0.0, |event| event.timestamp)
+    fn draft(&self) -> Option<&Event> {
+        self.draft.as_ref()
     }
 }
 
@@ -57,6 +63,7 @@ impl MemorySession {
             self.facts.apply(&change);
         }
         self.state.extend(delta);
+        self.draft = None;
         if !event.is_state_only() {
             self.events.push(Arc::clone(event));
         }
@@ -66,6 +73,21 @@ impl MemorySession {
 #[derive(Default)]
 pub(crate) struct Memory {
     sessions: Mutex<HashMap<SessionKey, MemorySession>>,
+    commits: Mutex<Vec<String>>,
+    drafts: Mutex<HashMap<SessionKey, (Event, Draft)>>,
+    /// So many saves of a draft fail.
+    pub(crate) failing_saves: AtomicU32,
+}
+
+/// `begin: root continues, user continues`
+fn commit_shape(entries: &[Entry], begins: bool) -> String {
+    let name = if begins { "begin" } else { "append" };
+    let entries = entries.iter().map(|Entry { event, outcome }| match outcome {
+        Outcome::Continues => format!("{} continues", event.author),
+        Outcome::ByLog => format!("{} by log", event.author),
+        Outcome::Ends(end) => format!("{} ends {end:?}", event.author),
+    });
+    format!("{name}: {}", entries.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
 }
 
 impl Memory {
@@ -81,11 +103,39 @@ impl Memory {
         self.sessions.lock().unwrap()[key].facts.clone()
     }
 
+    /// The commits so far, one line each.
+    pub(crate) fn commits(&self) -> Vec<String> {
+        self.commits.lock().unwrap().clone()
+    }
+
     fn keep(&self, key: &SessionKey, event: &Arc<Event>) -> Result<(), ServiceError> {
         let mut sessions = self.sessions.lock().unwrap();
         let stored = sessions.get_mut(key).ok_or(ServiceError::NotFound(key.clone()))?;
         stored.take(event, event.actions.state_delta.clone());
+        self.drafts.lock().unwrap().remove(key);
         Ok(())
+    }
+
+    /// Nothing can cut it between two of its events.
+    async fn commit(
+        &self,
+        session: &mut MemorySession,
+        entries: Vec<Entry>,
+        begins: bool,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        yield_now().await;
+        self.commits.lock().unwrap().push(commit_shape(&entries, begins));
+        let mut stored = Vec::new();
+        for Entry { mut event, .. } in entries {
+            let delta = event.actions.state_delta.clone();
+            event.actions.state_delta = without_temp(&delta);
+            let event = Arc::new(event);
+            session.take(&event, delta);
+            self.keep(&session.key, &event)?;
+            stored.push(event);
+        }
+        yield_now().await;
+        Ok(stored)
     }
 
     /// Puts an event into the log, as a run that was cut off would have left it.
@@ -102,30 +152,70 @@ impl SessionService for Memory {
         key: SessionKey,
         state: Map<String, Value>,
     ) -> Result<MemorySession, ServiceError> {
-        let session = MemorySession { key: key.clone(), events: Vec::new(), facts: Facts::default(), state };
+        let session = MemorySession {
+            key: key.clone(),
+            events: Vec::new(),
+            facts: Facts::default(),
+            state,
+            draft: None,
+        };
         self.sessions.lock().unwrap().insert(key, session.clone());
         Ok(session)
     }
 
     async fn get(&self, key: &SessionKey) -> Result<Option<MemorySession>, ServiceError> {
         yield_now().await;
-        Ok(self.sessions.lock().unwrap().get(key).cloned())
+        let mut session = self.sessions.lock().unwrap().get(key).cloned();
+        if let Some(session) = &mut session {
+            let draft = self.drafts.lock().unwrap().get(key).cloned();
+            session.draft = draft.and_then(|(frame, draft)| draft.into_event(frame));
+        }
+        Ok(session)
     }
 
-    async fn append(
+    async fn append_all(
         &self,
         session: &mut MemorySession,
-        entry: impl Into<Entry> + Send,
-    ) -> Result<Arc<Event>, ServiceError> {
-        yield_now().await;
-        let Entry { mut event, .. } = entry.into();
-        let delta = event.actions.state_delta.clone();
-        event.actions.state_delta = without_temp(&delta);
-        let event = Arc::new(event);
-        session.take(&event, delta);
-        self.keep(&session.key, &event)?;
-        yield_now().await;
-        Ok(event)
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        self.commit(session, entries, false).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
+        self.sessions.lock().unwrap().remove(key);
+        Ok(())
+    }
+}
+
+impl TurnService for Memory {
+    async fn begin_turn(
+        &self,
+        session: &mut MemorySession,
+        opening: Vec<Entry>,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        self.commit(session, opening, true).await
+    }
+
+    async fn save_draft(
+        &self,
+        session: &MemorySession,
+        frame: &Event,
+        shown: Content,
+    ) -> Result<(), ServiceError> {
+        let text = shown.said();
+        if self.failing_saves.load(Relaxed) > 0 {
+            self.failing_saves.fetch_sub(1, Relaxed);
+            self.commits.lock().unwrap().push(format!("failed draft: {text}"));
+            return Err(ServiceError::NotFound(session.key.clone()));
+        }
+        // Slower than the pieces come.
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        self.commits.lock().unwrap().push(format!("draft: {text}"));
+        let mut drafts = self.drafts.lock().unwrap();
+        let (stored, draft) = drafts.entry(session.key.clone()).or_default();
+        *stored = frame.clone();
+        draft.push(&shown);
+        Ok(())
     }
 
     async fn recall(&self, _: &mut MemorySession, _: &str) -> Result<bool, ServiceError> {
@@ -138,11 +228,6 @@ impl SessionService for Memory {
         invocation: &str,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         Ok(end_of(&session.events, invocation).to_vec())
-    }
-
-    async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
-        self.sessions.lock().unwrap().remove(key);
-        Ok(())
     }
 }
 

@@ -85,6 +85,9 @@ fn marks(event: &Event) -> String {
     if let Some(partial) = event.partial {
         mark(format!("partial={partial}"));
     }
+    if event.interrupted == Some(true) {
+        mark("interrupted".to_owned());
+    }
     if let Some(code) = &event.error_code {
         mark(format!("{code}: {}", event.error_message.as_deref().unwrap_or_default()));
     }

@@ -6,6 +6,7 @@ use crate::history::{
     shape::{agent, answers, calls, shape, user},
 };
 use crate::tokens::estimate;
+use adk::flow::contents::CONTINUE_NOTE;
 use insta::assert_snapshot;
 
 /// The shape of what fits; it is always within the budget.
@@ -237,5 +238,36 @@ fn a_message_that_has_a_task_itself_is_not_opened_with_an_older_one() {
     user  never mind
     agent well
     user  hm
+    ");
+}
+
+#[test]
+fn a_continue_note_is_not_the_task() {
+    let log = vec![
+        user("count the stars"),
+        agent(&long("one", 300)),
+        user(CONTINUE_NOTE),
+        calls(&["a"]),
+        answers(&[("a", "small")]),
+    ];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"small"}
+    "#);
+}
+
+#[test]
+fn an_interrupted_answer_stays_with_the_note_that_asks_to_continue_it() {
+    let log = vec![user("count the stars"), agent(&long("one", 300)), user(CONTINUE_NOTE)];
+    assert_snapshot!(fitted(log.clone(), 256, None), @"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent one abcd abcd abcd abcd  ~[… n of 1483 characters left out …]~ d abcd abcd abcd
+    user  [System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]
+    ");
+    assert_snapshot!(fitted(log, 4_000, Some(2)), @"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent one abcd abcd abcd abcd  ~~ d abcd abcd abcd
+    user  [System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]
     ");
 }

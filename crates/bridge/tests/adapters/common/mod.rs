@@ -8,7 +8,7 @@ mod tap;
 
 pub(crate) use model::{Fake, call, calls, done, failure, text};
 pub(crate) use picture::{asked, log, messages, seen};
-pub(crate) use queue::{ELSEWHERE, dead_owner, lease_of, payload, tickets, until};
+pub(crate) use queue::{Elsewhere, dead_owner, enqueue, finish, payload, queued, running, until};
 pub(crate) use stores::{Place, Shared, both, key, runs, session_key, store_key};
 pub(crate) use tap::Tap;
 
@@ -100,5 +100,18 @@ impl tools::Tool for Recorder {
         let args = Value::Object(call.args);
         self.calls.lock().unwrap().push((call.id, args.clone()));
         Box::pin(async move { Ok(Outcome::Done(json!({"given": args}))) })
+    }
+}
+
+/// Recovery for a process that has one agent. A problem fails the test.
+pub(crate) struct OneAgent(pub(crate) Agent);
+
+impl bridge::runs::RecoverySource for OneAgent {
+    fn agent(&self, _: &str) -> Result<Agent, String> {
+        Ok(self.0.clone())
+    }
+
+    fn report(&self, problem: &str) {
+        panic!("{problem}");
     }
 }

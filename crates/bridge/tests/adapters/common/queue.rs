@@ -1,63 +1,91 @@
-//! Who waits at a session's door, and who is made up to wait there.
+//! Runs of other owners: queued, running, dead or alive.
 
 use super::{Fake, Place, Shared, root, say, start, store_key};
-use session::{Claim, Claimed, Lease, Ticket};
+use adk::{content::Content, event::Event};
+use session::{Commit, Lease, NewRun, Owner, Run, RunStatus, Start, TurnChange};
 use std::time::Duration;
 
-/// An owner of whom this machine cannot know whether it is alive.
-pub(crate) const ELSEWHERE: &str = "elsewhere/boot/1/1#0";
-
-/// The tickets of the session, first come first.
-pub(crate) async fn tickets(store: &Shared) -> Vec<Ticket> {
-    store.waiting(&store_key(), 100).await.unwrap()
+/// The queued runs of the session, first ticket first.
+pub(crate) async fn queued(store: &Shared) -> Vec<Run> {
+    let mut queued = store.runs(&store_key(), 100).await.unwrap();
+    queued.retain(|run| run.status == RunStatus::Queued);
+    queued.sort_by_key(|run| run.ticket);
+    queued
 }
 
-/// Lets others work until it is so. A hang ends as a failure, not as a hang.
-pub(crate) async fn until(mut it_is_so: impl AsyncFnMut() -> bool) {
-    let waited = std::time::Instant::now();
-    while !it_is_so().await {
-        assert!(waited.elapsed() < Duration::from_secs(20), "it never came to be");
+/// Lets other tasks run until the condition holds. A hang ends as a failure, not as a hang.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < Duration::from_secs(20), "the condition never held");
         tokio::task::yield_now().await;
     }
 }
 
-/// Claims the session for somebody, taking it from whoever has it.
-pub(crate) async fn lease_of(store: &Shared, owner: &str) -> Lease {
-    let mut displaces = None;
-    loop {
-        let claim = Claim { owner: owner.to_owned(), ttl: Duration::from_hours(1), displaces };
-        match store.claim(&store_key(), claim).await.unwrap() {
-            Claimed::Granted { lease, .. } => return lease,
-            Claimed::Held { epoch, .. } => displaces = Some(epoch),
+/// An owner of another process that is alive. It sends no heartbeat.
+pub(crate) struct Elsewhere {
+    name: String,
+    _claim: Option<(Shared, Owner)>,
+}
+
+impl Elsewhere {
+    pub(crate) fn new(place: &Place) -> Self {
+        if place.name == "memory" {
+            return Self { name: "elsewhere#0".to_owned(), _claim: None };
         }
+        let store = place.again();
+        let owner = store.claim_owner().unwrap();
+        Self { name: owner.name().to_owned(), _claim: Some((store, owner)) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 
-/// A ticket as a process of this machine makes it, for a message with this text.
-async fn ticket(text: &str) -> Ticket {
+/// The name of an owner that is dead.
+pub(crate) fn dead_owner(store: &Shared) -> String {
+    store.claim_owner().unwrap().name().to_owned()
+}
+
+fn new_run(id: &str, owner: &str) -> NewRun {
+    NewRun { id: id.to_owned(), owner: owner.to_owned(), request_key: None }
+}
+
+/// A run of `owner` whose message is in the log and which holds the lease. Its id and its invocation are the text.
+pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
+    let message = Event { content: Some(Content::user(text)), ..Event::new(text, "user") };
+    let start = Start { run: new_run(text, owner), if_epoch: None, supersedes: Vec::new() };
+    let message = bridge::row::save(&message).unwrap();
+    let commit = Commit { turn: TurnChange::Start(start), ..Commit::message(message) };
+    store.commit(&store_key(), commit).await.unwrap().started.unwrap().lease
+}
+
+/// Ends a run that [`running`] made.
+pub(crate) async fn finish(store: &Shared, lease: Lease) {
+    let turn = TurnChange::Finish { lease, status: RunStatus::Done, error: None };
+    store.commit(&store_key(), Commit { turn, ..Commit::default() }).await.unwrap();
+}
+
+/// Queues a payload for `owner`. The id of the run is the payload.
+pub(crate) async fn enqueue(store: &Shared, owner: &str, payload: &str) {
+    store.enqueue(&store_key(), new_run(payload, owner), payload.to_owned()).await.unwrap();
+}
+
+/// The payload of a queued message with this text.
+pub(crate) async fn payload(text: &str) -> String {
     let place = Place::memory();
     let agent = start(&place.store, root(&Fake::echo())).await;
-    let lease = lease_of(&place.store, ELSEWHERE).await;
+    let elsewhere = Elsewhere::new(&place);
+    let lease = running(&place.store, elsewhere.name(), "before").await;
     let waiting = tokio::spawn({
-        let (agent, request) = (agent.clone(), say(text));
+        let request = say(text);
         async move { agent.run_and_collect(request).await }
     });
-    until(async || !tickets(&place.store).await.is_empty()).await;
-    let ticket = tickets(&place.store).await.remove(0);
-    place.store.release(&lease).await.unwrap();
+    until(async || !queued(&place.store).await.is_empty()).await;
+    let id = queued(&place.store).await.remove(0).id;
+    let payload = place.store.payload(&store_key(), &id).await.unwrap().unwrap();
+    finish(&place.store, lease).await;
     waiting.await.unwrap().unwrap();
-    ticket
-}
-
-/// What waits in the inbox for a message with this text.
-pub(crate) async fn payload(text: &str) -> String {
-    ticket(text).await.payload
-}
-
-/// An owner on this machine, since its last start, of a process that is gone.
-pub(crate) async fn dead_owner() -> String {
-    let alive = ticket("hello").await.owner;
-    let process = alive.split('#').next().unwrap();
-    let (before, _start) = process.rsplit_once('/').unwrap();
-    format!("{before}/1#0")
+    payload
 }

@@ -1,30 +1,27 @@
-//! A store that shows which steps pass through it, and that refuses those that it is told to refuse.
+//! A store that records the commits that pass through it, and fails those that it is told to fail.
 
 use super::Shared;
 use session::{
-    Append, Appended, Artifact, ArtifactKey, ArtifactStore, Claim, Claimed, Error, Fact, Inbox, Lease,
-    Leases, ListQuery, NewArtifact, NewRun, NewSession, NewTicket, PageRequest, Pending, Run, RunLog,
-    SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, Stored, TailBudget, Ticket,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
+    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
+    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 use tokio::sync::watch;
 
-type Refusal = Box<dyn Fn(&Append) -> bool + Send + Sync>;
+type Fault = Box<dyn Fn(&Commit) -> bool + Send + Sync>;
 
 pub(crate) struct Tap {
     store: Shared,
-    steps: Mutex<Vec<Append>>,
-    refuses: Mutex<Option<Refusal>>,
+    commits: Mutex<Vec<Commit>>,
+    fault: Mutex<Option<Fault>>,
     loads: AtomicUsize,
     lookups: AtomicUsize,
-    renewals: AtomicUsize,
-    releases: AtomicUsize,
+    heartbeats: AtomicUsize,
     busy: AtomicUsize,
     held: watch::Sender<bool>,
 }
@@ -33,27 +30,31 @@ impl Tap {
     pub(crate) fn on(store: &Shared) -> Arc<Self> {
         Arc::new(Self {
             store: store.clone(),
-            steps: Mutex::default(),
-            refuses: Mutex::default(),
+            commits: Mutex::default(),
+            fault: Mutex::default(),
             loads: AtomicUsize::new(0),
             lookups: AtomicUsize::new(0),
-            renewals: AtomicUsize::new(0),
-            releases: AtomicUsize::new(0),
+            heartbeats: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             held: watch::Sender::new(false),
         })
     }
 
-    /// The steps that were stored since the last look.
-    pub(crate) fn steps(&self) -> Vec<Append> {
-        std::mem::take(&mut *self.steps.lock().unwrap())
+    /// The commits that were stored since the last call.
+    pub(crate) fn commits(&self) -> Vec<Commit> {
+        std::mem::take(&mut *self.commits.lock().unwrap())
     }
 
-    pub(crate) fn refuse(&self, which: impl Fn(&Append) -> bool + Send + Sync + 'static) {
-        *self.refuses.lock().unwrap() = Some(Box::new(which));
+    /// Fails the commits that `which` selects.
+    pub(crate) fn fail(&self, which: impl Fn(&Commit) -> bool + Send + Sync + 'static) {
+        *self.fault.lock().unwrap() = Some(Box::new(which));
     }
 
-    /// How often a session was read since the last look.
+    pub(crate) fn fail_nothing(&self) {
+        *self.fault.lock().unwrap() = None;
+    }
+
+    /// How often a session was read since the last call.
     pub(crate) fn loads(&self) -> usize {
         self.loads.swap(0, Ordering::Relaxed)
     }
@@ -63,32 +64,22 @@ impl Tap {
         self.lookups.load(Ordering::Relaxed)
     }
 
-    /// Whoever reads a session waits, or waits no more.
+    /// Blocks reads of sessions, or admits them again.
     pub(crate) fn hold_loads(&self, held: bool) {
         self.held.send_replace(held);
     }
 
-    /// How often a lease was renewed.
-    pub(crate) fn renewals(&self) -> usize {
-        self.renewals.load(Ordering::Relaxed)
+    pub(crate) fn heartbeats(&self) -> usize {
+        self.heartbeats.load(Ordering::Relaxed)
     }
 
-    /// How often a lease was given back by itself, and not with a step.
-    pub(crate) fn releases(&self) -> usize {
-        self.releases.load(Ordering::Relaxed)
-    }
-
-    /// The store is too busy for so many looks at the inbox.
+    /// The next `times` reads of the queue are refused because the store is too busy.
     pub(crate) fn be_busy(&self, times: usize) {
         self.busy.store(times, Ordering::Relaxed);
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed) > 0
-    }
-
-    pub(crate) fn refuse_nothing(&self) {
-        *self.refuses.lock().unwrap() = None;
     }
 }
 
@@ -106,15 +97,15 @@ impl SessionStore for Tap {
         })
     }
 
-    fn append(&self, key: &SessionKey, step: Append) -> Pending<'_, Appended> {
-        if self.refuses.lock().unwrap().as_ref().is_some_and(|refuses| refuses(&step)) {
+    fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
+        if self.fault.lock().unwrap().as_ref().is_some_and(|fails| fails(&commit)) {
             return Box::pin(async { Err(Error::Backend("the disk is on fire".into())) });
         }
         let key = key.clone();
         Box::pin(async move {
-            let appended = self.store.append(&key, step.clone()).await?;
-            self.steps.lock().unwrap().push(step);
-            Ok(appended)
+            let committed = self.store.commit(&key, commit.clone()).await?;
+            self.commits.lock().unwrap().push(commit);
+            Ok(committed)
         })
     }
 
@@ -133,6 +124,10 @@ impl SessionLog for Tap {
         self.store.read(key, page)
     }
 
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+        self.store.read_run(key, run, page)
+    }
+
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
         self.store.state_changes(key, page)
     }
@@ -143,55 +138,68 @@ impl SessionLog for Tap {
     }
 }
 
-impl Leases for Tap {
-    fn claim(&self, key: &SessionKey, claim: Claim) -> Pending<'_, Claimed> {
-        self.store.claim(key, claim)
+impl RunStore for Tap {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
+        self.store.enqueue(key, run, payload)
     }
 
-    fn renew(&self, lease: &Lease, ttl: Duration) -> Pending<'_, ()> {
-        self.renewals.fetch_add(1, Ordering::Relaxed);
-        self.store.renew(lease, ttl)
+    fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>> {
+        self.store.payload(key, id)
     }
 
-    fn release(&self, lease: &Lease) -> Pending<'_, ()> {
-        self.releases.fetch_add(1, Ordering::Relaxed);
-        self.store.release(lease)
+    fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
+        self.store.withdraw(key, withdrawal)
     }
 
-    fn left(&self) -> Pending<'_, Vec<SessionKey>> {
-        self.store.left()
-    }
-}
-
-impl Inbox for Tap {
-    fn push(&self, key: &SessionKey, ticket: NewTicket) -> Pending<'_, Ticket> {
-        self.store.push(key, ticket)
+    fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
+        self.store.take_over(change)
     }
 
-    fn waiting(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Ticket>> {
+    fn activity(&self, key: &SessionKey) -> Pending<'_, Activity> {
         let busy = self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if let Ok(waiting) = busy {
             return Box::pin(async move { Err(Error::QueueFull { waiting }) });
         }
-        self.store.waiting(key, limit)
-    }
-
-    fn withdraw(&self, key: &SessionKey, number: u64) -> Pending<'_, bool> {
-        self.store.withdraw(key, number)
+        self.store.activity(key)
     }
 }
 
 impl RunLog for Tap {
-    fn start(&self, run: NewRun) -> Pending<'_, Run> {
-        self.store.start(run)
-    }
-
     fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
         self.store.run(key, id)
     }
 
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+        self.store.run_of_request(key, request)
+    }
+
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
         self.store.runs(key, limit)
+    }
+}
+
+impl Owners for Tap {
+    fn claim_owner(&self) -> Result<Owner> {
+        self.store.claim_owner()
+    }
+
+    fn liveness(&self, owner: &str) -> Liveness {
+        self.store.liveness(owner)
+    }
+
+    fn heartbeat(&self) -> Pending<'_, Heartbeat> {
+        self.heartbeats.fetch_add(1, Ordering::Relaxed);
+        self.store.heartbeat()
+    }
+
+    fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
+        self.store.owners()
+    }
+}
+
+impl Drafts for Tap {
+    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
+        self.store.extend_draft(lease, piece)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     args::{Chat, Talk},
     config::Settings,
     remote::Address,
-    screen::{Mode, Style, View, one_line, sentence},
+    screen::{Mode, Style, View, one_line, printable, sentence},
     wiring::Wanted,
 };
 use adk::{content::Content, error::RunError, facts::Question};
@@ -30,10 +30,13 @@ const DEMO: &str = "\
 demo is a small set of rules, not a language model: it tells the time,
 calculates, and reads, lists and searches the files in this folder.";
 
+/// How much of an interrupted answer is shown when its session is taken up, in characters.
+const INTERRUPTED_SHOWN: usize = 2_000;
+
 pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> {
     let interactive = ask::is_attended(&io::stdout());
-    let interrupts = Interrupts::listen()?;
-    let partner = Partner::open(settings, &chat, interactive).await?;
+    let mut interrupts = Interrupts::listen()?;
+    let partner = interrupts.unless(Partner::open(settings, &chat, interactive)).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
     let mut room = Room {
@@ -124,7 +127,24 @@ impl Room<'_> {
         };
         self.spoken = true;
         self.note(&format!("going on with: {}", one_line(&title, 60)))?;
+        self.take_up_answer().await?;
         self.put_questions().await
+    }
+
+    /// Continues an answer that a process left when it died, or shows how far the last one came.
+    async fn take_up_answer(&mut self) -> anyhow::Result<()> {
+        let (partner, view) = (&self.partner, &self.view);
+        let continued = self.interrupts.cancel(|cancel| partner.continue_interrupted(view, cancel)).await;
+        match continued {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return self.tell_failure(error),
+        }
+        if let Some(said) = self.partner.interrupted_answer().await? {
+            writeln!(io::stdout(), "{}", printable(&end_of(&said, INTERRUPTED_SHOWN)))?;
+            self.note("[interrupted]")?;
+        }
+        Ok(())
     }
 
     async fn say(&mut self, content: Content) -> anyhow::Result<ControlFlow<()>> {
@@ -138,9 +158,15 @@ impl Room<'_> {
         let (partner, view) = (&self.partner, &self.view);
         match self.interrupts.cancel(|cancel| partner.send(content, view, cancel)).await {
             Ok(()) => Ok(()),
-            Err(error) if !self.interactive => Err(error),
-            Err(error) if is_cancelled(&error) => self.note("stopped; the conversation goes on"),
-            Err(error) => self.note(&self.style.red(sentence(&error))),
+            Err(error) => self.tell_failure(error),
+        }
+    }
+
+    fn tell_failure(&self, error: anyhow::Error) -> anyhow::Result<()> {
+        match error {
+            error if !self.interactive => Err(error),
+            error if is_cancelled(&error) => self.note("stopped; the conversation goes on"),
+            error => self.note(&self.style.red(sentence(&error))),
         }
     }
 
@@ -231,6 +257,14 @@ impl Room<'_> {
             io::stderr().write_all(lines.as_bytes())?;
         }
         Ok(())
+    }
+}
+
+/// The last so many characters of a text.
+fn end_of(text: &str, most: usize) -> String {
+    match text.char_indices().rev().nth(most) {
+        Some((at, letter)) => format!("…{}", &text[at + letter.len_utf8()..]),
+        None => text.to_owned(),
     }
 }
 

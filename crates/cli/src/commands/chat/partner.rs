@@ -72,6 +72,26 @@ impl Partner {
         }
     }
 
+    /// Continues what a process left unanswered when it died; a server does that by itself. `false` if there is nothing.
+    pub(super) async fn continue_interrupted(
+        &self,
+        view: &View,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<bool> {
+        match self {
+            Self::Here(here) => here.continue_interrupted(view, cancel).await,
+            Self::There(_) => Ok(false),
+        }
+    }
+
+    /// The shown part of the last answer, if it was interrupted.
+    pub(super) async fn interrupted_answer(&self) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Here(here) => here.interrupted_answer().await,
+            Self::There(there) => Ok(there.interrupted_answer()),
+        }
+    }
+
     pub(super) async fn send(
         &self,
         content: Content,

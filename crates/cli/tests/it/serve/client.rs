@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -17,6 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Served {
     process: Child,
     address: String,
+    log: Arc<Mutex<String>>,
 }
 
 impl Served {
@@ -38,9 +40,36 @@ impl Served {
                 break address.to_owned();
             }
         };
-        // Somebody has to read what it says.
-        thread::spawn(move || lines.for_each(drop));
-        Self { process, address }
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&log);
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let mut log = kept.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        Self { process, address, log }
+    }
+
+    /// Whether it only says that it cannot serve.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.address == "nowhere"
+    }
+
+    /// What it has written to its log.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until this is in its log.
+    #[track_caller]
+    pub(crate) fn logs(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < deadline, "{text:?} is not in the log:\n{}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// `kill -9`.

@@ -7,4 +7,5 @@ mod long;
 mod readers;
 mod runs;
 mod sessions;
+mod store_faults;
 mod traces;

@@ -138,6 +138,22 @@ fn a_repeated_request_with_its_key_is_the_same_run() {
 }
 
 #[test]
+fn an_idempotency_key_of_another_request_is_refused_and_nothing_is_stored() {
+    let place = Place::scripted("", SLOW);
+    let server = Served::start(&place);
+    let session = server.session("lango", "s");
+    server.session("lango", "other");
+    let ask = |body| server.ask_with("POST", "/run", &[("Idempotency-Key", "k")], &body);
+    assert_eq!(ask(message("lango", "s", "once")).status, 200);
+    for body in [message("lango", "s", "twice"), message("lango", "other", "once")] {
+        let refused = ask(body);
+        assert_eq!(refused.status, 422, "{refused:?}");
+        assert_eq!(refused.body["detail"][0]["type"], "idempotency_key_reused", "{refused:?}");
+    }
+    assert_eq!(lines(&server.get(&session)["events"]).len(), 2);
+}
+
+#[test]
 fn a_session_in_a_run_is_not_patched_and_its_removal_ends_the_run() {
     let place = Place::scripted("", SLOW);
     let server = Served::start(&place);

@@ -1,0 +1,198 @@
+//! The draft of an answer: text that was shown and is not in the log yet.
+
+use crate::{
+    content::{Content, Part},
+    event::Event,
+};
+use std::{fmt, time::Duration};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Has runs save what they have shown at once, because their process is about to end. Clones belong together.
+#[derive(Clone, Default)]
+pub struct DraftFlush {
+    requested: CancellationToken,
+    /// A token for each answer with text that is not saved.
+    unsaved: TaskTracker,
+}
+
+impl fmt::Debug for DraftFlush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DraftFlush").finish_non_exhaustive()
+    }
+}
+
+impl DraftFlush {
+    /// Waits until all text that was shown up to now is saved. From now on text is saved as soon as it is shown.
+    pub async fn flush(&self) {
+        self.requested.cancel();
+        self.unsaved.close();
+        self.unsaved.wait().await;
+    }
+
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.is_cancelled()
+    }
+
+    /// Runs `save` after `interval`, or when the flush is requested. The flush waits for it.
+    pub(crate) async fn save_after<T>(&self, interval: Duration, save: impl Future<Output = T>) -> T {
+        let _unsaved = self.unsaved.token();
+        self.requested.run_until_cancelled(tokio::time::sleep(interval)).await;
+        save.await
+    }
+}
+
+/// The text that a streamed answer has shown so far. Neighbouring pieces of one kind, thought or not, are merged; calls and
+/// signatures are left out, because they count only in a complete answer.
+///
+/// A service that stores a draft in pieces merges them with this type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    segments: Vec<Segment>,
+    saved: Position,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    thought: bool,
+    text: String,
+}
+
+/// A place in a draft. Drafts only grow, so a position stays valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    segment: usize,
+    byte: usize,
+}
+
+impl Draft {
+    /// Appends the texts of a content.
+    pub fn push(&mut self, content: &Content) {
+        for part in &content.parts {
+            let Some(text) = part.as_text().filter(|text| !text.is_empty()) else { continue };
+            let thought = part.is_thought();
+            match self.segments.last_mut().filter(|last| last.thought == thought) {
+                Some(last) => last.text.push_str(text),
+                None => self.segments.push(Segment { thought, text: text.to_owned() }),
+            }
+        }
+    }
+
+    /// The interrupted event that the draft becomes, made of `frame`; `None` if nothing but whitespace was shown.
+    pub fn into_event(self, frame: Event) -> Option<Event> {
+        let content = content(self.segments.iter().map(|segment| (segment.thought, segment.text.as_str())))?;
+        Some(Event { content: Some(content), interrupted: Some(true), ..frame })
+    }
+
+    /// What is not saved, and where it ends; `None` if that is nothing but whitespace.
+    pub(crate) fn unsaved(&self) -> Option<(Content, Position)> {
+        let Position { segment: first, byte } = self.saved;
+        let rest = self.segments.iter().enumerate().skip(first).map(|(at, Segment { thought, text })| {
+            let from = if at == first { byte } else { 0 };
+            (*thought, text.get(from..).unwrap_or_default())
+        });
+        Some((content(rest)?, self.end()))
+    }
+
+    /// Everything up to `end` is saved.
+    pub(crate) fn mark_saved(&mut self, end: Position) {
+        self.saved = end;
+    }
+
+    fn end(&self) -> Position {
+        let byte = self.segments.last().map_or(0, |last| last.text.len());
+        Position { segment: self.segments.len().saturating_sub(1), byte }
+    }
+}
+
+fn content<'a>(segments: impl Iterator<Item = (bool, &'a str)>) -> Option<Content> {
+    let part = |(thought, text)| if thought { Part::thought(text) } else { Part::text(text) };
+    let parts: Vec<Part> = segments.filter(|(_, text)| !text.is_empty()).map(part).collect();
+    let has_words = parts.iter().filter_map(Part::as_text).any(|text| !text.trim().is_empty());
+    has_words.then(|| Content::new("model", parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::FunctionCall;
+
+    fn draft(parts: Vec<Part>) -> Draft {
+        let mut draft = Draft::default();
+        for part in parts {
+            draft.push(&Content::new("model", vec![part]));
+        }
+        draft
+    }
+
+    fn parts(content: &Content) -> Vec<(bool, &str)> {
+        content.parts.iter().map(|part| (part.is_thought(), part.as_text().unwrap())).collect()
+    }
+
+    fn event(draft: Draft) -> Option<Event> {
+        draft.into_event(Event::new("e", "root"))
+    }
+
+    #[test]
+    fn neighbouring_texts_of_one_kind_are_merged() {
+        let shown = draft(vec![
+            Part::thought("h"),
+            Part::thought("m"),
+            Part::text("Hel"),
+            Part::text("lo"),
+            Part::thought("!"),
+        ]);
+        let event = event(shown).unwrap();
+        assert_eq!((event.author.as_str(), event.interrupted), ("root", Some(true)));
+        let content = event.content.unwrap();
+        assert_eq!(content.role.as_deref(), Some("model"));
+        assert_eq!(parts(&content), [(true, "hm"), (false, "Hello"), (true, "!")]);
+    }
+
+    #[test]
+    fn calls_and_signatures_are_left_out() {
+        let signed = Part { thought_signature: Some("c2ln".to_owned()), ..Part::text("Hel") };
+        let call = FunctionCall { name: "f".to_owned(), ..FunctionCall::default() };
+        let content = event(draft(vec![signed, call.clone().into(), Part::text("lo")])).unwrap().content;
+        assert_eq!(content, Some(Content::model("Hello")));
+        assert_eq!(event(draft(vec![call.into()])), None);
+    }
+
+    #[test]
+    fn whitespace_alone_is_nothing() {
+        for parts in [vec![], vec![Part::text("")], vec![Part::text("\n"), Part::thought(" ")]] {
+            assert_eq!(draft(parts.clone()).unsaved(), None);
+            assert_eq!(event(draft(parts)), None);
+        }
+    }
+
+    #[test]
+    fn the_unsaved_text_begins_where_the_saved_text_ends() {
+        let mut shown = draft(vec![Part::thought("hm"), Part::text("né")]);
+        let (first, end) = shown.unsaved().unwrap();
+        assert_eq!(parts(&first), [(true, "hm"), (false, "né")]);
+        shown.push(&Content::model("e "));
+        assert_eq!(parts(&shown.unsaved().unwrap().0), [(true, "hm"), (false, "née ")], "a save that failed");
+        shown.mark_saved(end);
+        assert_eq!(parts(&shown.unsaved().unwrap().0), [(false, "e ")], "a save that took a while");
+        shown.mark_saved(shown.unsaved().unwrap().1);
+        assert_eq!(shown.unsaved(), None);
+        shown.push(&Content::model(" "));
+        assert_eq!(shown.unsaved(), None);
+        shown.push(&Content::new("model", vec![Part::thought("so")]));
+        assert_eq!(parts(&shown.unsaved().unwrap().0), [(false, " "), (true, "so")]);
+    }
+
+    #[test]
+    fn saved_pieces_merge_to_the_same_event() {
+        let mut shown = draft(vec![Part::thought("hm"), Part::text("Hel")]);
+        let (first, end) = shown.unsaved().unwrap();
+        shown.mark_saved(end);
+        shown.push(&Content::new("model", vec![Part::text("lo"), Part::thought("!")]));
+        let (second, _) = shown.unsaved().unwrap();
+        let mut merged = Draft::default();
+        merged.push(&first);
+        merged.push(&second);
+        let frame = Event::new("e", "root");
+        assert_eq!(merged.into_event(frame.clone()), shown.into_event(frame));
+    }
+}

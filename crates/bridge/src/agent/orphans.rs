@@ -1,0 +1,97 @@
+//! Runs whose owner is gone, continued by this process.
+
+use super::Agent;
+use crate::{
+    guard,
+    service::{service_error, store_key},
+    turns::{Backoff, Orphan, QueuedRequest},
+};
+use adk::{
+    content::Content,
+    error::{RunError, ServiceError},
+    runner::{EventSink, Input, RunRequest},
+    session::SessionKey,
+};
+use failpoint::Point;
+use futures::future::BoxFuture;
+use session::RunStatus;
+
+impl Agent {
+    /// Runs what owners that are gone left in one session, in its order. Nobody listens; the answers are in the log.
+    pub(super) fn run_orphans(self, key: SessionKey, orphans: Vec<Orphan>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            for orphan in orphans {
+                let _ = self.run_orphan(orphan, resumption(key.clone()), &|_| {}).await;
+            }
+        })
+    }
+
+    /// Continues what owners that are gone left in one session, in its order, with the streaming and the cancellation of
+    /// `request`. `false` if they left nothing. The runs behind one that fails are left to the next turn.
+    pub async fn continue_orphans(&self, request: RunRequest, out: EventSink<'_>) -> Result<bool, RunError> {
+        let taken = self.turns.take_over(Some(&request.key)).await;
+        let orphans = taken.map_err(|error| service_error(error, &request.key))?;
+        let is_any = !orphans.is_empty();
+        for orphan in orphans {
+            let request = RunRequest { input: Input::Resume, ..request.clone() };
+            Box::pin(self.run_orphan(orphan, request, out)).await?;
+        }
+        Ok(is_any)
+    }
+
+    /// Continues a run that this process took over, as `request` says.
+    pub(crate) async fn run_orphan(
+        &self,
+        orphan: Orphan,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let RunRequest { key, cancel, .. } = &request;
+        if orphan.run.status == RunStatus::Running {
+            let turn = self.turns.resume(key, orphan);
+            return Box::pin(self.run_traced(&turn, request, out)).await;
+        }
+        let turn = self.turns.adopt(key, orphan);
+        match self.queued_request(key, turn.run_id()).await {
+            Ok(Some(queued)) => {
+                let cancel = cancel.clone();
+                self.run_from_queue(&turn, RunRequest { cancel, ..queued }, out).await
+            }
+            Ok(None) => {
+                turn.lose();
+                Err(ServiceError::Stale(key.clone()).into())
+            }
+            Err(error) => {
+                // A message that cannot be read is not answered, and does not block the queue.
+                turn.withdraw(RunStatus::Failed, Some(error.to_string())).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The message of a queued run; `None` if it is not queued any more. A store that fails is asked again: the message was
+    /// accepted.
+    async fn queued_request(&self, key: &SessionKey, id: &str) -> Result<Option<RunRequest>, ServiceError> {
+        let mut backoff = Backoff::unlimited();
+        let payload = loop {
+            match self.payload(key, id).await {
+                Err(error) if error.is_storage_fault() => _ = backoff.again().await,
+                payload => break payload.map_err(|error| service_error(error, key))?,
+            }
+        };
+        let Some(payload) = payload else { return Ok(None) };
+        let queued: QueuedRequest = serde_json::from_str(&payload)
+            .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
+        Ok(Some(guard::signed(queued.into_request(key.clone()))))
+    }
+
+    async fn payload(&self, key: &SessionKey, id: &str) -> session::Result<Option<String>> {
+        failpoint::reach(Point::QueuedPayload).await?;
+        self.turns.store().payload(&store_key(key), id).await
+    }
+}
+
+/// What continues a run that was cut off.
+pub(crate) fn resumption(key: SessionKey) -> RunRequest {
+    RunRequest { input: Input::Resume, ..RunRequest::message(key, Content::default()) }
+}

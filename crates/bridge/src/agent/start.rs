@@ -1,0 +1,197 @@
+//! How a message gets its turn: at once in a free session, through the queue in a busy one.
+
+use super::Agent;
+use crate::{
+    guard,
+    model::{Notice, NoticeKind},
+    row::Restorer,
+    service::service_error,
+    turns::{Arrival, Backoff, Position, QueuedRequest, Refused, TurnHandle},
+};
+use adk::{
+    error::{RunError, ServiceError},
+    event::Event,
+    runner::{EventSink, Input, RunRequest, StreamingMode},
+};
+use session::{Lease, PageRequest, RunStatus, Seq};
+use std::sync::Arc;
+
+/// How often a turn is begun again because the session was not what was read.
+const START_ATTEMPTS: usize = 3;
+
+impl Agent {
+    /// The same as [`run`](Self::run), for a message that has arrived.
+    pub(crate) async fn run_arrived(
+        &self,
+        arrival: Arrival,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let Arrival { turn, mut guard } = arrival;
+        let request = guard::signed(request);
+        tokio::select! {
+            biased;
+            () = guard.acquire() => {}
+            () = request.cancel.cancelled() => return Err(RunError::Cancelled),
+        }
+        if request.cancel.is_cancelled() {
+            return Err(RunError::Cancelled);
+        }
+        turn.hold_arrival(guard);
+        let result = match self.start_uncontended(&turn, &request, out).await {
+            Some(result) => result,
+            None => self.run_queued(&turn, request, out).await,
+        };
+        // If the message was not accepted, the next one is not held up.
+        turn.give_up();
+        result
+    }
+
+    /// Runs the turn at once if the session is free. `None` if it has to be queued; nothing is stored then.
+    async fn start_uncontended(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: &RunRequest,
+        out: EventSink<'_>,
+    ) -> Option<Result<(), RunError>> {
+        for _ in 0..START_ATTEMPTS {
+            if turn.gate().is_busy() {
+                return None;
+            }
+            let result = Box::pin(self.run_traced(turn, request.clone(), out)).await;
+            match turn.refusal() {
+                Some(Refused::Busy) => return None,
+                // The copy in memory was out of date, or the session changed after it was read.
+                Some(Refused::Stale) => self.sessions.forget(&request.key),
+                Some(Refused::Duplicate(_) | Refused::KeyReused) | None => return Some(result),
+            }
+        }
+        None
+    }
+
+    /// Tells why the answer takes longer: the notice is shown and not stored.
+    fn announce_orphans(&self, request: &RunRequest, out: EventSink<'_>) {
+        if request.config.streaming == StreamingMode::Sse {
+            let message = "an earlier message of this session was interrupted; it is answered first";
+            let custom_metadata = Notice::new(NoticeKind::Warning, message, "").metadata();
+            let event = Event::new(String::new(), self.tree.root().agent.name.clone());
+            out(&Event { partial: Some(true), custom_metadata, ..event });
+        }
+    }
+
+    /// Queues the message, waits until it is the first, and runs the turn.
+    async fn run_queued(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let queued = turn.enqueue(QueuedRequest::payload(&request)).await;
+        queued.map_err(|error| not_found(service_error(error, &request.key)))?;
+        self.run_from_queue(turn, request, out).await
+    }
+
+    pub(super) async fn run_from_queue(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let (key, cancel) = (request.key.clone(), request.cancel.clone());
+        let mut backoff = Backoff::unlimited();
+        let result = loop {
+            let position = tokio::select! {
+                biased;
+                // A run that may have started is looked at first.
+                () = cancel.cancelled(), if turn.unacknowledged().is_empty() => break Err(RunError::Cancelled),
+                position = self.turns.wait(&key, turn) => position,
+            };
+            match position.map_err(|error| service_error(error, &key)) {
+                Ok(Position::First) if cancel.is_cancelled() => break Err(RunError::Cancelled),
+                Ok(Position::First) => {}
+                Ok(Position::Started(lease)) => break self.run_started(turn, lease, request, out).await,
+                Ok(Position::BehindOrphans(orphans)) => {
+                    self.announce_orphans(&request, out);
+                    // On a task of its own: it is another's message, and goes on if we do not.
+                    tokio::spawn(self.clone().run_orphans(key.clone(), orphans));
+                    continue;
+                }
+                Ok(Position::Gone) => {
+                    turn.lose();
+                    break Err(ServiceError::Stale(key).into());
+                }
+                Err(error) => break Err(error.into()),
+            }
+            let result = Box::pin(self.run_traced(turn, request.clone(), out)).await;
+            match &result {
+                // Still queued: the session changed after it was read, or the store failed.
+                Err(RunError::Service(error)) if turn.is_unstarted() && !is_permanent(error) => {
+                    self.sessions.forget(&key);
+                    cancel.run_until_cancelled(backoff.again()).await;
+                }
+                _ => break result,
+            }
+        };
+        if turn.is_unstarted() {
+            let status = if cancel.is_cancelled() { RunStatus::Cancelled } else { RunStatus::Failed };
+            turn.withdraw(status, result.as_ref().err().map(ToString::to_string)).await;
+        }
+        result
+    }
+}
+
+impl Agent {
+    /// Continues a run whose start is stored although the store failed at it. Nobody was shown what that commit stored.
+    async fn run_started(
+        &self,
+        turn: &Arc<TurnHandle>,
+        lease: Lease,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let ids = turn.unacknowledged();
+        let mut backoff = Backoff::unlimited();
+        let stored = loop {
+            match self.stored_events(&lease, &ids).await {
+                Err(error) if error.is_storage_fault() => _ = backoff.again().await,
+                stored => break stored.map_err(|error| service_error(error, &request.key))?,
+            }
+        };
+        turn.resumed(lease);
+        // The user knows what the user has sent.
+        stored.iter().filter(|event| !event.is_from_user()).for_each(out);
+        let request = RunRequest { input: Input::Resume, ..request };
+        Box::pin(self.run_traced(turn, request, out)).await
+    }
+
+    /// The events of a run that have these ids.
+    async fn stored_events(&self, lease: &Lease, ids: &[String]) -> session::Result<Vec<Event>> {
+        let (mut events, mut restorer) = (Vec::new(), Restorer::new(""));
+        let mut page = PageRequest { after: Seq::START, limit: 256 };
+        loop {
+            let rows = self.turns.store().read_run(&lease.key, lease.run, page).await?;
+            let Some(last) = rows.last() else { return Ok(events) };
+            page.after = last.seq;
+            let all = rows.iter().map(|row| restorer.restore(row));
+            events.extend(all.filter(|event| ids.contains(&event.id)));
+        }
+    }
+}
+
+/// Errors of a queued message that waiting does not mend.
+fn is_permanent(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::NotFound(_)
+            | ServiceError::Exists(_)
+            | ServiceError::Invalid { .. }
+            | ServiceError::Damaged { .. }
+    )
+}
+
+fn not_found(error: ServiceError) -> RunError {
+    match error {
+        ServiceError::NotFound(key) => RunError::SessionNotFound(key),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,127 @@
+//! One turn of a run that may start: its span, its services and limits, and one retry for a name that the model made up.
+
+use super::{Agent, CORRECTION};
+use crate::{
+    artifacts::ArtifactAdapter, history, ledger::LedgerAdapter, turn_service::TurnSessions, turns::TurnHandle,
+};
+use adk::{
+    content::Content,
+    error::{RunError, ServiceError},
+    flow::spans,
+    runner::{EventSink, RunConfig, RunRequest, Runner},
+    trace::{Active, Kind},
+};
+use serde_json::{Map, json};
+use session::RunStatus;
+use std::sync::Arc;
+
+impl Agent {
+    /// Runs the turn under a span, and stores how the run ended unless its last event did.
+    pub(super) async fn run_traced(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let (key, cancel) = (request.key.clone(), request.cancel.clone());
+        let mut span = self.span(turn.run_id(), &request);
+        let mut request = request;
+        request.config.trace = span.trace();
+        let result = match self.run_leased(turn, request, out).await {
+            // The client did not ask for it: another owner took the run over.
+            Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
+            other => other,
+        };
+        match &result {
+            Ok(()) => drop(span),
+            // The session was not free, so nothing has begun.
+            Err(RunError::Service(ServiceError::Stale(_))) if turn.is_unstarted() => span.forget(),
+            Err(error) => {
+                span.fail(&spans::error_type(error));
+                drop(span);
+            }
+        }
+        if turn.lease().is_some() {
+            let status = match &result {
+                Ok(()) => RunStatus::Done,
+                Err(RunError::Cancelled) => RunStatus::Cancelled,
+                Err(_) => RunStatus::Failed,
+            };
+            let error = result.as_ref().err().map(ToString::to_string);
+            // The run's own error is the one to report.
+            let _ = turn.finish(session::Commit::default(), status, error).await;
+        }
+        result
+    }
+
+    fn span(&self, run: &str, request: &RunRequest) -> Active {
+        let own = &request.config.trace;
+        let trace = if own.is_on() { own } else { &self.trace }.of_session(&request.key);
+        let agent = &self.tree.root().agent;
+        let mut span = trace.begin(Kind::Internal, || format!("invoke_agent {}", agent.name));
+        if trace.is_on() {
+            span.set("gen_ai.operation.name", "invoke_agent");
+            span.set("gen_ai.agent.name", agent.name.as_str());
+            span.set("gen_ai.agent.description", agent.description.as_str());
+            span.set("gen_ai.conversation.id", request.key.session_id.as_str());
+            span.set("lango.app", request.key.app_name.as_str());
+            span.set("lango.run.id", run);
+        }
+        span
+    }
+
+    /// Runs the turn with what only a turn has: its session service, its ledger, its limits.
+    async fn run_leased(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let cancel = request.cancel.child_token();
+        turn.cancel_on_loss(cancel.clone());
+        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn));
+        let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
+        let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
+        let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(ledger);
+        let draft_flush = self.turns.draft_flush().clone();
+        let config = RunConfig { draft_flush, ..self.bounds.applied(request.config) };
+        let request = RunRequest { cancel, config, ..request };
+        // Boxed: the future of a run is large, and those that wait for it should not be.
+        Box::pin(self.run_corrected(&runner, request, out)).await
+    }
+
+    /// A model that made up an agent's name is told the real ones, once (spec G).
+    async fn run_corrected(
+        &self,
+        runner: &Runner<TurnSessions>,
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let (key, config, cancel) = (request.key.clone(), request.config.clone(), request.cancel.clone());
+        let first = match runner.run(request, out).await {
+            Err(error @ RunError::AgentNotFound { .. }) => error,
+            other => return other,
+        };
+        let RunError::AgentNotFound { name } = &first else { return Err(first) };
+        let Some(correction) = self.correction(name) else { return Err(first) };
+        let retry = RunRequest {
+            goes_on: true,
+            message_metadata: Map::from_iter([(CORRECTION.to_owned(), json!(true))]),
+            config,
+            cancel,
+            ..RunRequest::message(key, Content::user(correction))
+        };
+        match runner.run(retry, out).await {
+            Ok(()) => Ok(()),
+            // Whoever cancels wants no reasons.
+            Err(RunError::Cancelled) => Err(RunError::Cancelled),
+            Err(retry) => Err(RunError::RetryFailed { retry: Box::new(retry), first: Box::new(first) }),
+        }
+    }
+
+    /// What is said about that name; `None` for an agent that works alone.
+    fn correction(&self, name: &str) -> Option<String> {
+        let names: Vec<&str> = self.tree.nodes().skip(1).map(|node| node.agent.name.as_str()).collect();
+        (!names.is_empty()).then(|| history::correction(name, &names.join(", ")))
+    }
+}

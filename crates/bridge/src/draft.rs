@@ -1,0 +1,65 @@
+//! The draft of an answer as rows of the store, and back: each piece is an event with the text that was shown since the last.
+
+use adk::{content::Content, event::Event};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Piece {
+    /// How many saves before it were acknowledged. A save whose acknowledgement was lost is repeated, with what was shown
+    /// since: the later one of two pieces with one number replaces the other.
+    number: u64,
+    event: Event,
+}
+
+/// A piece of the draft: the frame of the answer's event, with text that was shown.
+pub(crate) fn piece(number: u64, frame: &Event, shown: Content) -> String {
+    let event = Event { content: Some(shown), ..frame.clone() };
+    serde_json::to_string(&Piece { number, event }).unwrap_or_default()
+}
+
+/// The event that a draft becomes. A piece that cannot be read is left out.
+pub fn restore(stored: &session::Draft) -> Option<Event> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(stored.pieces.len());
+    for piece in stored.pieces.iter().filter_map(|piece| serde_json::from_str::<Piece>(piece).ok()) {
+        pieces.pop_if(|last| last.number == piece.number);
+        pieces.push(piece);
+    }
+    let (mut draft, mut frame) = (adk::draft::Draft::default(), None);
+    for Piece { mut event, .. } in pieces {
+        if let Some(content) = event.content.take() {
+            draft.push(&content);
+        }
+        frame = Some(event);
+    }
+    draft.into_event(frame?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restored(pieces: &[(u64, &str)]) -> Option<String> {
+        let frame = Event::new("i", "root");
+        let pieces = pieces.iter().map(|(number, text)| piece(*number, &frame, Content::model(*text)));
+        let draft = session::Draft { run: "r".to_owned(), pieces: pieces.collect() };
+        restore(&draft).map(|event| event.content.unwrap_or_default().said())
+    }
+
+    #[test]
+    fn a_repeated_piece_replaces_its_first_attempt() {
+        assert_eq!(restored(&[(0, "Alpha "), (1, "beta ")]).as_deref(), Some("Alpha beta "));
+        assert_eq!(
+            restored(&[(0, "Alpha "), (1, "beta "), (1, "beta gamma "), (2, "delta")]).as_deref(),
+            Some("Alpha beta gamma delta")
+        );
+        assert_eq!(restored(&[]), None);
+    }
+
+    #[test]
+    fn a_piece_that_cannot_be_read_is_left_out() {
+        let frame = Event::new("i", "root");
+        let pieces = vec![piece(0, &frame, Content::model("Alpha ")), "{".to_owned()];
+        let event = restore(&session::Draft { run: "r".to_owned(), pieces }).unwrap();
+        assert_eq!((event.interrupted, event.content), (Some(true), Some(Content::model("Alpha "))));
+    }
+}

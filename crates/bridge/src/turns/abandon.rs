@@ -1,0 +1,91 @@
+//! A turn that is dropped in the middle ends its run: `interrupted` if it ran, `cancelled` if it waited.
+
+use super::{arrival::SessionGate, backoff::Backoff, handle::Claim};
+use failpoint::Point;
+use session::{
+    Commit, GoneOwner, Lease, Owner, Result, RunStatus, SessionKey, Store, TakeOver, TakenOver, TurnChange,
+    Withdrawal,
+};
+use std::sync::Arc;
+
+/// Where a turn was when it was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Queued,
+    /// The commit that starts the run was under way.
+    Starting,
+    Running(Lease),
+}
+
+/// The run of a turn that was dropped.
+pub(super) struct Abandoned {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) key: SessionKey,
+    pub(super) run: String,
+    pub(super) claim: Claim,
+    pub(super) gate: Arc<SessionGate>,
+    pub(super) left: Left,
+}
+
+impl Abandoned {
+    /// Ends the run; a store that fails is tried again.
+    pub(super) async fn end(self) {
+        let mut backoff = Backoff::unlimited();
+        loop {
+            match self.try_end().await {
+                Err(error) if error.is_storage_fault() => _ = backoff.again().await,
+                Ok(()) | Err(_) => break,
+            }
+        }
+        self.gate.changed.notify_waiters();
+    }
+
+    async fn try_end(&self) -> Result<()> {
+        match (&self.left, &self.claim) {
+            (Left::Running(lease), _) => self.finish(lease.clone()).await,
+            (Left::Queued, Claim::Own(owner) | Claim::Shared(owner)) => self.withdraw(owner.name()).await,
+            (Left::Starting, Claim::Own(owner)) => self.end_started(owner).await,
+            // The claim is held by the other runs; when the last of them has ended, another owner continues this one.
+            (Left::Starting, Claim::Shared(_)) => Ok(()),
+        }
+    }
+
+    /// Ends the run of a start that was under way. It is stored by now, or never will be: jobs run in their order.
+    async fn end_started(&self, owner: &Owner) -> Result<()> {
+        // Held until the run has ended: an owner that is gone would have a successor that continues it.
+        let successor = self.store.claim_owner()?;
+        for run in self.take_over(owner, &successor).await? {
+            let mut backoff = Backoff::unlimited();
+            while self.end_taken_over(&run, &successor).await.is_err_and(|error| error.is_storage_fault()) {
+                backoff.again().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_over(&self, owner: &Owner, successor: &Owner) -> Result<Vec<TakenOver>> {
+        let gone = vec![GoneOwner { name: owner.name().to_owned(), if_beats: None }];
+        let change = TakeOver { gone, owner: successor.name().to_owned(), session: Some(self.key.clone()) };
+        self.store.take_over(change).await
+    }
+
+    async fn end_taken_over(&self, run: &TakenOver, successor: &Owner) -> Result<()> {
+        if run.status == RunStatus::Running {
+            self.finish(run.lease.clone()).await
+        } else {
+            self.withdraw(successor.name()).await
+        }
+    }
+
+    async fn finish(&self, lease: Lease) -> Result<()> {
+        let turn = TurnChange::Finish { lease, status: RunStatus::Interrupted, error: None };
+        let finished = self.store.commit(&self.key, Commit { turn, ..Commit::default() });
+        failpoint::around([Point::BeforeFinish, Point::AfterFinish], finished).await.map(drop)
+    }
+
+    async fn withdraw(&self, owner: &str) -> Result<()> {
+        let (id, owner, status) = (self.run.clone(), owner.to_owned(), RunStatus::Cancelled);
+        let withdrawn = self.store.withdraw(&self.key, Withdrawal { id, owner, status, error: None });
+        failpoint::around([Point::BeforeWithdraw, Point::AfterWithdraw], withdrawn).await.map(drop)
+    }
+}

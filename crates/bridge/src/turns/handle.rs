@@ -1,0 +1,357 @@
+//! The state of one turn: whether its run has started, under which lease, and whether it has ended. Everything that a turn
+//! stores passes through its handle; session service, ledger and heartbeat share it.
+//!
+//! **Invariants.** A run is accepted when its message is stored, and this is signalled once. A commit that ends the run is
+//! retried until it is stored or refused; the lease is never released before.
+
+use super::{
+    abandon::Abandoned,
+    arrival::{ArrivalGuard, SessionGate},
+    backoff::Backoff,
+    phase::{Phase, Refused},
+};
+use failpoint::{Point, around};
+use session::{
+    Commit, Committed, Error, Lease, NewRun, Owner, RunStatus, SessionKey, Start, Store, TurnChange,
+    Withdrawal,
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// The message of a run is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted;
+
+/// What the commit that starts a run relies on, and what it settles.
+#[derive(Debug, Default)]
+pub(crate) struct StartTerms {
+    pub(crate) if_epoch: Option<u64>,
+    pub(crate) supersedes: Vec<String>,
+}
+
+/// The run is ours as long as its claim is held.
+#[derive(Clone, Debug)]
+pub(super) enum Claim {
+    Own(Arc<Owner>),
+    /// It keeps other runs too, those that were taken over together.
+    Shared(Arc<Owner>),
+}
+
+pub(crate) struct TurnHandle {
+    store: Arc<dyn Store>,
+    key: SessionKey,
+    run: NewRun,
+    claim: Claim,
+    gate: Arc<SessionGate>,
+    phase: Mutex<Phase>,
+    acceptance: Mutex<Acceptance>,
+    /// Cancelled when another owner takes the run over.
+    on_loss: Mutex<Option<CancellationToken>>,
+}
+
+/// Called once, when the message is stored and before anybody is told.
+type AcceptanceObserver = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Acceptance {
+    arrival: ArrivalGuard,
+    observer: Option<AcceptanceObserver>,
+    signal: Option<oneshot::Sender<Accepted>>,
+    is_accepted: bool,
+}
+
+impl TurnHandle {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        key: SessionKey,
+        (run, claim): (NewRun, Claim),
+        gate: Arc<SessionGate>,
+    ) -> Self {
+        let phase = Mutex::new(Phase::Unstarted(None));
+        let (acceptance, on_loss) = (Mutex::default(), Mutex::default());
+        Self { store, key, run, claim, gate, phase, acceptance, on_loss }
+    }
+
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run.id
+    }
+
+    pub(crate) fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<SessionGate> {
+        &self.gate
+    }
+
+    pub(crate) fn owner(&self) -> &str {
+        &self.run.owner
+    }
+
+    /// Cancels the turn when another owner takes its run over.
+    pub(crate) fn cancel_on_loss(&self, cancel: CancellationToken) {
+        *self.on_loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(cancel);
+    }
+
+    /// Another owner has the run.
+    pub(crate) fn lose(&self) {
+        *self.phase() = Phase::Lost;
+        if let Some(cancel) = &*self.on_loss.lock().unwrap_or_else(PoisonError::into_inner) {
+            cancel.cancel();
+        }
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn acceptance(&self) -> MutexGuard<'_, Acceptance> {
+        self.acceptance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        self.phase().lease().cloned()
+    }
+
+    /// Whether the run has not started; the message may be queued.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        matches!(&*self.phase(), Phase::Unstarted(_) | Phase::Queued { .. })
+    }
+
+    /// Its place in the queue, if it is queued.
+    pub(super) fn ticket(&self) -> Option<u64> {
+        self.phase().ticket()
+    }
+
+    /// The messages of an attempt to start that may be stored although the store failed at it.
+    pub(crate) fn unacknowledged(&self) -> Vec<String> {
+        match &*self.phase() {
+            Phase::Queued { attempt, .. } => attempt.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the message is stored.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.acceptance().is_accepted
+    }
+
+    /// Whether the run is not over although the turn is: another owner has it, or it waits for a person. The log says how it
+    /// continues.
+    pub(crate) fn continues_in_log(&self) -> bool {
+        matches!(&*self.phase(), Phase::Lost | Phase::Ended(RunStatus::Waiting))
+    }
+
+    /// Why the last attempt to start was refused.
+    pub(crate) fn refusal(&self) -> Option<Refused> {
+        self.phase().refusal().cloned()
+    }
+
+    /// Calls `observer` and then sends a signal when the message is stored. The receiver sees a closed channel if it never
+    /// will be.
+    pub(crate) fn signal_acceptance(
+        &self,
+        observer: impl FnOnce() + Send + 'static,
+    ) -> oneshot::Receiver<Accepted> {
+        let (signal, accepted) = oneshot::channel();
+        let mut acceptance = self.acceptance();
+        acceptance.observer = Some(Box::new(observer));
+        acceptance.signal = Some(signal);
+        accepted
+    }
+
+    /// Keeps the place among the arrivals until the message is stored.
+    pub(crate) fn hold_arrival(&self, arrival: ArrivalGuard) {
+        self.acceptance().arrival = arrival;
+    }
+
+    /// Releases the place among the arrivals and forgets whom to tell: the message will not be stored.
+    pub(crate) fn give_up(&self) {
+        let mut acceptance = self.acceptance();
+        acceptance.arrival.release();
+        (acceptance.observer, acceptance.signal) = (None, None);
+    }
+
+    fn accepted(&self) {
+        let mut acceptance = self.acceptance();
+        if !std::mem::replace(&mut acceptance.is_accepted, true) {
+            self.gate.accepted();
+        }
+        if let Some(observer) = acceptance.observer.take() {
+            observer();
+        }
+        acceptance.arrival.release();
+        if let Some(signal) = acceptance.signal.take() {
+            // A client that went away does not end the run.
+            let _ = signal.send(Accepted);
+        }
+    }
+
+    /// The handle stands for a running run: it was taken over, or its start was not acknowledged.
+    pub(crate) fn resumed(&self, lease: Lease) {
+        *self.phase() = Phase::Running(lease);
+        self.gate.leave_queue(&self.run.id);
+        self.accepted();
+    }
+
+    /// The handle stands for a queued run that was taken over.
+    pub(super) fn adopted(&self, ticket: u64) {
+        *self.phase() = Phase::Queued { ticket, attempt: Vec::new() };
+        self.gate.join_queue(ticket, &self.run.id);
+        self.accepted();
+    }
+
+    /// Stores the message in the queue of its session.
+    pub(crate) async fn enqueue(&self, payload: String) -> session::Result<()> {
+        *self.phase() = Phase::Starting;
+        let queued = self.store.enqueue(&self.key, self.run.clone(), payload);
+        let queued = around([Point::BeforeEnqueue, Point::AfterEnqueue], queued).await;
+        match queued {
+            Ok(run) => {
+                self.adopted(run.ticket.unwrap_or_default());
+                Ok(())
+            }
+            Err(error) => {
+                *self.phase() = Phase::Unstarted(Refused::of(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// The first commit of the turn: the run starts with it.
+    pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
+        let StartTerms { if_epoch, supersedes } = terms;
+        let relies_on_memory = if_epoch.is_some();
+        let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
+        let queued = self.ticket().map(|ticket| (ticket, ids()));
+        *self.phase() = Phase::Starting;
+        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes });
+        let committed = self.store.commit(&self.key, Commit { turn, ..commit });
+        let committed = around([Point::BeforeStart, Point::AfterStart], committed).await;
+        let next = match &committed {
+            Ok(Committed { started: Some(started), .. }) => Phase::Running(started.lease.clone()),
+            Ok(_) => Phase::Unstarted(None),
+            Err(error) => Phase::after_failed_start(error, queued, relies_on_memory),
+        };
+        let is_running = matches!(next, Phase::Running(_));
+        *self.phase() = next;
+        if is_running {
+            self.gate.leave_queue(&self.run.id);
+            self.accepted();
+        }
+        committed
+    }
+
+    /// A commit in the middle of the turn. A store that fails is tried again for some seconds.
+    pub(crate) async fn step(&self, commit: Commit) -> session::Result<Committed> {
+        let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
+        self.retried(Commit { turn: TurnChange::Step(lease), ..commit }, Backoff::of_turn()).await
+    }
+
+    /// The last commit of the turn, tried until it is stored or refused.
+    pub(crate) async fn finish(
+        &self,
+        commit: Commit,
+        status: RunStatus,
+        error: Option<String>,
+    ) -> session::Result<Committed> {
+        let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
+        let turn = TurnChange::Finish { lease, status, error };
+        let committed = self.retried(Commit { turn, ..commit }, Backoff::unlimited()).await?;
+        *self.phase() = Phase::Ended(status);
+        self.gate.changed.notify_waiters();
+        Ok(committed)
+    }
+
+    async fn retried(&self, commit: Commit, mut backoff: Backoff) -> session::Result<Committed> {
+        let points = match &commit.turn {
+            TurnChange::Finish { .. } => [Point::BeforeFinish, Point::AfterFinish],
+            TurnChange::None | TurnChange::Start(_) | TurnChange::Step(_) | TurnChange::Cancel { .. } => {
+                [Point::BeforeStep, Point::AfterStep]
+            }
+        };
+        loop {
+            let committed = self.store.commit(&self.key, commit.clone());
+            let error = match around(points, committed).await {
+                Ok(committed) => return Ok(committed),
+                Err(error) => error,
+            };
+            if let Error::Fenced(_) | Error::RunMoved { .. } | Error::NotFound(_) = error {
+                *self.phase() = Phase::Lost;
+            }
+            if !error.is_storage_fault() || !backoff.again().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// How often the turn tries to read: once it has started, as often as it tries to store.
+    pub(crate) fn read_attempts(&self) -> Backoff {
+        if self.lease().is_some() { Backoff::of_turn() } else { Backoff::none() }
+    }
+
+    /// Adds to the draft of the answer that is being streamed.
+    pub(crate) async fn extend_draft(&self, piece: String) -> session::Result<()> {
+        let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
+        around([Point::BeforeDraft, Point::AfterDraft], self.store.extend_draft(&lease, piece)).await
+    }
+
+    /// The message leaves the queue without having run.
+    pub(crate) async fn withdraw(&self, status: RunStatus, error: Option<String>) {
+        self.gate.leave_queue(&self.run.id);
+        if self.ticket().is_none() {
+            return;
+        }
+        let (id, owner) = (self.run.id.clone(), self.run.owner.clone());
+        let withdrawal = Withdrawal { id, owner, status, error };
+        let mut backoff = Backoff::unlimited();
+        loop {
+            let withdrawn = self.store.withdraw(&self.key, withdrawal.clone());
+            match around([Point::BeforeWithdraw, Point::AfterWithdraw], withdrawn).await {
+                Err(error) if error.is_storage_fault() => _ = backoff.again().await,
+                Ok(_) | Err(_) => break,
+            }
+        }
+        *self.phase() = Phase::Ended(status);
+        self.gate.changed.notify_waiters();
+    }
+}
+
+impl Drop for TurnHandle {
+    /// A turn that is dropped in the middle ends its run.
+    fn drop(&mut self) {
+        let is_accepted = self.acceptance().is_accepted;
+        let left = self.phase().left();
+        self.gate.leave_queue(&self.run.id);
+        if is_accepted {
+            self.gate.ended();
+        }
+        // Without a runtime nothing is stored now; the claim is no longer held, and that says enough.
+        if let Some(left) = left
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let abandoned = Abandoned {
+                store: Arc::clone(&self.store),
+                key: self.key.clone(),
+                run: self.run.id.clone(),
+                claim: self.claim.clone(),
+                gate: Arc::clone(&self.gate),
+                left,
+            };
+            runtime.spawn(abandoned.end());
+        }
+    }
+}
+
+impl fmt::Debug for TurnHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnHandle")
+            .field("run", &self.run)
+            .field("phase", &*self.phase())
+            .finish_non_exhaustive()
+    }
+}

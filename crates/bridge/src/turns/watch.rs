@@ -1,0 +1,140 @@
+//! Which owners are gone. A dead process is recognised by the backend at once. One that exists but stands still (stopped,
+//! swapped out, hung) is gone after ten seconds without a heartbeat, counted only while the store accepts writes: no clock is
+//! compared between processes, and neither a clock step, nor a suspended machine, nor a long write lock displaces anybody.
+
+use super::heartbeat::INTERVAL;
+use session::{GoneOwner, Liveness, Owner, OwnerStatus, Store};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How long an owner may send no heartbeat.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+/// The most that the time between two observations counts: more means that this process, or the store, stood still.
+const LONGEST_GAP: Duration = INTERVAL;
+
+pub(super) struct OwnerWatch {
+    store: Arc<dyn Store>,
+    observed: Mutex<Observed>,
+    /// One observation at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Observed {
+    processes: HashMap<String, Silence>,
+    last: Option<Instant>,
+}
+
+/// How long a process has sent no heartbeat.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    beats: u64,
+    lasted: Duration,
+}
+
+impl OwnerWatch {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, observed: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an owner is certainly dead, or was silent for too long when it was last observed.
+    pub(super) fn is_gone(&self, owner: &str) -> bool {
+        if self.store.liveness(owner) == Liveness::Dead {
+            return true;
+        }
+        let silence = self.observed().processes.get(Owner::process_of(owner)).copied();
+        silence.is_some_and(|silence| silence.lasted >= SILENCE)
+    }
+
+    /// The owners of open runs that are gone.
+    pub(super) async fn gone(&self) -> session::Result<Vec<GoneOwner>> {
+        let owners = self.store.owners().await?;
+        let gone = |OwnerStatus { name, beats }: OwnerStatus| {
+            if self.store.liveness(&name) == Liveness::Dead {
+                return Some(GoneOwner { name, if_beats: None });
+            }
+            let is_silent = self.is_gone(&name);
+            is_silent.then_some(GoneOwner { name, if_beats: Some(beats) })
+        };
+        Ok(owners.into_iter().filter_map(gone).collect())
+    }
+
+    /// Observes the heartbeats of other processes, at most once in an interval, however many callers there are.
+    pub(super) async fn observe(&self) -> session::Result<()> {
+        let Ok(_turn) = self.turn.try_lock() else { return Ok(()) };
+        let is_recent = |last: Instant| last.elapsed() < INTERVAL / 2;
+        if self.observed().last.is_some_and(is_recent) {
+            return Ok(());
+        }
+        let own = self.store.claim_owner()?;
+        let own = Owner::process_of(own.name());
+        let mut beats = HashMap::new();
+        for owner in self.store.owners().await? {
+            let process = Owner::process_of(&owner.name);
+            if process != own {
+                beats.insert(process.to_owned(), owner.beats);
+            }
+        }
+        if beats.is_empty() {
+            *self.observed() = Observed::default();
+            return Ok(());
+        }
+        // A write of our own proves that the others could have written, too.
+        self.store.heartbeat().await?;
+        self.observed().add(&beats, Instant::now());
+        Ok(())
+    }
+}
+
+impl Observed {
+    fn add(&mut self, beats: &HashMap<String, u64>, now: Instant) {
+        let gap = self.last.replace(now).map_or(Duration::ZERO, |last| now - last).min(LONGEST_GAP);
+        self.processes.retain(|process, _| beats.contains_key(process));
+        for (process, beats) in beats {
+            let silence = self
+                .processes
+                .entry(process.clone())
+                .or_insert(Silence { beats: *beats, lasted: Duration::ZERO });
+            if silence.beats == *beats {
+                silence.lasted += gap;
+            } else {
+                *silence = Silence { beats: *beats, lasted: Duration::ZERO };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beats(number: u64) -> HashMap<String, u64> {
+        HashMap::from([("p".to_owned(), number)])
+    }
+
+    #[test]
+    fn silence_counts_only_while_it_is_observed() {
+        let mut observed = Observed::default();
+        let start = Instant::now();
+        let lasted = |observed: &Observed| observed.processes["p"].lasted;
+        observed.add(&beats(1), start);
+        assert_eq!(lasted(&observed), Duration::ZERO);
+        observed.add(&beats(1), start + Duration::from_secs(1));
+        assert_eq!(lasted(&observed), Duration::from_secs(1));
+        // The machine was suspended, or the store was locked: an hour counts as one interval.
+        observed.add(&beats(1), start + Duration::from_hours(1));
+        assert_eq!(lasted(&observed), Duration::from_secs(1) + LONGEST_GAP);
+        observed.add(&beats(2), start + Duration::from_hours(2));
+        assert_eq!(lasted(&observed), Duration::ZERO);
+        observed.add(&HashMap::new(), start + Duration::from_hours(3));
+        assert!(observed.processes.is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! How commands open the store. It may have to wait for another program, so that happens on another thread.
+
+use crate::{config::Settings, screen};
+use anyhow::Context;
+use session::{
+    Store,
+    sqlite::{Options, SqliteStore},
+};
+use std::sync::Arc;
+use tokio::task;
+
+/// Opens the store, making it if there is none.
+pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(open_file(settings).await?))
+}
+
+/// The same, as what it is.
+pub(crate) async fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore> {
+    open(settings, Options::default()).await
+}
+
+/// The same for a server: its log says when the file fails, and why.
+pub(crate) async fn open_served_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(open(settings, Options { report: Some(screen::note), ..Options::default() }).await?))
+}
+
+async fn open(settings: &Settings, options: Options) -> anyhow::Result<SqliteStore> {
+    let path = settings.database.clone();
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).with_context(|| {
+            format!("{} cannot be made; set LANGO_HOME to a directory that can be written", dir.display())
+        })?;
+    }
+    Ok(task::spawn_blocking(move || SqliteStore::open(path, options)).await??)
+}
+
+/// The store if there is one: whoever only looks leaves nothing behind.
+pub(crate) async fn existing_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    if is_missing(settings) { Ok(None) } else { open_store(settings).await.map(Some) }
+}
+
+/// The same for commands that only read: a store that cannot be written is good enough for them.
+pub(crate) async fn readable_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    if is_missing(settings) {
+        return Ok(None);
+    }
+    let path = settings.database.clone();
+    let store = task::spawn_blocking(|| SqliteStore::open_for_reading(path, Options::default())).await??;
+    if store.misses_log() {
+        screen::note(&format!(
+            "({} is read without its write-ahead log, which cannot be used here: the newest messages may be missing)",
+            settings.database.display()
+        ));
+    }
+    Ok(Some(Arc::new(store)))
+}
+
+/// A file that cannot be seen is not one that is missing.
+fn is_missing(settings: &Settings) -> bool {
+    matches!(settings.database.try_exists(), Ok(false))
+}

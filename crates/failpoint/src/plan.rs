@@ -1,0 +1,219 @@
+//! What a test arms: actions at the n-th hit of a point. All hits are counted.
+
+use crate::Point;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    io::Write as _,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// What happens at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The process ends as by a signal: nothing is flushed and nothing is dropped.
+    Abort,
+    Fail,
+    FillDisk,
+    Delay(Duration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub point: Point,
+    /// The hit at which it happens for the first time, counted from 1.
+    pub nth: u64,
+    /// For how many hits it lasts.
+    pub times: u64,
+    pub action: Action,
+}
+
+/// A failure that a test asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Failed(Point),
+    DiskFull(Point),
+}
+
+impl Fault {
+    pub fn is_disk_full(self) -> bool {
+        matches!(self, Self::DiskFull(_))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(point) => write!(f, "injected failure at {point}"),
+            Self::DiskFull(point) => write!(f, "injected full disk at {point}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[derive(Debug, Default)]
+struct State {
+    plans: Vec<Plan>,
+    fired: u64,
+    hits: BTreeMap<Point, u64>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { plans: Vec::new(), fired: 0, hits: BTreeMap::new() });
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on these plans happen, and no others. Counting starts anew.
+pub fn arm(plans: Vec<Plan>) {
+    *state() = State { plans, ..State::default() };
+}
+
+/// How often an armed action has happened.
+pub fn fired() -> u64 {
+    state().fired
+}
+
+/// How often each point was reached since the last call of [`arm`].
+pub fn hits() -> BTreeMap<Point, u64> {
+    state().hits.clone()
+}
+
+/// Counts the hit, and says what happens.
+fn count(point: Point) -> Option<Action> {
+    let mut state = state();
+    let hits = state.hits.entry(point).or_default();
+    *hits += 1;
+    let hit = *hits;
+    let is_due = |plan: &Plan| plan.point == point && (plan.nth..plan.nth + plan.times).contains(&hit);
+    let action = state.plans.iter().find(|plan| is_due(plan))?.action;
+    state.fired += 1;
+    Some(action)
+}
+
+/// Everything but a delay, which depends on whether the caller may block.
+fn perform(point: Point, action: Action) -> Result<Option<Duration>, Fault> {
+    match action {
+        Action::Abort => {
+            // Who watches the process learns that it was this point, and not another fault.
+            let _ = writeln!(std::io::stderr(), "{ABORTED}{point}");
+            std::process::abort();
+        }
+        Action::Fail => Err(Fault::Failed(point)),
+        Action::FillDisk => Err(Fault::DiskFull(point)),
+        Action::Delay(delay) => Ok(Some(delay)),
+    }
+}
+
+/// Written to standard error before the process ends, followed by the name of the point.
+const ABORTED: &str = "fail point: abort at ";
+
+/// Execution reached a point where a call can fail.
+pub async fn reach(point: Point) -> Result<(), Fault> {
+    let Some(action) = count(point) else { return Ok(()) };
+    if let Some(delay) = perform(point, action)? {
+        tokio::time::sleep(delay).await;
+    }
+    Ok(())
+}
+
+/// The same as [`reach`], for code that blocks.
+pub fn hit(point: Point) -> Result<(), Fault> {
+    let Some(action) = count(point) else { return Ok(()) };
+    if let Some(delay) = perform(point, action)? {
+        std::thread::sleep(delay);
+    }
+    Ok(())
+}
+
+/// Execution reached a point where nothing can fail: a plan that says otherwise is ignored.
+pub async fn pass(point: Point) {
+    let _ = reach(point).await;
+}
+
+/// The same as [`pass`], for code that blocks.
+pub fn pass_blocking(point: Point) {
+    let _ = hit(point);
+}
+
+/// Work with a point before it and one after it.
+pub async fn around<T, E: From<Fault>>(
+    [before, after]: [Point; 2],
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    reach(before).await?;
+    let outcome = work.await;
+    reach(after).await?;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The state is per process, so the tests of this file take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plan(nth: u64, times: u64, action: Action) -> Plan {
+        Plan { point: Point::BeforeStep, nth, times, action }
+    }
+
+    #[test]
+    fn names_are_unique_and_parse() {
+        for (at, point) in Point::ALL.iter().enumerate() {
+            assert_eq!(point.name().parse::<Point>().unwrap(), *point);
+            assert!(Point::ALL[..at].iter().all(|other| other.name() != point.name()), "{point}");
+        }
+        assert!("nowhere".parse::<Point>().is_err());
+    }
+
+    #[test]
+    fn an_action_happens_at_its_hits_and_at_no_other() {
+        let _turn = turn();
+        arm(vec![plan(2, 2, Action::Fail), plan(5, 1, Action::Fail)]);
+        let failed: Vec<bool> = (0..5).map(|_| hit(Point::BeforeStep).is_err()).collect();
+        assert_eq!(failed, [false, true, true, false, true]);
+        assert!(hit(Point::AfterStep).is_ok());
+        assert_eq!((fired(), hits()[&Point::BeforeStep], hits()[&Point::AfterStep]), (3, 5, 1));
+        arm(Vec::new());
+        assert!(hits().is_empty() && fired() == 0);
+    }
+
+    #[test]
+    fn a_point_that_cannot_fail_ignores_an_error() {
+        let _turn = turn();
+        arm(vec![plan(1, 1, Action::FillDisk)]);
+        pass_blocking(Point::BeforeStep);
+        assert_eq!(fired(), 1);
+        arm(Vec::new());
+    }
+
+    fn around_step(point: Point, action: Action) -> (bool, Result<(), Fault>) {
+        arm(vec![Plan { point, nth: 1, times: 1, action }]);
+        let mut is_done = false;
+        let work = async {
+            is_done = true;
+            Ok(())
+        };
+        let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let outcome = clock.unwrap().block_on(around([Point::BeforeStep, Point::AfterStep], work));
+        (is_done, outcome)
+    }
+
+    #[test]
+    fn work_is_done_unless_the_point_before_it_fails() {
+        let _turn = turn();
+        let (before, after) = (Point::BeforeStep, Point::AfterStep);
+        assert_eq!(around_step(before, Action::Fail), (false, Err(Fault::Failed(before))));
+        assert_eq!(around_step(after, Action::FillDisk), (true, Err(Fault::DiskFull(after))));
+        assert_eq!(around_step(after, Action::Delay(Duration::from_hours(1))), (true, Ok(())));
+        arm(Vec::new());
+    }
+}

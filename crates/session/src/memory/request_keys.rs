@@ -1,0 +1,30 @@
+//! Idempotency keys in memory.
+
+use crate::{NewRun, RequestKey, SessionKey};
+use std::collections::HashMap;
+
+/// Idempotency keys of all users, with the run that each of them became.
+#[derive(Debug, Default)]
+pub(super) struct RequestKeys(HashMap<(String, String), (String, SessionKey, String)>);
+
+impl RequestKeys {
+    /// The fingerprint, the session and the run of a request that is known.
+    pub(super) fn find(
+        &self,
+        key: &SessionKey,
+        request: &RequestKey,
+    ) -> Option<&(String, SessionKey, String)> {
+        self.0.get(&(key.user.clone(), request.key.clone()))
+    }
+
+    pub(super) fn insert(&mut self, key: &SessionKey, run: &NewRun) {
+        if let Some(RequestKey { key: name, fingerprint }) = &run.request_key {
+            let request = (fingerprint.clone(), key.clone(), run.id.clone());
+            self.0.entry((key.user.clone(), name.clone())).or_insert(request);
+        }
+    }
+
+    pub(super) fn forget(&mut self, session: &SessionKey) {
+        self.0.retain(|_, (_, key, _)| key != session);
+    }
+}

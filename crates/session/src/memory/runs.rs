@@ -1,0 +1,93 @@
+//! The runs of a session in memory: their queue, their owners and the draft of the running one.
+
+use super::session::{QueuedRun, Session};
+use crate::{
+    Activity, Draft, Lease, NewRun, OwnedRun, Result, Run, RunStatus, TakenOver, Withdrawal,
+    lifecycle::Transition,
+};
+
+impl Session {
+    pub(super) fn enqueue(&mut self, new: &NewRun, ticket: u64, payload: String) -> Result<()> {
+        let state = self.apply(&new.id, &Transition::Enqueue { owner: new.owner.clone(), ticket })?.run;
+        if let Some(run) = self.by_id_mut(&new.id) {
+            run.set(state);
+            run.payload = Some(payload);
+        } else {
+            let (number, end) = (self.next_number(), self.row.last_seq);
+            self.insert(new.id.clone(), number, (state, end, Some(payload)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn payload(&self, id: &str) -> Option<String> {
+        self.by_id(id)?.payload.clone()
+    }
+
+    pub(super) fn withdraw(&mut self, withdrawal: Withdrawal) -> bool {
+        let change = Transition::Withdraw { owner: withdrawal.owner, to: withdrawal.status };
+        let Ok(next) = self.apply(&withdrawal.id, &change) else { return false };
+        if let Some(run) = self.by_id_mut(&withdrawal.id) {
+            run.set(next.run);
+            run.run.error = withdrawal.error;
+        }
+        true
+    }
+
+    /// The runs that an owner is responsible for: the running one first, then in the order of the queue.
+    pub(super) fn open_runs(&self) -> Vec<&QueuedRun> {
+        let mut open: Vec<&QueuedRun> = self.runs.iter().filter(|run| run.run.status.is_owned()).collect();
+        open.sort_by_key(|run| run.run.ticket);
+        open
+    }
+
+    pub(super) fn take_over(&mut self, id: &str, from: String, owner: &str) -> Option<TakenOver> {
+        let next = self.apply(id, &Transition::TakeOver { from, owner: owner.to_owned() }).ok()?;
+        self.lease_epoch = next.epoch;
+        let (key, epoch) = (self.row.key.clone(), self.lease_epoch);
+        let run = self.by_id_mut(id)?;
+        run.run.owner = next.run.owner;
+        let lease = Lease { key, run: run.run.number, epoch };
+        Some(TakenOver { id: id.to_owned(), lease, status: run.run.status, ticket: run.run.ticket })
+    }
+
+    pub(super) fn activity(&self) -> Activity {
+        let owned = |QueuedRun { run, .. }: &&QueuedRun| OwnedRun {
+            id: run.id.clone(),
+            owner: run.owner.clone(),
+            ticket: run.ticket,
+        };
+        let open = self.open_runs();
+        let of = |status| open.iter().find(|run| run.run.status == status).map(owned);
+        let lease = |run: &&QueuedRun| Lease {
+            key: self.row.key.clone(),
+            run: run.run.number,
+            epoch: self.lease_epoch,
+        };
+        Activity {
+            running: of(RunStatus::Running),
+            lease: open.iter().find(|run| run.run.status == RunStatus::Running).map(lease),
+            first_queued: of(RunStatus::Queued),
+        }
+    }
+
+    pub(super) fn extend_draft(&mut self, lease: &Lease, piece: String) -> Result<()> {
+        self.fence(lease)?;
+        let run = self.runs.iter().find(|run| run.run.number == lease.run);
+        let run = run.map(|run| run.run.id.clone()).unwrap_or_default();
+        self.draft.get_or_insert(Draft { run, pieces: Vec::new() }).pieces.push(piece);
+        Ok(())
+    }
+
+    pub(super) fn run(&self, id: &str) -> Option<Run> {
+        let run = self.by_id(id)?;
+        let before =
+            |other: &&QueuedRun| other.run.status == RunStatus::Queued && other.run.ticket < run.run.ticket;
+        let is_queued = run.run.status == RunStatus::Queued;
+        let ahead = is_queued.then(|| self.runs.iter().filter(before).count() as u64);
+        Some(Run { ahead, ..run.run.clone() })
+    }
+
+    pub(super) fn runs(&self, limit: usize) -> Vec<Run> {
+        self.runs.iter().rev().take(limit).map(|run| run.run.clone()).collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Proof of life: each process that owns runs holds an advisory lock on a file of its own beside the database. The kernel
+//! releases the lock when the process ends, however it ends, and containers that share the file share its locks.
+//!
+//! **Invariant.** The lock is held before the process's name is stored anywhere, and until the process ends or closes the
+//! store. A file without a lock, or no file, means that the process is gone.
+
+use crate::{Error, Liveness, Result};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The directory of lock files that belongs to a database.
+#[derive(Debug)]
+pub(super) struct LockDirectory {
+    path: PathBuf,
+}
+
+/// The lock of this process. Dropping it ends the process's ownership.
+#[derive(Debug)]
+pub(super) struct ProcessLock {
+    name: String,
+    path: PathBuf,
+    _file: File,
+}
+
+impl LockDirectory {
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-owners");
+        Self { path: path.into() }
+    }
+
+    /// Creates and locks a file for this process.
+    pub(super) fn acquire(&self) -> Result<ProcessLock> {
+        self.try_acquire().map_err(|error| {
+            let (path, source) = (self.path.clone(), Box::from(error.to_string()));
+            match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path, source },
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    Error::ReadOnly { path, source }
+                }
+                _ => Error::Open { path, source },
+            }
+        })
+    }
+
+    fn try_acquire(&self) -> io::Result<ProcessLock> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+        loop {
+            let name = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+            let path = self.path.join(&name);
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.lock()?;
+            // Another process may have seen the file before it was locked, and removed it as a leftover.
+            if file.metadata()?.nlink() > 0 {
+                // Not synchronised: a file that a power cut removes says the same as one that nobody locks.
+                return Ok(ProcessLock { name, path, _file: file });
+            }
+        }
+    }
+
+    /// Whether a process of this name exists.
+    pub(super) fn liveness(&self, process: &str) -> Liveness {
+        if process.contains('/') {
+            return Liveness::Dead;
+        }
+        let locked = File::open(self.path.join(process)).map(|file| file.try_lock_shared());
+        match locked {
+            Ok(Ok(())) => Liveness::Dead,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Liveness::Dead,
+            // Whatever else fails, such as a lack of file descriptors, proves nothing.
+            Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) | Err(_) => Liveness::Alive,
+        }
+    }
+
+    /// The names of processes that have ended and left their file.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| self.liveness(name) == Liveness::Dead).collect()
+    }
+
+    /// Removes the file of a process that has ended. The lock is held meanwhile: a process that has just created the file,
+    /// and locks it after that, finds out that it is gone.
+    pub(super) fn remove(&self, process: &str) {
+        let path = self.path.join(process);
+        let Ok(file) = File::open(&path) else { return };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+impl ProcessLock {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for ProcessLock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_alive_while_its_lock_is_held() {
+        let place = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        let lock = locks.acquire().unwrap();
+        let name = lock.name().to_owned();
+        assert_eq!(locks.liveness(&name), Liveness::Alive);
+        assert!(locks.leftovers().is_empty());
+        drop(lock);
+        assert_eq!(locks.liveness(&name), Liveness::Dead);
+    }
+
+    #[test]
+    fn a_file_without_a_lock_is_a_leftover() {
+        let place = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        let held = locks.acquire().unwrap();
+        fs::write(locks.path.join("1-dead"), "").unwrap();
+        assert_eq!(locks.leftovers(), ["1-dead"]);
+        locks.remove("1-dead");
+        assert!(locks.leftovers().is_empty());
+        assert_eq!(locks.liveness(held.name()), Liveness::Alive);
+    }
+
+    #[test]
+    fn a_file_that_is_locked_is_not_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        let held = locks.acquire().unwrap();
+        // Another process saw the file between its creation and its locking.
+        locks.remove(held.name());
+        assert!(locks.path.join(held.name()).exists());
+        assert_eq!(locks.liveness(held.name()), Liveness::Alive);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_dead() {
+        let place = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        fs::create_dir(&locks.path).unwrap();
+        // A link to itself cannot be opened, for a reason other than that there is no file.
+        std::os::unix::fs::symlink("loop", locks.path.join("loop")).unwrap();
+        assert_eq!(locks.liveness("loop"), Liveness::Alive);
+        assert!(locks.leftovers().is_empty());
+    }
+
+    #[test]
+    fn names_of_other_formats_are_dead() {
+        let place = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        assert_eq!(locks.liveness("machine/boot/1/2"), Liveness::Dead);
+        assert_eq!(locks.liveness("../lango.db"), Liveness::Dead);
+        assert_eq!(locks.liveness("1-never"), Liveness::Dead);
+    }
+}

@@ -1,0 +1,157 @@
+//! Exhaustive model check of the lifecycle: owners that are killed, paused, displaced and restarted share sessions, and
+//! every interleaving of their commits is explored. The model calls the functions that both backends call.
+
+#![expect(clippy::print_stdout, reason = "the number of states says how much was explored")]
+
+mod model;
+mod world;
+
+use model::{Bounds, Lifecycle, Rules};
+use session::{
+    RunStatus,
+    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+};
+use stateright::{Checker, HasDiscoveries, Model};
+use std::time::Instant;
+use world::OwnerId;
+
+fn check(name: &str, bounds: Bounds) {
+    let begun = Instant::now();
+    let checker = Lifecycle { rules: Rules::product(), bounds }.checker().threads(2).spawn_bfs().join();
+    println!(
+        "{name}: {} states, depth {}, {:.1?}",
+        checker.unique_state_count(),
+        checker.max_depth(),
+        begun.elapsed()
+    );
+    checker.assert_properties();
+}
+
+#[test]
+fn two_owners_of_one_session() {
+    let bounds = Bounds { owners: 2, sessions: 1, runs: 3, late_results: false };
+    check("two owners, one session", bounds);
+}
+
+#[test]
+fn three_owners_of_one_session() {
+    let bounds = Bounds { owners: 3, sessions: 1, runs: 2, late_results: true };
+    check("three owners, one session", bounds);
+}
+
+#[test]
+fn two_owners_of_two_sessions() {
+    let bounds = Bounds { owners: 2, sessions: 2, runs: 1, late_results: true };
+    check("two owners, two sessions", bounds);
+}
+
+/// Whether a property is found to fail with these rules.
+fn is_found_out(rules: Rules, property: &'static str) -> bool {
+    let bounds = Bounds { owners: 2, sessions: 1, runs: 2, late_results: true };
+    let checker = Lifecycle { rules, bounds }.checker();
+    let checker = checker.finish_when(HasDiscoveries::AnyOf([property].into())).spawn_bfs().join();
+    checker.discovery(property).is_some()
+}
+
+type Answer = Result<Next<OwnerId>, Refusal>;
+
+#[test]
+fn without_the_fence_a_displaced_owner_commits() {
+    let fence = |_: &Turns, _| Ok(());
+    assert!(is_found_out(Rules { fence, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            let change = match change {
+                Transition::Finish { to, .. } => Transition::Finish { epoch: turns.epoch, to: *to },
+                other => other.clone(),
+            };
+            lifecycle::transition(turns, run, &change)
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+}
+
+/// Applies the product's function and keeps the epoch for one kind of transition.
+fn keep_epoch(
+    turns: &Turns,
+    run: Option<&RunState<OwnerId>>,
+    change: &Transition<OwnerId>,
+    keeps: bool,
+) -> Answer {
+    let next = lifecycle::transition(turns, run, change)?;
+    Ok(if keeps { Next { epoch: turns.epoch, ..next } } else { next })
+}
+
+#[test]
+fn without_the_lease_a_withdrawn_question_is_written_beside_a_running_run() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            let is_leased = turns.is_leased && *change != Transition::Cancel;
+            lifecycle::transition(&Turns { is_leased, ..turns.clone() }, run, change)
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+}
+
+#[test]
+fn without_a_new_epoch_a_take_over_fences_nobody() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            keep_epoch(turns, run, change, matches!(change, Transition::TakeOver { .. }))
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::EPOCHS_GROW));
+}
+
+#[test]
+fn without_a_new_epoch_a_release_admits_late_commits() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            keep_epoch(turns, run, change, matches!(change, Transition::Finish { .. }))
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+}
+
+#[test]
+fn without_the_queue_a_start_overtakes() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            lifecycle::transition(&Turns { first_ticket: None, ..turns.clone() }, run, change)
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::IN_ORDER_OF_ACCEPTANCE));
+}
+
+#[test]
+fn without_the_lease_two_runs_are_running() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            lifecycle::transition(&Turns { is_leased: false, ..turns.clone() }, run, change)
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONE_RUNNING_RUN));
+}
+
+#[test]
+fn without_the_check_of_the_status_a_terminal_state_changes() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            match (run, change) {
+                (Some(run), Transition::Withdraw { to, .. }) if run.status.is_terminal() => {
+                    let run = RunState { status: *to, ticket: None, ..run.clone() };
+                    Ok(Next { epoch: turns.epoch, is_leased: turns.is_leased, run })
+                }
+                _ => lifecycle::transition(turns, run, change),
+            }
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::TERMINAL_STATES_STAY));
+}
+
+#[test]
+fn without_taking_over_queued_runs_they_are_lost() {
+    let transition =
+        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            match (run, change) {
+                (Some(run), Transition::TakeOver { .. }) if run.status == RunStatus::Queued => {
+                    Err(Refusal::Moved)
+                }
+                _ => lifecycle::transition(turns, run, change),
+            }
+        };
+    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::EVERY_RUN_CAN_BE_FINISHED));
+}

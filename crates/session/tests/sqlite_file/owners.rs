@@ -1,0 +1,139 @@
+//! Owners of several processes on one file: who is alive is known by a lock, and what ended processes left is removed.
+
+use crate::common::{file, fresh, open};
+use rusqlite::Connection;
+use session::{
+    GoneOwner, Liveness, OnConflict, Owner, Owners, RunStatus, RunStore, SessionStore, TakeOver,
+    sqlite::{Options, SqliteStore},
+};
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use testkit::store_suite::{
+    Shared,
+    make::{enqueue, key, new_session, run_of, start, step},
+};
+
+const FILE: &str = "LANGO_OWNER_FILE";
+
+fn lock_files(place: &TempDir) -> usize {
+    fs::read_dir(place.path().join("lango.db-owners")).unwrap().count()
+}
+
+fn rows(place: &TempDir) -> i64 {
+    let conn = Connection::open(file(place)).unwrap();
+    conn.query_row("SELECT COUNT(*) FROM owners", [], |row| row.get(0)).unwrap()
+}
+
+async fn take_over(store: &SqliteStore, gone: &str, owner: &str) -> Vec<session::TakenOver> {
+    let gone = vec![GoneOwner { name: gone.to_owned(), if_beats: None }];
+    store.take_over(TakeOver { gone, owner: owner.to_owned(), session: None }).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_owner_is_alive_as_long_as_its_store_is_open() {
+    let (one, place) = fresh(Options::default());
+    let two = open(&place, Options::default()).unwrap();
+    let owner = one.claim_owner().unwrap();
+    let name = owner.name().to_owned();
+    assert_ne!(Owner::process_of(&name), Owner::process_of(two.claim_owner().unwrap().name()));
+    assert_eq!((one.liveness(&name), two.liveness(&name)), (Liveness::Alive, Liveness::Alive));
+    drop(one);
+    // The claim is held, but the store that proved that its owner is alive is closed.
+    assert_eq!(two.liveness(&name), Liveness::Dead);
+    drop(owner);
+}
+
+#[tokio::test]
+async fn heartbeats_are_seen_by_other_processes() {
+    let (one, place) = fresh(Options::default());
+    let two = open(&place, Options::default()).unwrap();
+    two.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    let owner = one.claim_owner().unwrap();
+    let shared: Shared = Arc::new(one.clone());
+    start(&shared, &key("s"), run_of(owner.name(), "r")).await.unwrap();
+    for beats in 1..=2 {
+        one.heartbeat().await.unwrap();
+        assert_eq!(two.owners().await.unwrap()[0].beats, beats);
+    }
+    let me = two.claim_owner().unwrap();
+    two.heartbeat().await.unwrap();
+    assert_eq!(take_over(&two, owner.name(), me.name()).await.len(), 1);
+    assert_eq!(one.heartbeat().await.unwrap().displaced, 1);
+    assert_eq!(two.heartbeat().await.unwrap().displaced, 0);
+}
+
+#[tokio::test]
+async fn what_ended_processes_left_is_removed() {
+    let (store, place) = fresh(Options::default());
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    // These end in order: their files are gone, their rows are left.
+    for _ in 0..3 {
+        let other = open(&place, Options::default()).unwrap();
+        let _owner = other.claim_owner().unwrap();
+        other.heartbeat().await.unwrap();
+    }
+    // This one is killed: its file is left, and it owns a run.
+    fs::write(place.path().join("lango.db-owners/1-killed"), "").unwrap();
+    let shared: Shared = Arc::new(store.clone());
+    start(&shared, &key("s"), run_of("1-killed#7", "r")).await.unwrap();
+    enqueue(&shared, &key("s"), run_of("1-killed#8", "q")).await.unwrap();
+
+    let me = store.claim_owner().unwrap();
+    store.heartbeat().await.unwrap();
+    assert_eq!((rows(&place), lock_files(&place)), (1, 2), "who owns a run is still known");
+    assert_eq!(take_over(&store, "1-killed#7", me.name()).await.len(), 1);
+    assert_eq!((rows(&place), lock_files(&place)), (2, 2));
+    assert_eq!(take_over(&store, "1-killed#8", me.name()).await.len(), 1);
+    assert_eq!((rows(&place), lock_files(&place)), (1, 1));
+    assert_eq!(store.liveness(me.name()), Liveness::Alive);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "runs in a process of its own, started by the test below"]
+async fn a_process_that_owns_runs_until_it_is_killed() {
+    let Ok(path) = env::var(FILE) else { return };
+    let store: Shared = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    let owner = store.claim_owner().unwrap();
+    let lease = start(&store, &key("s"), run_of(owner.name(), "r")).await.unwrap();
+    store.commit(&key("s"), step(&lease, "m1")).await.unwrap();
+    enqueue(&store, &key("s"), run_of(owner.name(), "q")).await.unwrap();
+    std::io::stdout().write_all(format!("owner {}\n", owner.name()).as_bytes()).unwrap();
+    std::future::pending::<()>().await;
+}
+
+/// A process that owns a running run and a queued one, and the name of their owner.
+fn owning_process(place: &TempDir) -> (Child, String) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "owners::a_process_that_owns_runs_until_it_is_killed", "--ignored", "--nocapture"])
+        .env(FILE, file(place))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let owner = lines.map(Result::unwrap).find_map(|line| Some(line.strip_prefix("owner ")?.to_owned()));
+    (child, owner.expect("the process says who it is"))
+}
+
+#[tokio::test]
+async fn the_runs_of_a_killed_process_are_taken_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut child, name) = owning_process(&place);
+    let store = open(&place, Options::default()).unwrap();
+    assert_eq!(store.liveness(&name), Liveness::Alive);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(store.liveness(&name), Liveness::Dead);
+    let me = store.claim_owner().unwrap();
+    let taken = take_over(&store, &name, me.name()).await;
+    let found: Vec<_> = taken.iter().map(|run| (run.id.as_str(), run.status)).collect();
+    assert_eq!(found, [("r", RunStatus::Running), ("q", RunStatus::Queued)]);
+    store.commit(&key("s"), step(&taken[0].lease, "m2")).await.unwrap();
+    assert_eq!(lock_files(&place), 1);
+}

@@ -1,0 +1,94 @@
+//! Drafts: text that was shown and is not in the log yet.
+
+use super::{
+    Shared,
+    make::{finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over},
+};
+use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
+
+async fn extend(store: &Shared, lease: &Lease, pieces: &[&str]) -> Result<()> {
+    for piece in pieces {
+        store.extend_draft(lease, (*piece).to_owned()).await?;
+    }
+    Ok(())
+}
+
+async fn draft(store: &Shared, key: &SessionKey) -> Result<Option<(String, String)>> {
+    let draft = load(store, key).await?.draft;
+    Ok(draft.map(|Draft { run, pieces }| (run, pieces.concat())))
+}
+
+fn discards(commit: Commit) -> Commit {
+    Commit { discards_draft: true, ..commit }
+}
+
+pub async fn a_draft_grows_by_its_pieces(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let other = session(&store, "other").await?;
+    assert_eq!(draft(&store, &key).await?, None);
+    let lease = start(&store, &key, run("r")).await?;
+    let before = load(&store, &key).await?.row;
+    extend(&store, &lease, &["z", "", "a\0", "z"]).await?;
+    let pieces = ["z", "", "a\0", "z"].map(str::to_owned).into();
+    let found = load(&store, &key).await?;
+    assert_eq!(found.draft, Some(Draft { run: "r".into(), pieces }));
+    assert_eq!(draft(&store, &other).await?, None);
+    // It is beside the log, not in it.
+    assert_eq!((found.row, found.tail.len()), (before, 1));
+    Ok(())
+}
+
+pub async fn a_draft_is_kept_until_a_commit_discards_it(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("r")).await?;
+    extend(&store, &lease, &["a", "b"]).await?;
+    store.commit(&key, step(&lease, "m1")).await?;
+    let refused = Commit { expected_seq: Some(Seq(9)), ..discards(step(&lease, "m2")) };
+    assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
+    assert!(store.commit(&key, discards(step(&lease, "m1"))).await?.repeated);
+    assert_eq!(draft(&store, &key).await?, Some(("r".into(), "ab".into())));
+    store.commit(&key, discards(step(&lease, "m2"))).await?;
+    assert_eq!(draft(&store, &key).await?, None);
+    extend(&store, &lease, &["c"]).await?;
+    assert_eq!(draft(&store, &key).await?, Some(("r".into(), "c".into())));
+    store.commit(&key, discards(Commit { turn: finishes(&lease, RunStatus::Done), ..says("m3") })).await?;
+    assert_eq!(draft(&store, &key).await?, None);
+    Ok(())
+}
+
+pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = start(&store, &key, run_of("gone", "r")).await?;
+    extend(&store, &old, &["shown "]).await?;
+    let new = take_over(&store, &["gone"], "new").await?[0].lease.clone();
+    let late = store.extend_draft(&old, "late".into()).await;
+    assert!(matches!(late, Err(Error::Fenced(fenced)) if fenced == key));
+    // Who took the run over reads what was shown.
+    assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown ".into())));
+    extend(&store, &new, &["again"]).await?;
+    assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown again".into())));
+    finish(&store, &new, RunStatus::Interrupted).await?;
+    assert!(matches!(store.extend_draft(&new, "late".into()).await, Err(Error::Fenced(_))));
+    Ok(())
+}
+
+pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Shared) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("r1")).await?;
+    extend(&store, &lease, &["left"]).await?;
+    finish(&store, &lease, RunStatus::Interrupted).await?;
+    assert_eq!(draft(&store, &key).await?, Some(("r1".into(), "left".into())));
+    store.commit(&key, discards(start_commit(run("r2")))).await?;
+    assert_eq!(draft(&store, &key).await?, None);
+    Ok(())
+}
+
+pub async fn a_draft_is_deleted_with_its_session(store: Shared) -> Result<()> {
+    let lease = start(&store, &session(&store, "s").await?, run("r")).await?;
+    extend(&store, &lease, &["x"]).await?;
+    store.delete(&key("s")).await?;
+    assert!(matches!(store.extend_draft(&lease, "y".into()).await, Err(Error::NotFound(_))));
+    session(&store, "s").await?;
+    assert_eq!(draft(&store, &key("s")).await?, None);
+    Ok(())
+}
