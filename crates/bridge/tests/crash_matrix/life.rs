@@ -1,0 +1,255 @@
+//! One process of a case: it opens the store, takes over what a dead process left, and serves a client until all is answered.
+
+use crate::{
+    case::{Clock, Scenario, Setting, Stage, StoreKind, Trial},
+    client::{Client, session_key, store_key},
+    log,
+    model::{Cue, faults, finished},
+    report::{Line, Reporter},
+    toolbox,
+};
+use adk::facts::REQUEST_CONFIRMATION;
+use bridge::{Agent, Runs, runs::RecoverySource};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use session::{Store, memory::MemoryStore, sqlite};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{Notify, watch},
+};
+
+/// What a process is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) setting: Setting,
+    /// The directory of the database.
+    pub(crate) dir: PathBuf,
+    pub(crate) trials: Vec<Trial>,
+    /// Whether it dies in the middle of the run without a fault.
+    pub(crate) dies: bool,
+    pub(crate) before: Vec<Line>,
+}
+
+/// After that much time the client gives up.
+fn patience(clock: Clock) -> Duration {
+    match clock {
+        Clock::Virtual => Duration::from_hours(4),
+        Clock::Real => Duration::from_secs(20),
+    }
+}
+
+/// Timers fire while the runtime is idle, and it is idle while a thread writes: this keeps virtual time from running away.
+/// A tick of 50 ms takes about 0.1 ms.
+async fn tick() {
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn runtime(clock: Clock) -> Runtime {
+    let built = match clock {
+        Clock::Virtual => Builder::new_current_thread().enable_all().start_paused(true).build(),
+        Clock::Real => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
+    };
+    built.unwrap()
+}
+
+pub(crate) fn run(job: Job) {
+    let out = Arc::new(Reporter::new(job.before));
+    let Setting { store: kind, stage, clock, .. } = job.setting;
+    let store: Arc<dyn Store> = match kind {
+        StoreKind::Sqlite => {
+            let file = job.dir.join("lango.db");
+            Arc::new(sqlite::SqliteStore::open(file, sqlite::Options::default()).unwrap())
+        }
+        StoreKind::Memory => Arc::new(MemoryStore::new()),
+    };
+    let dies_here = kind == StoreKind::Memory && stage == Stage::Recovery;
+    if dies_here {
+        // The store survives in memory; the tasks do not.
+        let first = Life { setting: job.setting, trials: Vec::new(), dies: true };
+        runtime(clock).block_on(first.live(&store, &out));
+    }
+    let life = Life { setting: job.setting, trials: job.trials, dies: job.dies };
+    let runtime = runtime(clock);
+    runtime.block_on(life.live(&store, &out));
+    // A runtime that waits for its threads would wait for tasks that never end.
+    runtime.shutdown_background();
+}
+
+struct Life {
+    setting: Setting,
+    trials: Vec<Trial>,
+    dies: bool,
+}
+
+struct Source {
+    agent: Agent,
+    out: Arc<Reporter>,
+    told: Mutex<usize>,
+}
+
+impl RecoverySource for Source {
+    fn agent(&self, _: &str) -> Result<Agent, String> {
+        Ok(self.agent.clone())
+    }
+
+    fn report(&self, problem: &str) {
+        let mut told = self.told.lock().unwrap();
+        *told += 1;
+        if *told < 20 {
+            self.out.tell(Line::Note(problem.to_owned()));
+        }
+    }
+}
+
+impl Life {
+    fn cue(&self, out: &Arc<Reporter>) -> Arc<Cue> {
+        let Setting { store, scenario, clock, .. } = self.setting;
+        let pause = match clock {
+            // Long enough for a heartbeat, and for drafts.
+            Clock::Virtual => Duration::from_millis(2_500),
+            Clock::Real => Duration::from_millis(1_300),
+        };
+        Arc::new(Cue {
+            store,
+            scenario,
+            pause,
+            dies: self.dies,
+            gate: watch::Sender::new(false),
+            stalled: watch::Sender::new(false),
+            died: Notify::new(),
+            out: Arc::clone(out),
+        })
+    }
+
+    async fn live(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>) {
+        if self.setting.clock == Clock::Virtual {
+            tokio::spawn(tick());
+        }
+        let cue = self.cue(out);
+        let served = tokio::time::timeout(patience(self.setting.clock), self.serve(store, out, &cue));
+        tokio::select! {
+            served = served => if served.is_err() {
+                out.tell(log::last(&**store, &store_key()).await);
+                out.tell(Line::Problem("it hangs".to_owned()));
+            },
+            () = cue.died.notified() => {}
+        }
+    }
+
+    async fn serve(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>, cue: &Arc<Cue>) {
+        let runs = Runs::new(Arc::clone(store));
+        let agent = toolbox::agent(store, runs.turns(), cue);
+        agent.sessions().get_or_create(&session_key()).await.unwrap();
+        let continues = !out.lines().is_empty();
+        if continues {
+            out.tell(log::found(&**store, &store_key()).await);
+        }
+        failpoint::arm(self.trials.iter().map(|trial| trial.plan()).collect());
+        let recovery = loop {
+            match runs.claim_orphans().await {
+                Ok(recovery) => break recovery,
+                // `lango serve` ends with this error, and is started again.
+                Err(error) => out.tell(Line::Note(format!("claim_orphans: {error}"))),
+            }
+        };
+        let source = Arc::new(Source { agent: agent.clone(), out: Arc::clone(out), told: Mutex::default() });
+        let recovering = runs.clone();
+        tokio::spawn(async move { recovering.recover(recovery, source).await });
+        let mut client = Client::new(runs, agent, Arc::clone(store), Arc::clone(out));
+        client.come_back().await;
+        self.converse(&mut client, cue).await;
+        client.wait_for_all().await;
+        // The next message works.
+        client.say("n").await;
+        client.wait_for("n").await;
+        client.runs.idle().await;
+        let hits = failpoint::hits().into_iter().map(|(point, hits)| (point.name().to_owned(), hits));
+        out.tell(Line::Hits { hits: hits.collect(), fired: failpoint::fired() });
+        failpoint::arm(Vec::new());
+        self.check_next_request(&client).await;
+        out.tell(log::last(&**store, &store_key()).await);
+    }
+
+    async fn converse(&self, client: &mut Client, cue: &Cue) {
+        client.say("m").await;
+        self.reply(client).await;
+        for number in 1..=self.setting.queue {
+            client.say(&format!("q{number}")).await;
+        }
+        if self.setting.scenario == Scenario::Cancel {
+            client.say("c").await;
+            if self.dies {
+                cue.die().await;
+            }
+            client.cancel("c").await;
+        }
+        cue.gate.send_replace(true);
+        match self.setting.scenario {
+            Scenario::Cancel => cancel_when_stalled(client, cue).await,
+            Scenario::LongRunning => send_late_result(client).await,
+            Scenario::Text
+            | Scenario::Tool
+            | Scenario::ParallelTools
+            | Scenario::Transfer
+            | Scenario::Confirmation
+            | Scenario::Superseded => {}
+        }
+    }
+
+    /// What is said to the question of the first run.
+    async fn reply(&self, client: &mut Client) {
+        match self.setting.scenario {
+            Scenario::Confirmation => {
+                client.wait_for("m").await;
+                if let Some(question) = client.call(REQUEST_CONFIRMATION).await {
+                    client.respond("a", (question, REQUEST_CONFIRMATION), json!({"confirmed": true})).await;
+                }
+            }
+            Scenario::Superseded => {
+                client.wait_for("m").await;
+                client.say("s").await;
+            }
+            Scenario::Text
+            | Scenario::Tool
+            | Scenario::ParallelTools
+            | Scenario::Transfer
+            | Scenario::LongRunning
+            | Scenario::Cancel => {}
+        }
+    }
+
+    async fn check_next_request(&self, client: &Client) {
+        let target = provider::Origin { provider: "stub".to_owned(), model: "m1".to_owned() };
+        match client.agent.preview(&client.key, target).await {
+            Ok(request) => {
+                for fault in faults(&request) {
+                    client.out.tell(Line::Problem(format!("the next request is illegal: {fault}")));
+                }
+            }
+            Err(error) => client.out.tell(Line::Problem(format!("there is no next request: {error}"))),
+        }
+    }
+}
+
+async fn cancel_when_stalled(client: &Client, cue: &Cue) {
+    let mut stalled = cue.stalled.subscribe();
+    tokio::select! {
+        _ = stalled.wait_for(|stalled| *stalled) => client.cancel("m").await,
+        () = client.wait_for("m") => {}
+    }
+}
+
+async fn send_late_result(client: &mut Client) {
+    client.wait_for_all().await;
+    if let Some(call) = client.call("job").await {
+        client.respond("r", (call, "job"), finished()).await;
+    }
+}

@@ -1,0 +1,60 @@
+//! The crash matrix: every fail point of a turn × kinds of runs × faults × lengths of the queue, each in a process of its own.
+//!
+//! ```text
+//! cargo test -p bridge --test crash_matrix                       a fixed subset
+//! cargo test -p bridge --test crash_matrix -- --all              all of it
+//! cargo test -p bridge --test crash_matrix -- --case JSON        one case, with all that its processes tell
+//! ```
+//!
+//! After each case: the log is what it would have been without the fault, apart from interrupted answers; each accepted message
+//! is in it once, in the order of acceptance, and answered; no run is left open; each reader saw each event of its run once;
+//! every request is legal for every provider; the next message works.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::print_stdout, reason = "it reports to the person who runs it")]
+
+mod case;
+mod cases;
+mod client;
+mod judge;
+mod life;
+mod log;
+mod matrix;
+mod model;
+mod process;
+mod report;
+mod table;
+mod toolbox;
+
+use std::{env, process::ExitCode};
+
+const NAME: &str = "crash_matrix";
+/// `all` asks for the whole matrix, `none` for nothing of it.
+const ENVIRONMENT: &str = "LANGO_CRASH_MATRIX";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    if has(process::CHILD) {
+        process::be_child();
+        return ExitCode::SUCCESS;
+    }
+    if has("--list") {
+        if !has("--ignored") {
+            println!("{NAME}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(at) = args.iter().position(|arg| arg == "--case") {
+        return matrix::show(args.get(at + 1).map_or("", String::as_str));
+    }
+    // A filter for other tests.
+    if has("--ignored") || args.iter().any(|arg| !arg.starts_with("--") && !NAME.contains(arg.as_str())) {
+        return ExitCode::SUCCESS;
+    }
+    match env::var(ENVIRONMENT).as_deref() {
+        Ok("none") => ExitCode::SUCCESS,
+        Ok("all") => matrix::run(true),
+        _ => matrix::run(has("--all")),
+    }
+}

@@ -1,0 +1,147 @@
+//! Runs the cases: first each setting without a fault, to know what is expected and how often each point is reached.
+
+use crate::{
+    case::{Case, Clock, Scenario, Setting, Stage, StoreKind, Trial},
+    cases,
+    judge::{self, Evidence, Expected},
+    process::{self, Told},
+    report::Line,
+    table,
+};
+use failpoint::Point;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZero,
+    process::ExitCode,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Instant,
+};
+
+pub(crate) fn run(all: bool) -> ExitCode {
+    let start = Instant::now();
+    let (calibrated, mut results) = Calibrated::measure(&cases::settings(all));
+    let cases = if all { cases::whole(&calibrated) } else { cases::subset(&calibrated) };
+    results.extend(each(&cases, |case| calibrated.run(case)));
+    let failed = table::print(&results);
+    println!("{} cases in {:.0} s", results.len(), start.elapsed().as_secs_f64());
+    println!(
+        "crash matrix: {} passed, {failed} failed",
+        results.iter().filter(|result| result.is_good()).count()
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One case with everything that its processes told.
+pub(crate) fn show(json: &str) -> ExitCode {
+    let case: Case = serde_json::from_str(json).unwrap();
+    let (calibrated, _) = Calibrated::measure(&[case.setting]);
+    let told = process::run(&case);
+    for line in &told.lines {
+        println!("{}", serde_json::to_string(line).unwrap());
+    }
+    let result = calibrated.judge(&case, &told);
+    println!("expected {:?}", calibrated.expected(case.setting));
+    println!("{case}: fired {}, {:#?}", result.fired, result.problems);
+    if result.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+pub(crate) struct CaseResult {
+    pub(crate) case: Case,
+    /// Whether the fault happened.
+    pub(crate) fired: bool,
+    pub(crate) problems: Vec<String>,
+}
+
+impl CaseResult {
+    pub(crate) fn is_good(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// What happens without a fault.
+pub(crate) struct Calibrated {
+    hits: BTreeMap<Setting, BTreeMap<Point, u64>>,
+    expected: BTreeMap<(Scenario, usize), Expected>,
+}
+
+/// The setting whose outcome is what all others are compared with.
+fn base(setting: &Setting) -> Setting {
+    Setting { store: StoreKind::Sqlite, stage: Stage::Fresh, clock: Clock::Virtual, ..*setting }
+}
+
+impl Calibrated {
+    fn measure(settings: &[Setting]) -> (Self, Vec<CaseResult>) {
+        let all: BTreeSet<Setting> = settings.iter().copied().chain(settings.iter().map(base)).collect();
+        let cases: Vec<Case> = all.into_iter().map(Case::without_fault).collect();
+        let told = each(&cases, |case| (*case, process::run(case)));
+        let mut calibrated = Self { hits: BTreeMap::new(), expected: BTreeMap::new() };
+        for (Case { setting, .. }, told) in &told {
+            if *setting == base(setting) {
+                let outcome = judge::outcome(&told.lines).unwrap_or_default();
+                calibrated.expected.insert((setting.scenario, setting.queue), outcome);
+            }
+            calibrated.hits.insert(*setting, hits(&told.lines));
+        }
+        let results = told.iter().map(|(case, told)| calibrated.judge(case, told)).collect();
+        (calibrated, results)
+    }
+
+    fn expected(&self, setting: Setting) -> &Expected {
+        &self.expected[&(setting.scenario, setting.queue)]
+    }
+
+    pub(crate) fn hits(&self, setting: &Setting, point: Point) -> u64 {
+        self.hits.get(setting).and_then(|hits| hits.get(&point)).copied().unwrap_or(0)
+    }
+
+    /// The settings that reach a point.
+    pub(crate) fn reaching(&self, store: StoreKind, point: Point) -> Vec<&Setting> {
+        let reaches = |setting: &&Setting| setting.store == store && self.hits(setting, point) > 0;
+        self.hits.keys().filter(reaches).collect()
+    }
+
+    /// Runs a case. How often a point is reached depends on time: if it was too seldom, the fault happens at the first hit,
+    /// and then in the setting that reaches the point most often.
+    fn run(&self, case: &Case) -> CaseResult {
+        let result = self.judge(case, &process::run(case));
+        let Some(trial) = case.trial.filter(|_| result.is_good() && !result.fired) else { return result };
+        let reaching = self.reaching(case.setting.store, trial.point);
+        let best = reaching.into_iter().max_by_key(|setting| self.hits(setting, trial.point));
+        let again = [case.setting, best.copied().unwrap_or(case.setting)].map(|setting| {
+            let case = Case { setting, trial: Some(Trial { nth: 1, ..trial }), ..*case };
+            self.judge(&case, &process::run(&case))
+        });
+        again.into_iter().find(|result| result.fired || !result.is_good()).unwrap_or(result)
+    }
+
+    fn judge(&self, case: &Case, told: &Told) -> CaseResult {
+        let evidence = Evidence { case, lines: &told.lines, aborted_at: &told.aborted_at };
+        let problems = judge::problems(&evidence, self.expected(case.setting));
+        CaseResult { case: *case, fired: told.fired, problems }
+    }
+}
+
+/// How often each point was reached by the last process.
+fn hits(lines: &[Line]) -> BTreeMap<Point, u64> {
+    let hits = lines.iter().rev().find_map(|line| match line {
+        Line::Hits { hits, .. } => Some(hits.clone()),
+        _ => None,
+    });
+    hits.unwrap_or_default().into_iter().map(|(name, hits)| (name.parse().unwrap(), hits)).collect()
+}
+
+/// Does something for each item, several at once; the results are in the order of the items.
+fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    // They wait for the disk as often as for a processor.
+    let workers = thread::available_parallelism().map_or(2, NonZero::get) * 2;
+    let next = Mutex::new(items.iter().enumerate());
+    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let serve = || std::iter::from_fn(take).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
+    let mut results = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(serve)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}

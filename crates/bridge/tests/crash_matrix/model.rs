@@ -1,0 +1,230 @@
+//! A model whose answer depends on its request alone, so that it says the same to a process that continues. Every request is
+//! checked against the rules of each provider.
+
+use crate::{
+    case::{Scenario, StoreKind},
+    report::{Line, Reporter},
+};
+use futures::{StreamExt, future, stream};
+use provider::{Done, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
+use serde_json::{Value, json};
+use std::{collections::VecDeque, process, sync::Arc, time::Duration};
+use testkit::legal::{self, Api};
+use tokio::sync::{Notify, watch};
+
+/// What the client, the models and the tools of one process share.
+#[derive(Debug)]
+pub(crate) struct Cue {
+    pub(crate) store: StoreKind,
+    pub(crate) scenario: Scenario,
+    /// In the middle of an answer, after its beginning was shown.
+    pub(crate) pause: Duration,
+    /// The process dies in the middle of the run.
+    pub(crate) dies: bool,
+    /// Opened when all messages that wait are accepted.
+    pub(crate) gate: watch::Sender<bool>,
+    /// An answer has begun that goes on until it is cancelled.
+    pub(crate) stalled: watch::Sender<bool>,
+    /// A process that lives on in memory is to be dropped.
+    pub(crate) died: Notify,
+    pub(crate) out: Arc<Reporter>,
+}
+
+impl Cue {
+    /// Ends the process, or what stands for it.
+    pub(crate) async fn die(&self) {
+        match self.store {
+            StoreKind::Sqlite => process::abort(),
+            StoreKind::Memory => {
+                self.died.notify_one();
+                future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn wait_for_gate(&self) {
+        let _ = self.gate.subscribe().wait_for(|open| *open).await;
+    }
+}
+
+enum Beat {
+    Say(&'static str),
+    Call(&'static str, Value),
+    Gate,
+    Pause,
+    /// Until the run is cancelled.
+    Stall,
+    /// Here a process dies that is to die.
+    Death,
+    /// Words for a message that is only there to wait.
+    Repeat(String),
+}
+
+/// The model of one agent.
+pub(crate) struct Model {
+    pub(crate) agent: &'static str,
+    pub(crate) cue: Arc<Cue>,
+}
+
+impl Provider for Model {
+    fn name(&self) -> &'static str {
+        "stub"
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        for fault in faults(&request) {
+            self.cue.out.tell(Line::Problem(format!("illegal request: {fault}")));
+        }
+        let beats = VecDeque::from(self.answer(&request.messages));
+        let state = (beats, Arc::clone(&self.cue), false);
+        stream::unfold(state, |(mut beats, cue, is_over)| async move {
+            if is_over {
+                return None;
+            }
+            let event = next(&mut beats, &cue).await;
+            let is_over = event.is_none();
+            Some((event.unwrap_or(StreamEvent::Done(Done::default())), (beats, cue, is_over)))
+        })
+        .boxed()
+    }
+}
+
+async fn next(beats: &mut VecDeque<Beat>, cue: &Cue) -> Option<StreamEvent> {
+    loop {
+        match beats.pop_front()? {
+            Beat::Say(text) => return Some(StreamEvent::text(text)),
+            Beat::Repeat(text) => return Some(StreamEvent::text(text)),
+            Beat::Call(name, args) => {
+                let args = args.as_object().cloned().unwrap_or_default();
+                let call = ToolCall { name: name.to_owned(), args, ..ToolCall::default() };
+                return Some(StreamEvent::ToolCall(call));
+            }
+            Beat::Gate => cue.wait_for_gate().await,
+            Beat::Pause => tokio::time::sleep(cue.pause).await,
+            Beat::Stall => {
+                cue.stalled.send_replace(true);
+                future::pending::<()>().await;
+            }
+            Beat::Death if cue.dies => cue.die().await,
+            Beat::Death => {}
+        }
+    }
+}
+
+impl Model {
+    fn answer(&self, messages: &[Message]) -> Vec<Beat> {
+        let Some((at, name)) = task(messages) else { return vec![Beat::Say("Who are you?")] };
+        let has_response = |response: &Value| {
+            messages.iter().flat_map(Message::results).any(|result| result.response == *response)
+        };
+        if has_response(&finished()) && name != "n" {
+            return vec![Beat::Say("It "), Beat::Say("finished.")];
+        }
+        if name != "m" {
+            let is_long = name == "s" && self.cue.scenario == Scenario::Superseded;
+            return if is_long { long_text() } else { vec![Beat::Say("re "), Beat::Repeat(name)] };
+        }
+        let has_result =
+            |tool: &str| messages[at..].iter().flat_map(Message::results).any(|result| result.name == tool);
+        match self.cue.scenario {
+            Scenario::Tool | Scenario::ParallelTools if has_result("act") => ending(),
+            Scenario::LongRunning if has_result("job") => ending(),
+            Scenario::Confirmation | Scenario::Superseded if has_result("danger") => {
+                // If the call failed before anybody was asked, nobody answers, and nobody opens the gate.
+                let gate = has_response(&done("danger")).then_some(Beat::Gate);
+                gate.into_iter().chain(ending()).collect()
+            }
+            Scenario::Transfer if self.agent != "root" => long_text(),
+            scenario => opening(scenario),
+        }
+    }
+}
+
+/// The first answer to the first message.
+fn opening(scenario: Scenario) -> Vec<Beat> {
+    match scenario {
+        Scenario::Text => long_text(),
+        Scenario::Tool => vec![Beat::Gate, Beat::Say("Let me see. "), Beat::Call("act", json!({"at": 1}))],
+        Scenario::ParallelTools => vec![
+            Beat::Gate,
+            Beat::Call("look", json!({})),
+            Beat::Call("act", json!({})),
+            Beat::Call("repeat", json!({})),
+        ],
+        Scenario::Transfer => {
+            let call = Beat::Call("transfer_to_agent", json!({"agent_name": "helper"}));
+            vec![Beat::Say("Ask the helper. "), call]
+        }
+        Scenario::Confirmation | Scenario::Superseded => {
+            vec![Beat::Say("May I? "), Beat::Call("danger", json!({}))]
+        }
+        Scenario::LongRunning => vec![Beat::Gate, Beat::Call("job", json!({}))],
+        Scenario::Cancel => {
+            vec![Beat::Gate, Beat::Say("On "), Beat::Say("and "), Beat::Pause, Beat::Say("on "), Beat::Stall]
+        }
+    }
+}
+
+/// What the answer to a message that streams text says in the end.
+pub(crate) const LONG_TEXT: &str = "Alpha beta gamma delta.";
+
+fn long_text() -> Vec<Beat> {
+    vec![
+        Beat::Gate,
+        Beat::Say("Alpha "),
+        Beat::Say("beta "),
+        Beat::Pause,
+        Beat::Death,
+        Beat::Say("gamma "),
+        Beat::Say("delta."),
+    ]
+}
+
+/// What is said after the tools have answered.
+fn ending() -> Vec<Beat> {
+    vec![Beat::Say("It "), Beat::Pause, Beat::Death, Beat::Say("is done.")]
+}
+
+/// The result that comes late.
+pub(crate) fn finished() -> Value {
+    json!({"status": "finished"})
+}
+
+/// What a tool answers.
+pub(crate) fn done(tool: &str) -> Value {
+    json!({"done": tool})
+}
+
+/// The text of a message of this name.
+pub(crate) fn text(name: &str) -> String {
+    format!("<{name}>")
+}
+
+/// The newest message of the client, and its place.
+fn task(messages: &[Message]) -> Option<(usize, String)> {
+    messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, name(message)?)))
+}
+
+fn name(message: &Message) -> Option<String> {
+    let parts = message.parts.iter().rev().filter(|_| message.role == Role::User);
+    let mut texts = parts.filter_map(|part| match part {
+        Part::Text { text, .. } => Some(text),
+        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+    });
+    texts.find_map(|text| Some(text.strip_prefix('<')?.strip_suffix('>')?.to_owned()))
+}
+
+/// What the providers would refuse.
+pub(crate) fn faults(request: &Request) -> Vec<String> {
+    let bodies = [
+        (Api::OpenAi, provider::openai::encode(request, true)),
+        (Api::Responses, provider::responses::encode(request, true)),
+        (Api::Anthropic, provider::anthropic::encode(request, true)),
+        (Api::Gemini, provider::gemini::encode(request, true)),
+        (Api::Ollama, provider::ollama::encode(request, true)),
+    ];
+    let faults = bodies.iter().flat_map(|(api, body)| {
+        legal::check(*api, body).into_iter().map(move |violation| format!("{api:?}: {violation} in {body}"))
+    });
+    faults.collect()
+}

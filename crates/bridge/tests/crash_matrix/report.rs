@@ -1,0 +1,143 @@
+//! What a process of the matrix tells the one that started it, line by line and before it goes on.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    sync::{Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Line {
+    /// `Runs::start` returned for the message of this name.
+    Accepted {
+        name: String,
+        run: String,
+    },
+    /// `Runs::start` failed; `stored` says whether the message is in the store all the same.
+    Refused {
+        name: String,
+        error: String,
+        stored: bool,
+    },
+    Saw(Seen),
+    /// The reader of the message saw the end of the run.
+    Ended {
+        name: String,
+        end: String,
+    },
+    /// A reader got an error, and came back with its cursor.
+    Reconnected {
+        name: String,
+        error: String,
+    },
+    ToolRan {
+        tool: String,
+        call: String,
+    },
+    /// A process that continues found this before it did anything.
+    Found {
+        rows: Vec<Row>,
+        draft: Option<String>,
+    },
+    Final {
+        rows: Vec<Row>,
+        runs: Vec<RunRow>,
+        draft: Option<String>,
+    },
+    Hits {
+        hits: BTreeMap<String, u64>,
+        fired: u64,
+    },
+    Problem(String),
+    /// Something for a person who reads all lines of a case.
+    Note(String),
+}
+
+/// An event that a reader saw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// The message whose reader it is.
+    pub(crate) name: String,
+    pub(crate) cursor: String,
+    pub(crate) event: String,
+    pub(crate) partial: bool,
+    pub(crate) text: String,
+    /// Milliseconds since the epoch.
+    pub(crate) at: u64,
+}
+
+/// A row of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    /// The id of its run.
+    pub(crate) run: Option<String>,
+    pub(crate) event: String,
+    /// Author and content without ids.
+    pub(crate) shape: String,
+    pub(crate) text: String,
+    pub(crate) is_users: bool,
+    pub(crate) interrupted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunRow {
+    pub(crate) id: String,
+    pub(crate) status: String,
+    pub(crate) error: Option<String>,
+}
+
+/// Where the lines go. All of them are kept too, for a second life in the same process.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter(Mutex<Vec<Line>>);
+
+impl Reporter {
+    pub(crate) fn new(before: Vec<Line>) -> Self {
+        Self(Mutex::new(before))
+    }
+
+    pub(crate) fn tell(&self, line: Line) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = serde_json::to_string(&line).unwrap();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{text}").unwrap();
+        out.flush().unwrap();
+        lines.push(line);
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+/// What the client of a process that died knew.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The run of each accepted message.
+    pub(crate) accepted: BTreeMap<String, String>,
+    /// The last cursor of each reader.
+    pub(crate) cursors: BTreeMap<String, String>,
+    /// How each reader's run ended.
+    pub(crate) ended: BTreeMap<String, String>,
+}
+
+impl Known {
+    pub(crate) fn of(lines: &[Line]) -> Self {
+        let mut known = Self::default();
+        for line in lines {
+            match line {
+                Line::Accepted { name, run } => _ = known.accepted.insert(name.clone(), run.clone()),
+                Line::Saw(seen) => _ = known.cursors.insert(seen.name.clone(), seen.cursor.clone()),
+                Line::Ended { name, end } => _ = known.ended.insert(name.clone(), end.clone()),
+                _ => {}
+            }
+        }
+        known
+    }
+}

@@ -1,0 +1,72 @@
+//! The agents of the matrix with their tools. A tool tells that it runs before it does.
+
+use crate::{
+    case::Scenario,
+    model::{Cue, Model, done},
+    report::Line,
+};
+use adk::agent::LlmAgent;
+use bridge::{Agent, Bounds, Budget, ModelAdapter, ToolAdapter, Turns};
+use futures::future::BoxFuture;
+use serde_json::json;
+use session::Store;
+use std::{sync::Arc, time::Duration};
+use tools::{Call, Effect, Error, Outcome, Safety, Spec};
+
+struct Instrument {
+    spec: Spec,
+    cue: Arc<Cue>,
+}
+
+impl tools::Tool for Instrument {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            self.cue.out.tell(Line::ToolRan { tool: self.spec.name.clone(), call: call.id });
+            if self.cue.dies
+                && self.cue.scenario == Scenario::ParallelTools
+                && self.spec.effect == Effect::Once
+            {
+                self.cue.die().await;
+            }
+            if self.spec.long_running {
+                return Ok(Outcome::Pending(Some(json!({"status": "started"}))));
+            }
+            Ok(Outcome::Done(done(&self.spec.name)))
+        })
+    }
+}
+
+fn tools(cue: &Arc<Cue>) -> Vec<Arc<dyn adk::tool::Tool>> {
+    let parameters = || json!({"type": "object", "properties": {}});
+    let acting = |name, effect| Spec::acting(name, "Acts.", parameters(), Safety::default(), effect);
+    let specs = [
+        Spec::reading("look", "Looks.", parameters()),
+        acting("act", Effect::Once),
+        acting("repeat", Effect::Idempotent),
+        Spec { confirm: true, ..acting("danger", Effect::Once) },
+        Spec { long_running: true, ..acting("job", Effect::Idempotent) },
+    ];
+    let adapted = |spec| -> Arc<dyn adk::tool::Tool> {
+        Arc::new(ToolAdapter::new(Arc::new(Instrument { spec, cue: Arc::clone(cue) })))
+    };
+    specs.into_iter().map(adapted).collect()
+}
+
+fn llm(name: &'static str, cue: &Arc<Cue>) -> LlmAgent {
+    let model = Arc::new(Model { agent: name, cue: Arc::clone(cue) });
+    let tools = if name == "root" { tools(cue) } else { Vec::new() };
+    LlmAgent { tools, ..LlmAgent::new(name, Arc::new(ModelAdapter::new(model, "m1", Budget::default()))) }
+}
+
+/// `root` with the sub-agent `helper`.
+pub(crate) fn agent(store: &Arc<dyn Store>, turns: &Turns, cue: &Arc<Cue>) -> Agent {
+    let root = LlmAgent { sub_agents: vec![llm("helper", cue)], ..llm("root", cue) };
+    // Virtual time may pass while a thread writes.
+    let bounds = Bounds { tool_time: Some(Duration::from_hours(24 * 30)), ..Bounds::default() };
+    let agent = Agent::new(Arc::clone(store), root, Budget::default()).unwrap();
+    agent.with_turns(turns.clone()).bounded(bounds)
+}
