@@ -1,6 +1,10 @@
 //! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last.
 
-use crate::{Result, Workspace, conformance, peers, schema, tidy, verdict, visitors};
+use crate::{
+    Result, Workspace, conformance, peers, schema, tidy,
+    torture::{self, power_cut},
+    verdict, visitors,
+};
 use std::{
     process::{ExitCode, Stdio},
     time::{Duration, Instant},
@@ -9,36 +13,81 @@ use std::{
 struct Step {
     name: &'static str,
     about: &'static str,
-    run: fn(&Workspace) -> Result<bool>,
+    run: fn(&Workspace, Extent) -> Result<bool>,
 }
 
-const STEPS: [Step; 10] = [
-    Step { name: "fmt", about: "cargo fmt --all --check", run: fmt },
-    Step { name: "tidy", about: "cargo xtask tidy", run: tidy::run },
-    Step { name: "clippy", about: "cargo clippy on all targets, warnings denied", run: clippy },
+/// How much is tried of what could be tried for hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Fixed samples.
+    Sample,
+    /// All of it: `--long`.
+    Long,
+}
+
+impl Extent {
+    fn of(self, sample: u64, long: u64) -> u64 {
+        match self {
+            Self::Sample => sample,
+            Self::Long => long,
+        }
+    }
+}
+
+const STEPS: [Step; 13] = [
+    Step { name: "fmt", about: "cargo fmt --all --check", run: |workspace, _| fmt(workspace) },
+    Step { name: "tidy", about: "cargo xtask tidy", run: |workspace, _| tidy::run(workspace) },
+    Step {
+        name: "clippy",
+        about: "cargo clippy on all targets, warnings denied",
+        run: |workspace, _| clippy(workspace),
+    },
     Step {
         name: "docs",
         about: "cargo doc of our crates with their private items, warnings denied",
-        run: docs,
+        run: |workspace, _| docs(workspace),
     },
-    Step { name: "doctests", about: "cargo test --doc", run: doctests },
+    Step { name: "doctests", about: "cargo test --doc", run: |workspace, _| doctests(workspace) },
     Step {
         name: "tests",
         about: "cargo nextest run, or cargo test where nextest is not installed",
-        run: tests,
+        run: |workspace, _| tests(workspace),
+    },
+    Step {
+        name: "crashes",
+        about: "the crash matrix: every fail point with every fault; in all settings with --long",
+        run: crashes,
     },
     Step {
         name: "conformance",
         about: "ADK's recorded exchanges against the real binary",
-        run: conformance::check,
+        run: |workspace, _| conformance::check(workspace),
     },
-    Step { name: "page", about: "ADK's own web page in Chromium, with the real binary", run: visitors::page },
+    Step {
+        name: "page",
+        about: "ADK's own web page in Chromium, with the real binary",
+        run: |workspace, _| visitors::page(workspace),
+    },
     Step {
         name: "clients",
         about: "Python's HTTP clients and google-adk's types, with the real binary",
-        run: visitors::clients,
+        run: |workspace, _| visitors::clients(workspace),
     },
-    Step { name: "schema", about: "schemathesis against our own OpenAPI, as two users", run: schema::check },
+    Step {
+        name: "schema",
+        about: "schemathesis against our own OpenAPI, as two users",
+        run: |workspace, _| schema::check(workspace),
+    },
+    Step {
+        name: "power-cut",
+        about: "what 40 power cuts leave of a database, opened by the real binary; 400 with --long",
+        run: |workspace, extent| power_cut::check(workspace, extent.of(40, 400)),
+    },
+    Step {
+        name: "torture",
+        about: "60 kills of servers under load, and all that they acknowledged; 600 with --long",
+        run: |workspace, extent| torture::check(workspace, extent.of(60, 600)),
+    },
 ];
 
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
@@ -48,12 +97,12 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let steps = chosen(args)?;
+    let (steps, extent) = chosen(args)?;
     let mut done = Vec::new();
     for step in &steps {
         println!("check: {} ({})", step.name, step.about);
         let start = Instant::now();
-        let good = (step.run)(workspace).unwrap_or_else(|error| {
+        let good = (step.run)(workspace, extent).unwrap_or_else(|error| {
             println!("{}: {error}", step.name);
             false
         });
@@ -68,22 +117,33 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
     Ok(verdict(done.iter().all(|(good, _)| *good)))
 }
 
-/// `--only STEP`, any number of times; all steps without it. Always in our order.
-fn chosen(args: &[&str]) -> Result<Vec<&'static Step>> {
-    let mut only = Vec::new();
+/// `--only STEP`, any number of times; all steps without it. Always in our order. `--long` for all of what is sampled else.
+fn chosen(args: &[&str]) -> Result<(Vec<&'static Step>, Extent)> {
+    let (mut only, mut extent) = (Vec::new(), Extent::Sample);
     let mut rest = args;
-    while let [first, after @ ..] = rest {
-        let ("--only", [name, after @ ..]) = (*first, after) else {
-            return Err(format!("check takes `--only STEP` and `--list`, not `{first}`").into());
+    loop {
+        rest = match rest {
+            [] => break,
+            ["--long", after @ ..] => {
+                extent = Extent::Long;
+                after
+            }
+            ["--only", name, after @ ..] => {
+                only.push(known(name)?);
+                after
+            }
+            [first, ..] => {
+                return Err(format!("check takes `--only STEP`, `--long` and `--list`, not `{first}`").into());
+            }
         };
-        if !STEPS.iter().any(|step| step.name == *name) {
-            let names = STEPS.map(|step| step.name).join(", ");
-            return Err(format!("check has no step `{name}`; it has {names}").into());
-        }
-        only.push(*name);
-        rest = after;
     }
-    Ok(STEPS.iter().filter(|step| only.is_empty() || only.contains(&step.name)).collect())
+    Ok((STEPS.iter().filter(|step| only.is_empty() || only.contains(&step.name)).collect(), extent))
+}
+
+fn known(name: &str) -> Result<&'static str> {
+    let names = || STEPS.map(|step| step.name).join(", ");
+    let step = STEPS.iter().find(|step| step.name == name);
+    Ok(step.ok_or_else(|| format!("check has no step `{name}`; it has {}", names()))?.name)
 }
 
 /// A table of the steps, and a last line that a person and a program can read.
@@ -135,11 +195,24 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     let plain = ["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"];
     let args = if has_nextest(workspace)? { &nextest } else { &plain };
     let mut command = workspace.cargo(args);
+    // A step of its own, which prints its table.
+    command.env(CRASH_MATRIX, "none");
     if let Some(llama) = peers::llama(workspace)? {
         command.env("LANGO_TEST_LLAMA", llama);
     }
     if let Some(servers) = peers::mcp(workspace)? {
         command.env("LANGO_TEST_MCP", servers);
+    }
+    Ok(command.status()?.success())
+}
+
+/// How much of the crash matrix its test runs.
+const CRASH_MATRIX: &str = "LANGO_CRASH_MATRIX";
+
+fn crashes(workspace: &Workspace, extent: Extent) -> Result<bool> {
+    let mut command = workspace.cargo(&["test", "--workspace", "--locked", "--test", "crash_matrix"]);
+    if extent == Extent::Long {
+        command.env(CRASH_MATRIX, "all");
     }
     Ok(command.status()?.success())
 }
@@ -154,7 +227,7 @@ mod tests {
     use super::*;
 
     fn names(args: &[&str]) -> Result<Vec<&'static str>> {
-        Ok(chosen(args)?.iter().map(|step| step.name).collect())
+        Ok(chosen(args)?.0.iter().map(|step| step.name).collect())
     }
 
     #[test]
@@ -168,13 +241,24 @@ mod tests {
                 "docs",
                 "doctests",
                 "tests",
+                "crashes",
                 "conformance",
                 "page",
                 "clients",
-                "schema"
+                "schema",
+                "power-cut",
+                "torture"
             ]
         );
         assert_eq!(names(&["--only", "tests", "--only", "fmt"]).unwrap(), ["fmt", "tests"]);
+    }
+
+    #[test]
+    fn long_is_a_word_of_its_own() {
+        let extent = |args: &[&str]| chosen(args).map(|(steps, extent)| (steps.len(), extent)).unwrap();
+        assert_eq!(extent(&[]), (STEPS.len(), Extent::Sample));
+        assert_eq!(extent(&["--long"]), (STEPS.len(), Extent::Long));
+        assert_eq!(extent(&["--only", "crashes", "--long"]), (1, Extent::Long));
     }
 
     #[test]
@@ -182,7 +266,7 @@ mod tests {
         let error = names(&["--only", "lint"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, conformance, page, clients, schema"
+            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, crashes, conformance, page, clients, schema, power-cut, torture"
         );
         assert!(names(&["--only"]).is_err());
         assert!(names(&["fmt"]).is_err());
@@ -190,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_last_line_counts_the_steps_and_names_the_one_that_failed() {
-        let steps = chosen(&[]).unwrap();
+        let (steps, _) = chosen(&[]).unwrap();
         let second = Duration::from_secs(1);
         let good = summary(&steps[..2], &[(true, second), (true, second)]);
         assert_eq!(good.lines().last(), Some("check: 2 passed, 0 failed"));

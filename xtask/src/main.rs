@@ -10,8 +10,10 @@ mod bench;
 mod check;
 mod conformance;
 mod peers;
+mod rig;
 mod schema;
 mod tidy;
+mod torture;
 mod visitors;
 mod workspace;
 
@@ -21,11 +23,16 @@ use workspace::Workspace;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
-cargo xtask check [--only STEP]… [--list]    everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, conformance, page, clients, schema
+cargo xtask check [--only STEP]… [--long] [--list]
+                                             everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, crashes, conformance, page, clients,
+                                             schema, power-cut, torture; with --long all of what is sampled else
 cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
 cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
                                              ADK's recorded answers beside those of our server, or of the one at URL
+cargo xtask torture [--minutes N] [--kills K] [--seed S]
+                                             kills servers over and over, and verifies all that they acknowledged
+cargo xtask power-cut [--cuts N] [--seed S]  what a power cut leaves of a database under load, opened by the real binary
 cargo xtask page                             ADK's own web page in Chromium, talking with our server
 cargo xtask clients                          Python's HTTP clients and google-adk's types, talking with our server";
 
@@ -45,6 +52,8 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
         ["conformance"] => Ok(verdict(conformance::check(&Workspace::load()?)?)),
         ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),
+        ["torture", rest @ ..] => Ok(verdict(torture::run(&Workspace::load()?, rest)?)),
+        ["power-cut", rest @ ..] => Ok(verdict(torture::power_cut::run(&Workspace::load()?, rest)?)),
         ["page"] => Ok(verdict(visitors::page(&Workspace::load()?)?)),
         ["clients"] => Ok(verdict(visitors::clients(&Workspace::load()?)?)),
         [] | ["help" | "--help" | "-h"] => {

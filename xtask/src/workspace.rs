@@ -26,6 +26,8 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// Those that the manifest asks for.
+    pub(crate) features: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,8 @@ impl Dependency {
     fn read(dependency: &Value) -> Option<Self> {
         dependency["path"].as_str()?;
         let kind = if dependency["kind"] == "dev" { Kind::Dev } else { Kind::Shipped };
-        Some(Self { name: text(&dependency["name"]).to_owned(), kind })
+        let features = list(&dependency["features"]).iter().map(|name| text(name).to_owned()).collect();
+        Some(Self { name: text(&dependency["name"]).to_owned(), kind, features })
     }
 }
 

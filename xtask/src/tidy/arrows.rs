@@ -16,17 +16,20 @@ enum To {
 
 const LEAF: &str = "adk, session, provider and tools know none of the others; they meet in bridge";
 const TEXT: &str = "text is a type, and knows nobody";
+const FAILPOINT: &str = "failpoint is empty in what ships, and knows nobody";
+const ENABLED: &str = "fail points are enabled in tests only: ask for the feature in [dev-dependencies]";
 const DEV_ONLY: &str = "it is there for tests and measurements, and never ships";
 
 const RULES: &[Rule] = &[
     Rule { from: "text", to: To::Only(&[]), law: TEXT },
-    Rule { from: "adk", to: To::Only(&["text"]), law: LEAF },
-    Rule { from: "session", to: To::Only(&[]), law: LEAF },
+    Rule { from: "failpoint", to: To::Only(&[]), law: FAILPOINT },
+    Rule { from: "adk", to: To::Only(&["text", "failpoint"]), law: LEAF },
+    Rule { from: "session", to: To::Only(&["failpoint"]), law: LEAF },
     Rule { from: "provider", to: To::Only(&["text"]), law: LEAF },
     Rule { from: "tools", to: To::Only(&[]), law: LEAF },
     Rule {
         from: "bridge",
-        to: To::Only(&["text", "adk", "session", "provider", "tools"]),
+        to: To::Only(&["text", "failpoint", "adk", "session", "provider", "tools"]),
         law: "bridge is where adk, session, provider and tools meet, and knows nothing above it",
     },
     Rule {
@@ -67,8 +70,11 @@ fn check_package(package: &Package) -> Vec<Problem> {
 }
 
 fn broken_law(rule: &Rule, dependency: &Dependency) -> Option<&'static str> {
-    let To::Only(allowed) = rule.to else { return None };
     let name = dependency.name.as_str();
+    if name == "failpoint" && dependency.kind == Kind::Shipped && !dependency.features.is_empty() {
+        return Some(ENABLED);
+    }
+    let To::Only(allowed) = rule.to else { return None };
     match dependency.kind {
         Kind::Dev => ["bench", "xtask"].contains(&name).then_some(DEV_ONLY),
         Kind::Shipped if allowed.contains(&name) => None,
@@ -82,7 +88,12 @@ mod tests {
     use super::*;
 
     fn problems(from: &str, to: &str, kind: Kind) -> Vec<String> {
-        let dependencies = vec![Dependency { name: to.to_owned(), kind }];
+        problems_with(from, (to, &[]), kind)
+    }
+
+    fn problems_with(from: &str, (to, features): (&str, &[&str]), kind: Kind) -> Vec<String> {
+        let features = features.iter().map(|name| (*name).to_owned()).collect();
+        let dependencies = vec![Dependency { name: to.to_owned(), kind, features }];
         let package = Package { name: from.to_owned(), manifest: "x/Cargo.toml".to_owned(), dependencies };
         check(&[package]).iter().map(Problem::to_string).collect()
     }
@@ -117,6 +128,16 @@ mod tests {
             assert_eq!(problems(from, to, Kind::Shipped).len(), 1, "{from} → {to}");
         }
         assert_eq!(problems("adk", "xtask", Kind::Dev).len(), 1);
+    }
+
+    #[test]
+    fn fail_points_are_enabled_in_tests_only() {
+        let enabled = ("failpoint", &["enabled"][..]);
+        assert!(problems("session", "failpoint", Kind::Shipped).is_empty());
+        assert!(problems_with("bridge", enabled, Kind::Dev).is_empty());
+        for from in ["bridge", "lango", "bench"] {
+            assert_eq!(problems_with(from, enabled, Kind::Shipped).len(), 1, "{from}");
+        }
     }
 
     #[test]

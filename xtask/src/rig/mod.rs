@@ -1,0 +1,26 @@
+//! What the tests that kill the real binary have in common.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`machine`] | a directory with a configuration and a database, and the binary in it |
+//! | [`preload`] | the library of `xtask/c/storage.c`, compiled when it is needed |
+//! | [`script`] | the messages that are sent, and the answers that they must get |
+//! | [`http`] | a blocking client that reads answers and event streams while they arrive |
+//! | [`places`] | the ids of streamed events |
+//! | [`random`] | reproducible random numbers |
+//! | [`interrupt`] | Ctrl-C |
+
+pub(crate) mod http;
+pub(crate) mod interrupt;
+pub(crate) mod machine;
+pub(crate) mod places;
+pub(crate) mod preload;
+pub(crate) mod random;
+pub(crate) mod script;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The value of a mutex, also after a thread that held it has panicked.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

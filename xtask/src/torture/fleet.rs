@@ -1,0 +1,253 @@
+//! The servers: several at a time on one database, killed one by one and all at once, while they start and while they work;
+//! and the weather: when syncs of the database fail or are slow.
+
+use super::{
+    drill::Drill,
+    journal::{ServerName, Window},
+    plan::{Death, Life, Weather},
+    stage::{Stage, Target, count},
+};
+use crate::{
+    Result,
+    rig::{
+        machine::{Server, Started, Starting},
+        preload::{Control, SyncFaults},
+        random::Random,
+    },
+};
+use std::{
+    mem, thread,
+    time::{Duration, Instant},
+};
+
+pub(super) const SERVERS: usize = 3;
+const TICK: Duration = Duration::from_millis(3);
+/// How long clients may take to finish what they have begun.
+const DRAIN: Duration = Duration::from_mins(4);
+
+/// When a round ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    /// Kills in all rounds.
+    pub(super) kills: u64,
+    pub(super) time: Instant,
+}
+
+enum State {
+    Down { until: Instant },
+    Starting { starting: Starting, begun: Instant },
+    Up { server: Server, since: Instant },
+}
+
+pub(super) struct Slot {
+    name: ServerName,
+    state: State,
+    life: Life,
+    /// A drill relies on it.
+    pub(super) is_spared: bool,
+}
+
+impl Slot {
+    pub(super) fn server(&self) -> Option<(&Server, ServerName)> {
+        match &self.state {
+            State::Up { server, .. } => Some((server, self.name)),
+            State::Down { .. } | State::Starting { .. } => None,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        if self.is_spared {
+            return false;
+        }
+        match (&self.state, self.life.death) {
+            (State::Down { .. }, _) | (State::Starting { .. }, Death::InWork(_)) => false,
+            (State::Starting { begun, .. }, Death::InStart(after)) => begun.elapsed() >= after,
+            (State::Up { .. }, Death::InStart(_)) => true,
+            (State::Up { since, .. }, Death::InWork(after)) => since.elapsed() >= after,
+        }
+    }
+
+    /// Lets it live for some more time.
+    pub(super) fn spare_for(&mut self, time: Duration) {
+        self.is_spared = false;
+        self.life.death = Death::InWork(time);
+        if let State::Up { since, .. } = &mut self.state {
+            *since = Instant::now();
+        }
+    }
+}
+
+pub(super) struct Fleet<'a> {
+    pub(super) stage: &'a Stage<'a>,
+    pub(super) slots: Vec<Slot>,
+    lives: Random,
+    weather: Random,
+    weather_until: Instant,
+    control: Option<&'a Control>,
+    drill: Drill,
+}
+
+impl<'a> Fleet<'a> {
+    pub(super) fn new(stage: &'a Stage<'a>, control: Option<&'a Control>) -> Self {
+        let mut lives = stage.round.random("lives");
+        let slots = (0..SERVERS).map(|slot| Slot {
+            name: ServerName { slot, spawn: 0 },
+            state: State::Down { until: Instant::now() },
+            life: Life::random(&mut lives),
+            is_spared: false,
+        });
+        let (slots, weather) = (slots.collect(), stage.round.random("weather"));
+        let weather_until = Instant::now() + Duration::from_secs(1);
+        Self { stage, slots, lives, weather, weather_until, control, drill: Drill::new() }
+    }
+
+    /// Kills until it is enough, then lets the clients finish, and kills all.
+    pub(super) fn run(mut self, until: Until) -> Result<()> {
+        let is_enough = |fleet: &Self| {
+            let kills = fleet.stage.tally.kills.load(std::sync::atomic::Ordering::Relaxed);
+            (kills >= until.kills || Instant::now() >= until.time || fleet.stage.is_closing())
+                && !fleet.drill.is_on()
+        };
+        while !is_enough(&self) {
+            self.change_weather()?;
+            self.kill_those_due();
+            self.start_those_down()?;
+            Drill::tick(&mut self)?;
+            thread::sleep(TICK);
+        }
+        self.stage.close();
+        self.set_weather(SyncFaults::default())?;
+        let deadline = Instant::now() + DRAIN;
+        while self.stage.is_busy() && Instant::now() < deadline {
+            self.start_those_down()?;
+            thread::sleep(TICK);
+        }
+        if self.stage.is_busy() {
+            self.stage.journal.problem(format!("clients have not finished after {} s", DRAIN.as_secs()));
+        }
+        for slot in 0..self.slots.len() {
+            self.kill(slot);
+        }
+        Ok(())
+    }
+
+    pub(super) fn drill_mut(&mut self) -> &mut Drill {
+        &mut self.drill
+    }
+
+    fn kill_those_due(&mut self) {
+        let due: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_due()).collect();
+        for slot in due {
+            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_on();
+            self.kill(slot);
+            if kills_all {
+                for other in 0..self.slots.len() {
+                    self.kill(other);
+                }
+            }
+        }
+    }
+
+    /// SIGKILL; what is down stays down.
+    fn kill(&mut self, slot: usize) {
+        let life = Life::random(&mut self.lives);
+        let slot = &mut self.slots[slot];
+        let pause = mem::replace(&mut slot.life, life).pause;
+        let down = State::Down { until: Instant::now() + pause };
+        match mem::replace(&mut slot.state, down) {
+            State::Down { until } => slot.state = State::Down { until },
+            State::Starting { mut starting, .. } => {
+                count(&self.stage.tally.kills);
+                starting.process.kill();
+            }
+            State::Up { mut server, .. } => {
+                count(&self.stage.tally.kills);
+                let (name, now) = (slot.name, self.stage.now());
+                self.stage.journal.with(|record| record.ends.push((name, now)));
+                server.process.kill();
+            }
+        }
+        self.announce();
+    }
+
+    fn start_those_down(&mut self) -> Result<()> {
+        for slot in 0..self.slots.len() {
+            self.start(slot)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, number: usize) -> Result<()> {
+        let slot = &mut self.slots[number];
+        let now = Instant::now();
+        let down = State::Down { until: now + Duration::from_millis(50) };
+        slot.state = match mem::replace(&mut slot.state, down) {
+            State::Down { until } if until <= now => {
+                slot.name.spawn += 1;
+                let starting = self.stage.machine.spawn_server(&format!("server-{number}"))?;
+                State::Starting { starting, begun: now }
+            }
+            State::Starting { starting, begun } => match starting.poll() {
+                Ok(Started::Listens(server)) => State::Up { server, since: now },
+                Ok(Started::Not(starting)) => State::Starting { starting, begun },
+                Err(error) => {
+                    self.failed_to_start(error.to_string());
+                    return Ok(());
+                }
+            },
+            state @ (State::Up { .. } | State::Down { .. }) => state,
+        };
+        if matches!(slot.state, State::Up { since, .. } if since == now) {
+            self.announce();
+        }
+        Ok(())
+    }
+
+    /// A start that meets a fault of the disk may fail; it is tried again.
+    fn failed_to_start(&self, error: String) {
+        let recently = self.stage.now().saturating_sub(Duration::from_secs(5));
+        if !self.stage.had_faults_since(recently) {
+            self.stage.journal.problem(error);
+        }
+    }
+
+    /// Tells the clients which servers listen.
+    pub(super) fn announce(&self) {
+        let targets = self.slots.iter().filter_map(Slot::server);
+        let paused = self.drill.paused();
+        let target = |(server, name): (&Server, ServerName)| Target {
+            name,
+            address: server.address,
+            is_paused: paused == Some(name.slot),
+        };
+        self.stage.set_targets(targets.map(target).collect());
+    }
+
+    fn change_weather(&mut self) -> Result<()> {
+        // A drill measures ten seconds of silence during which the store accepts writes.
+        if self.drill.is_on() {
+            return self.set_weather(SyncFaults::default());
+        }
+        if Instant::now() < self.weather_until {
+            return Ok(());
+        }
+        let Weather { faults, lasts } = Weather::random(&mut self.weather);
+        self.weather_until = Instant::now() + lasts;
+        self.set_weather(faults)
+    }
+
+    fn set_weather(&self, faults: SyncFaults) -> Result<()> {
+        let Some(control) = self.control else { return Ok(()) };
+        let now = self.stage.now();
+        // The window is open before the first fault and closed after the last.
+        if !faults.is_none() {
+            self.stage.journal.with(|record| record.windows.push(Window { from: now, to: None }));
+        }
+        control.set(faults)?;
+        let is_over = |window: &&mut Window| window.to.is_none() && (faults.is_none() || window.from < now);
+        self.stage.journal.with(|record| {
+            record.windows.iter_mut().filter(is_over).for_each(|window| window.to = Some(now));
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! The torture test: many clients talk to several servers on one database, over HTTP and by the terminal, while servers are
+//! killed with SIGKILL again and again, one is stopped, and syncs of the database fail or are slow. Afterwards everything that
+//! was acknowledged must be there, once and unchanged.
+//!
+//! A test is a number of rounds. In each round new sessions are used on the same database; at its end the servers are left
+//! alone until all clients have finished, then all are killed, a fresh one is started, and what it tells is compared with what
+//! the clients were told.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`plan`] | what happens, made from the seed |
+//! | [`fleet`], [`drill`] | the servers, their deaths, the disk; the server that is stopped |
+//! | [`client`], [`reader`], [`terminal`] | those who talk and read, and write down what they are told |
+//! | [`journal`], [`truth`], [`verify`] | what was told, what is stored, and whether they agree |
+//! | [`power_cut`] | a test of its own: the same clients, and what a power cut leaves of the disk |
+//!
+//! The plan is reproducible; the interleaving of processes is not. A violation therefore keeps its evidence: the database, the
+//! logs of the servers and the journal of the clients.
+
+mod client;
+mod drill;
+mod fleet;
+mod journal;
+mod plan;
+pub(crate) mod power_cut;
+mod reader;
+mod stage;
+mod terminal;
+mod truth;
+mod verify;
+
+use crate::{
+    Result, Workspace,
+    rig::{
+        interrupt,
+        machine::{self, Machine},
+        preload::{Control, Library},
+    },
+};
+use client::Client;
+use fleet::{Fleet, Until};
+use journal::Record;
+use stage::{Clock, Round, Stage, Tally};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+use terminal::Terminal;
+use truth::Truth;
+
+const USAGE: &str = "\
+cargo xtask torture [--minutes N] [--kills K] [--seed S]
+
+Kills `lango serve` with SIGKILL over and over while clients talk to it, and verifies that nothing that was acknowledged is
+lost. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed sends the same
+messages and plans the same deaths. Exit code 1 and a directory with the evidence if anything is wrong.";
+
+const CLIENTS: u64 = 12;
+const TERMINALS: u64 = 1;
+/// Kills of one round.
+const ROUND: u64 = 100;
+const DEFAULT_KILLS: u64 = 60;
+/// How long a fresh server may take to finish what the dead ones left.
+const SETTLES_WITHIN: Duration = Duration::from_mins(3);
+const PROGRESS: Duration = Duration::from_secs(5);
+/// So many violations are printed; all of them are in the evidence.
+const PRINTED: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    minutes: Option<u64>,
+    kills: Option<u64>,
+    seed: u64,
+}
+
+/// What `check` runs: the same kills every time, as far as a seed can make them the same.
+pub(crate) fn check(workspace: &Workspace, kills: u64) -> Result<bool> {
+    go(workspace, Options { minutes: None, kills: Some(kills), seed: 20_261_118 })
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
+    let Some(options) = options(args)? else {
+        println!("{USAGE}");
+        return Ok(true);
+    };
+    go(workspace, options)
+}
+
+/// `None` if help is wanted.
+fn options(args: &[&str]) -> Result<Option<Options>> {
+    let mut options = Options { minutes: None, kills: None, seed: 1 };
+    let mut rest = args;
+    while let [name, after @ ..] = rest {
+        if matches!(*name, "--help" | "-h") {
+            return Ok(None);
+        }
+        let [value, after @ ..] = after else { return Err(format!("{name} needs a number\n{USAGE}").into()) };
+        let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, not `{value}`"))?;
+        match *name {
+            "--minutes" => options.minutes = Some(number),
+            "--kills" => options.kills = Some(number),
+            "--seed" => options.seed = number,
+            _ => return Err(format!("torture does not take `{name}`\n{USAGE}").into()),
+        }
+        rest = after;
+    }
+    if options.minutes.is_none() && options.kills.is_none() {
+        options.kills = Some(DEFAULT_KILLS);
+    }
+    Ok(Some(options))
+}
+
+fn go(workspace: &Workspace, options: Options) -> Result<bool> {
+    interrupt::listen()?;
+    let binary = machine::build(workspace)?;
+    let root = workspace.target.join("torture").join(format!("seed-{}-{}", options.seed, std::process::id()));
+    let machine = Machine::new(root, &binary, Library::build(workspace)?)?.with_seed(options.seed);
+    let control = machine.control()?;
+    let (tally, begun) = (Tally::default(), Instant::now());
+    let is_over = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| report_progress(&tally, begun, &is_over));
+        let result = rounds(&machine, control.as_ref(), &tally, options);
+        is_over.store(true, Ordering::Relaxed);
+        result
+    });
+    let Outcome { violations, runs } = result?;
+    let interrupted = if interrupt::is_set() { ", interrupted" } else { "" };
+    let lost = violations.iter().filter(|violation| violation.contains("lost")).count();
+    let seconds = begun.elapsed().as_secs();
+    let evidence = if violations.is_empty() {
+        String::new()
+    } else {
+        format!(", evidence in {}", machine.root().display())
+    };
+    println!(
+        "torture: {}, {runs} runs, {lost} lost, {} violations, {seconds} s, seed {}{interrupted}{evidence}",
+        tally.line(),
+        violations.len(),
+        options.seed
+    );
+    if violations.is_empty() {
+        fs::remove_dir_all(machine.root())?;
+    }
+    Ok(violations.is_empty() && !interrupt::is_set())
+}
+
+fn report_progress(tally: &Tally, begun: Instant, is_over: &AtomicBool) {
+    let mut next = PROGRESS;
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(50));
+        if begun.elapsed() >= next {
+            next += PROGRESS;
+            println!("torture: {:>4} s, {}", begun.elapsed().as_secs(), tally.line());
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    violations: Vec<String>,
+    runs: usize,
+}
+
+/// Plays rounds until it is enough, or one of them has a violation.
+fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: Options) -> Result<Outcome> {
+    let begun = Instant::now();
+    let minutes = options.minutes.unwrap_or(24 * 60);
+    let time = begun + Duration::from_mins(minutes);
+    let kills = options.kills.unwrap_or(u64::MAX);
+    let mut outcome = Outcome::default();
+    for number in 0.. {
+        let done = tally.kills.load(Ordering::Relaxed);
+        if done >= kills || Instant::now() >= time || interrupt::is_set() || !outcome.violations.is_empty() {
+            break;
+        }
+        let until = Until { kills: kills.min(done + ROUND), time };
+        let round = Round { seed: options.seed, number };
+        let stage = Stage::new(machine, round, tally, Clock::Time(Instant::now()));
+        play(&stage, control, until)?;
+        let record = stage.journal.into_record();
+        let server = machine.serve("truth")?;
+        let deadline = Instant::now() + SETTLES_WITHIN;
+        let truth = Truth::read(server.address, &round.session(""), deadline)?;
+        outcome.violations = verify::verify(&record, &truth);
+        outcome.violations.extend(damage(&[machine.database()]));
+        outcome.runs += truth.sessions.values().map(|session| session.runs.len()).sum::<usize>();
+        keep_evidence(machine.root(), &record, &truth, &outcome.violations)?;
+    }
+    Ok(outcome)
+}
+
+/// One round: clients, terminals and servers, until the servers have died often enough and the clients have finished.
+fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()> {
+    thread::scope(|scope| {
+        let spawn = |work: Box<dyn FnOnce() + Send>| {
+            stage.enter();
+            scope.spawn(move || {
+                work();
+                stage.leave();
+            });
+        };
+        for number in 0..CLIENTS {
+            spawn(Box::new(move || Client::new(stage, number).run()));
+        }
+        for number in 0..TERMINALS {
+            spawn(Box::new(move || Terminal::new(stage, number).run()));
+        }
+        let result = Fleet::new(stage, control).run(until);
+        stage.close();
+        result
+    })
+}
+
+/// What SQLite says about files that are not sound, if Python is there to ask it.
+fn damage(databases: &[PathBuf]) -> Vec<String> {
+    let check = "\
+import sqlite3, sys
+for path in sys.argv[1:]:
+    verdict = sqlite3.connect(path).execute('PRAGMA integrity_check').fetchone()[0]
+    if verdict != 'ok': print(path + ' is damaged: ' + verdict)
+";
+    let Ok(said) = Command::new("python3").args(["-c", check]).args(databases).output() else {
+        return Vec::new();
+    };
+    if !said.status.success() {
+        return vec![format!("the integrity check failed: {}", String::from_utf8_lossy(&said.stderr).trim())];
+    }
+    String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
+}
+
+fn keep_evidence(root: &Path, record: &Record, truth: &Truth, violations: &[String]) -> Result<()> {
+    if violations.is_empty() {
+        return Ok(());
+    }
+    for violation in violations.iter().take(PRINTED) {
+        println!("violation: {violation}");
+    }
+    fs::write(root.join("violations.txt"), violations.join("\n") + "\n")?;
+    fs::write(root.join("journal.jsonl"), record.lines())?;
+    fs::write(root.join("truth.txt"), format!("{truth:#?}\n"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_end_there_are_sixty_kills() {
+        let default = options(&[]).unwrap().unwrap();
+        assert_eq!(default, Options { minutes: None, kills: Some(60), seed: 1 });
+        let given = options(&["--minutes", "2", "--seed", "7"]).unwrap().unwrap();
+        assert_eq!(given, Options { minutes: Some(2), kills: None, seed: 7 });
+        assert_eq!(options(&["--kills", "3", "--help"]).unwrap(), None);
+    }
+
+    #[test]
+    fn options_that_are_wrong_are_refused() {
+        for wrong in [&["--kills"][..], &["--kills", "many"], &["--hours", "1"]] {
+            assert!(options(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

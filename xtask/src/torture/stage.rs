@@ -1,0 +1,168 @@
+//! What the threads of one round share: which servers listen, what was recorded, and whether the round goes on.
+
+use super::journal::{Journal, Moment, ServerName};
+use crate::rig::{interrupt, locked, machine::Machine, random::Random};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// After a fault of the disk, errors are excused for so long.
+const AFTERMATH: Duration = Duration::from_secs(3);
+
+/// A server that listens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) name: ServerName,
+    pub(super) address: SocketAddr,
+    /// It was stopped: whoever asks it waits in vain.
+    pub(super) is_paused: bool,
+}
+
+/// What was done so far, in all rounds.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) kills: AtomicU64,
+    pub(super) stops: AtomicU64,
+    pub(super) messages: AtomicU64,
+    pub(super) events: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn line(&self) -> String {
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        format!(
+            "{} kills, {} stops, {} acknowledged events, {} messages",
+            count(&self.kills),
+            count(&self.stops),
+            count(&self.events),
+            count(&self.messages)
+        )
+    }
+}
+
+pub(super) fn count(number: &AtomicU64) {
+    number.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Which round it is of which test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) seed: u64,
+    pub(super) number: u64,
+}
+
+impl Round {
+    pub(super) fn random(self, part: &str) -> Random {
+        Random::of(self.seed, &format!("round {} {part}", self.number))
+    }
+
+    pub(super) fn session(self, name: &str) -> String {
+        format!("r{}-{name}", self.number)
+    }
+}
+
+/// What moments are counted by.
+#[derive(Debug)]
+pub(super) enum Clock {
+    Time(Instant),
+    /// The length of a trace, a byte for a nanosecond: what was recorded before an acknowledgement is before its moment.
+    Trace(PathBuf),
+}
+
+impl Clock {
+    fn now(&self) -> Moment {
+        match self {
+            Self::Time(begun) => begun.elapsed(),
+            Self::Trace(path) => Moment::from_nanos(fs::metadata(path).map_or(0, |trace| trace.len())),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stage<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) round: Round,
+    pub(super) tally: &'a Tally,
+    pub(super) journal: Journal,
+    clock: Clock,
+    targets: Mutex<Vec<Target>>,
+    is_closing: AtomicBool,
+    is_abandoned: AtomicBool,
+    /// Threads that still send or read.
+    busy: AtomicUsize,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(machine: &'a Machine, round: Round, tally: &'a Tally, clock: Clock) -> Self {
+        Self {
+            machine,
+            round,
+            tally,
+            journal: Journal::default(),
+            clock,
+            targets: Mutex::default(),
+            is_closing: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
+            busy: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub(super) fn set_targets(&self, targets: Vec<Target>) {
+        *locked(&self.targets) = targets;
+    }
+
+    /// Some server that listens, or did a moment ago; now and then one that was stopped.
+    pub(super) fn target(&self, random: &mut Random) -> Option<Target> {
+        let targets = locked(&self.targets);
+        let first = random.pick(&targets)?;
+        if first.is_paused && !random.chance(100) { random.pick(&targets) } else { Some(first) }
+    }
+
+    /// From now on nothing new is sent.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed) || interrupt::is_set()
+    }
+
+    /// From now on nothing is waited for either.
+    pub(super) fn abandon(&self) {
+        self.close();
+        self.is_abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn enter(&self) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn leave(&self) {
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether the disk misbehaved since that moment, or shortly before.
+    pub(super) fn had_faults_since(&self, moment: Moment) -> bool {
+        let (from, to) = (moment.saturating_sub(AFTERMATH), self.now());
+        self.journal.with(|record| record.windows.iter().any(|window| window.overlaps(from, to)))
+    }
+}

@@ -1,0 +1,29 @@
+//! Compares what the clients were told with what is stored. Pure: a rule is a function from the record and the truth to
+//! violations.
+//!
+//! | rule | says |
+//! |---|---|
+//! | [`messages`] | an acknowledged message is in its session once, in the order of acceptance, and answered |
+//! | [`runs`] | an acknowledged run exists and is over; one key is one run; a run's events are in the log once |
+//! | [`readings`] | a reader saw the events of its run and of no other, each once, unchanged, and missed none |
+//! | [`shown`] | text that was shown a second before its server died is stored |
+
+mod messages;
+mod readings;
+mod runs;
+mod shown;
+
+#[cfg(test)]
+mod tests;
+
+use super::{journal::Record, truth::Truth};
+
+/// All violations, each in one line.
+pub(super) fn verify(record: &Record, truth: &Truth) -> Vec<String> {
+    let mut violations = record.problems.clone();
+    violations.extend(messages::check(record, truth));
+    violations.extend(runs::check(record, truth));
+    violations.extend(readings::check(record, truth));
+    violations.extend(shown::check(record, truth));
+    violations
+}

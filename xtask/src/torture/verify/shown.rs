@@ -1,0 +1,65 @@
+//! Text that was shown a second before its server died is stored: in the whole event, or in the one that was interrupted.
+//!
+//! A busy machine may write nothing for a while. So text counts as lost only if the same server accepted a message that was
+//! sent a second after the text was shown: what was to be stored before that message is stored.
+
+use super::super::{
+    journal::{Moment, Reading, Record, ServerName, What, text},
+    truth::Truth,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+    let mut ends: HashMap<ServerName, Moment> = HashMap::new();
+    for (server, at) in &record.ends {
+        let end = ends.entry(*server).or_insert(*at);
+        *end = (*end).min(*at);
+    }
+    let mut violations = Vec::new();
+    for reading in &record.readings {
+        let session = truth.sessions.get(&reading.session);
+        let events = session.map(|session| session.events.as_slice()).unwrap_or_default();
+        for ((event, server), pieces) in groups(reading) {
+            let Some(end) = ends.get(&server) else { continue };
+            let stored = events.iter().find(|stored| stored["id"] == event).map(text).unwrap_or_default();
+            let mut shown = String::new();
+            let lost = pieces.into_iter().find(|(piece, _)| {
+                shown.push_str(piece);
+                !stored.starts_with(&shown)
+            });
+            let Some((_, at)) = lost else { continue };
+            let is_excused = record.windows.iter().any(|window| window.overlaps(at, *end));
+            if !is_excused && stored_later(record, server, at + LIMIT, *end) {
+                let (run, seconds) = (&reading.run, end.saturating_sub(at).as_secs_f64());
+                violations.push(format!(
+                    "text of event {event} of run {run} was shown {seconds:.1} s before its server died and is lost"
+                ));
+            }
+        }
+    }
+    violations
+}
+
+/// Whether the server accepted a message that was sent after one moment, before another.
+fn stored_later(record: &Record, server: ServerName, after: Moment, before: Moment) -> bool {
+    let of_server = record.messages.iter().filter(|message| message.accepted_by == Some(server));
+    of_server
+        .filter_map(|message| message.accepted.map(|accepted| (message.first_sent, accepted)))
+        .any(|(sent, accepted)| sent >= after && accepted <= before)
+}
+
+/// The pieces of each event that one server showed from its beginning, with their times.
+fn groups(reading: &Reading) -> BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> {
+    let mut groups: BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> = BTreeMap::new();
+    for seen in &reading.seen {
+        if let What::Piece { event, text } = &seen.what {
+            groups.entry((event, seen.server)).or_default().push((text, seen.at));
+        }
+    }
+    groups
+}
