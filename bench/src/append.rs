@@ -10,7 +10,7 @@ use crate::{
     raw::{self, Raw},
     rows::Rows,
 };
-use session::{Append, SessionKey, SessionStore, sqlite::SqliteStore};
+use session::{Commit, SessionKey, SessionStore, sqlite::SqliteStore};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -84,7 +84,7 @@ async fn append_until(
 ) -> session::Result<u32> {
     let mut count = 0;
     while Instant::now() < end {
-        store.append(&key, Append { message: Some(rows.next()), ..Append::default() }).await?;
+        store.commit(&key, Commit::message(rows.next())).await?;
         count += 1;
     }
     Ok(count)

@@ -5,6 +5,7 @@
 //! | [`BENCHES`] | what is measured |
 //! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
 //! | [`turn`] | a whole turn through the agent layer |
+//! | [`recovery`] | what a server does before and after it listens, if another one was killed |
 //! | [`calls`] | tool calls, beside the tools themselves |
 //! | [`decode`] | a model's answer, from bytes to events |
 //! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
@@ -29,6 +30,7 @@ mod figure;
 mod measure;
 mod noise;
 mod raw;
+mod recovery;
 mod reference;
 mod rows;
 mod server;
@@ -59,6 +61,11 @@ const BENCHES: &[Bench] = &[
         name: "turn",
         about: "a whole turn with an instant model, after 0 to 100,000 events",
         run: turn::run,
+    },
+    Bench {
+        name: "recovery",
+        about: "claiming and finishing 10,000 interrupted runs, with an instant model",
+        run: recovery::run,
     },
     Bench {
         name: "call",

@@ -30,7 +30,7 @@ const WARM_UP: usize = 100;
 /// And of this one, which is read.
 const READ: usize = 5;
 const TURNS: usize = 200;
-const QUESTION: &str = "What is the weather like in Paris?";
+pub(crate) const QUESTION: &str = "What is the weather like in Paris?";
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
 
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
@@ -128,13 +128,7 @@ fn turns(
     mut two_commits: impl FnMut() -> Result<()>,
 ) -> Result<Turns> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path, Options::default())?);
-    let budget = Budget::default();
-    let model = Arc::new(ModelAdapter::new(Arc::new(Instantly), "", budget));
-    let agent = Agent::new(
-        store,
-        LlmAgent { instruction: "Be fast.".into(), ..LlmAgent::new("bench", model) },
-        budget,
-    )?;
+    let agent = agent(store)?;
     let runtime = Runtime::new()?;
     let (mut wall, mut cpu, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..WARM_UP + READ + TURNS {
@@ -155,6 +149,14 @@ fn turns(
         }
     }
     Ok(Turns { wall: Samples::new(wall), cpu: Samples::new(cpu), commits: Samples::new(commits) })
+}
+
+/// An agent whose model answers at once.
+pub(crate) fn agent(store: Arc<dyn Store>) -> Result<Agent> {
+    let budget = Budget::default();
+    let model = Arc::new(ModelAdapter::new(Arc::new(Instantly), "", budget));
+    let root = LlmAgent { instruction: "Be fast.".into(), ..LlmAgent::new("bench", model) };
+    Ok(Agent::new(store, root, budget)?)
 }
 
 /// A model that has always just finished.

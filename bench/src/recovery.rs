@@ -1,0 +1,132 @@
+//! Recovery after a crash: the time until a server has claimed 10,000 interrupted runs, and until it has finished them with
+//! a model that answers at once. It does not listen before the first, and answers newer messages of a session after the second.
+
+use crate::{
+    Lab, Result,
+    figure::Figure,
+    measure::{Samples, cpu_of, milliseconds},
+    turn::{self, QUESTION},
+};
+use adk::{content::Content, event::Event};
+use bridge::{
+    Agent,
+    row::save,
+    runs::{RecoverySource, Runs},
+};
+use session::{
+    Commit, Message, NewRun, NewSession, OnConflict, Owners, RunLog, RunStatus, Seq, SessionKey,
+    SessionStore, Start, Store, TurnChange,
+    sqlite::{Options, SqliteStore},
+};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+const RUNS: u32 = 10_000;
+const ROUNDS: usize = 3;
+/// So many sessions are created at once, so that they share commits.
+const AT_ONCE: usize = 256;
+/// Between two looks at what is left.
+const LOOK: Duration = Duration::from_millis(5);
+
+pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+    let (mut claims, mut finishes, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let directory = lab.directory()?;
+        let path = directory.path().join("recovery.db");
+        let runtime = Runtime::new()?;
+        runtime.block_on(interrupt(&path))?;
+        let (recovered, spent) = cpu_of(|| runtime.block_on(recover(&path)));
+        let (claim, finish) = recovered?;
+        claims.push(milliseconds(claim));
+        finishes.push(finish.as_secs_f64());
+        cpu.push(milliseconds(spent) / f64::from(RUNS));
+    }
+    Ok(vec![
+        Figure::median("recovery/10k/claim", &Samples::new(claims), "ms"),
+        Figure::median("recovery/10k/finish", &Samples::new(finishes), "s"),
+        Figure::median("recovery/10k/cpu_per_run", &Samples::new(cpu), "ms"),
+    ])
+}
+
+fn key(number: u32) -> SessionKey {
+    SessionKey::new("bench", "user", number.to_string())
+}
+
+/// Leaves a file as a process that was killed in the middle of all its runs: each message is stored, none is answered.
+async fn interrupt(path: &Path) -> Result<()> {
+    let store = SqliteStore::open(path, Options::default())?;
+    let mut asks = Event::new("bench", "user");
+    asks.content = Some(Content::user(QUESTION));
+    let message = save(&asks)?;
+    let mut created = JoinSet::new();
+    for number in 0..RUNS {
+        let (store, message) = (store.clone(), message.clone());
+        created.spawn(async move { store.create(interrupted(number, message)).await.map(drop) });
+        if created.len() == AT_ONCE {
+            created.join_next().await.transpose()?.transpose()?;
+        }
+    }
+    while let Some(done) = created.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// A session whose only run is running. Each run has an owner of its own, and all of them are of one process that is gone.
+fn interrupted(number: u32, message: Message) -> NewSession {
+    let run = NewRun { id: format!("run-{number}"), owner: format!("1-gone#{number}"), request_key: None };
+    let turn = TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new() });
+    let steps = vec![Commit { turn, ..Commit::message(message) }];
+    NewSession { key: key(number), state: Vec::new(), steps, on_conflict: OnConflict::Fail }
+}
+
+/// How long claiming takes, and all of it.
+async fn recover(path: &Path) -> Result<(Duration, Duration)> {
+    let begun = Instant::now();
+    let store = SqliteStore::open(path, Options::default())?;
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let runs = Runs::new(Arc::clone(&shared));
+    let recovery = runs.claim_orphans().await?;
+    let claim = begun.elapsed();
+    if u32::try_from(recovery.len()) != Ok(RUNS) {
+        return Err(format!("{} runs were claimed", recovery.len()).into());
+    }
+    let agent = turn::agent(shared)?.with_turns(runs.turns().clone());
+    let source = Arc::new(OneAgent { agent });
+    let recovering = tokio::spawn({
+        let runs = runs.clone();
+        async move { runs.recover(recovery, source).await }
+    });
+    while !store.owners().await?.is_empty() {
+        tokio::time::sleep(LOOK).await;
+    }
+    let finish = begun.elapsed();
+    recovering.abort();
+    runs.idle().await;
+    for number in [0, RUNS / 2, RUNS - 1] {
+        let run = store.runs(&key(number), 2).await?.pop().ok_or("a run is gone")?;
+        // The message and its answer.
+        if (run.status, run.last_seq) != (RunStatus::Done, Seq(2)) {
+            return Err(format!("a run was not recovered: {run:?}").into());
+        }
+    }
+    Ok((claim, finish))
+}
+
+struct OneAgent {
+    agent: Agent,
+}
+
+impl RecoverySource for OneAgent {
+    fn agent(&self, _app: &str) -> std::result::Result<Agent, String> {
+        Ok(self.agent.clone())
+    }
+
+    fn report(&self, problem: &str) {
+        eprintln!("bench: {problem}");
+    }
+}
