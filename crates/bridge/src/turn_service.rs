@@ -24,6 +24,8 @@ use std::sync::{
 pub(crate) struct TurnSessions {
     sessions: SessionServiceAdapter,
     turn: Arc<TurnHandle>,
+    /// The options of the run, as they are stored when it starts.
+    options: Option<String>,
     /// The store holds a draft of this session.
     has_draft: AtomicBool,
     /// How many pieces of drafts were stored.
@@ -31,8 +33,12 @@ pub(crate) struct TurnSessions {
 }
 
 impl TurnSessions {
-    pub(crate) fn new(sessions: SessionServiceAdapter, turn: Arc<TurnHandle>) -> Self {
-        Self { sessions, turn, has_draft: AtomicBool::new(false), pieces: AtomicU64::new(0) }
+    pub(crate) fn new(
+        sessions: SessionServiceAdapter,
+        turn: Arc<TurnHandle>,
+        options: Option<String>,
+    ) -> Self {
+        Self { sessions, turn, options, has_draft: AtomicBool::new(false), pieces: AtomicU64::new(0) }
     }
 
     /// The copy that an earlier turn left in memory. The commit that starts this turn finds out whether it is out of date.
@@ -124,7 +130,8 @@ impl TurnService for TurnSessions {
         }
         let prepared = Prepared::new(session, opening, Some(self.turn.run_id()))?;
         let supersedes = prepared.superseded(session, self.turn.run_id());
-        let terms = StartTerms { if_epoch: session.cached_epoch, supersedes };
+        let (if_epoch, options) = (session.cached_epoch, self.options.clone());
+        let terms = StartTerms { if_epoch, supersedes, options };
         let (mut commit, shown) = prepared.into_commit();
         // What was read before the lease was acquired must still be all there is.
         commit.expected_seq = Some(session.last_seq);

@@ -44,7 +44,7 @@ pub use message::{Message, Stored, ToolCall};
 pub use owner::{Heartbeat, Liveness, Owner, OwnerStatus, Owners};
 pub use run::{
     Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, Run, RunLog, RunStore, TakeOver, TakenOver,
-    Withdrawal,
+    TakenOverState, Withdrawal,
 };
 pub use store::{
     Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot, Start,

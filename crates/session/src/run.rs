@@ -132,12 +132,38 @@ pub struct GoneOwner {
 /// A run that was taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenOver {
+    pub key: SessionKey,
     pub id: String,
-    pub lease: Lease,
-    /// `Queued` or `Running`; a lease is held only by a running one.
-    pub status: RunStatus,
-    /// Its place in the queue, if it is queued.
-    pub ticket: Option<u64>,
+    pub state: TakenOverState,
+}
+
+/// What the new owner needs to continue a run that it took over. Only a running run holds a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakenOverState {
+    Queued {
+        ticket: u64,
+    },
+    Running {
+        lease: Lease,
+        /// The [options](crate::Start::options) that the run was started with.
+        options: Option<String>,
+    },
+}
+
+impl TakenOver {
+    pub fn status(&self) -> RunStatus {
+        match self.state {
+            TakenOverState::Queued { .. } => RunStatus::Queued,
+            TakenOverState::Running { .. } => RunStatus::Running,
+        }
+    }
+
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            TakenOverState::Queued { .. } => None,
+            TakenOverState::Running { lease, .. } => Some(lease),
+        }
+    }
 }
 
 /// A queued run that leaves the queue without having run.

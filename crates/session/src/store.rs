@@ -127,6 +127,9 @@ pub struct Start {
     pub if_epoch: Option<u64>,
     /// Runs whose questions this message settles: they become `cancelled`.
     pub supersedes: Vec<String>,
+    /// Opaque JSON text of the caller: what another owner needs, besides the log, to continue the run as it was started.
+    /// Stored as long as the run is `running`.
+    pub options: Option<String>,
 }
 
 /// What a commit that started a run returns.
@@ -154,7 +157,9 @@ pub struct Commit {
     pub expected_seq: Option<Seq>,
     /// Set when the session has no title yet.
     pub title: Option<String>,
-    /// Discards the session's draft: the log says by now what became of it.
+    /// Discards the session's draft: the log says by now what became of it. A commit that starts a run is refused with
+    /// [`Error::Conflict`](crate::Error::Conflict) if the session has a draft and this is not set, so a draft never mixes
+    /// the text of two runs.
     pub discards_draft: bool,
 }
 

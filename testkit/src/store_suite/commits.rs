@@ -163,7 +163,7 @@ pub async fn an_old_epoch_is_fenced(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("old", "m1")).await?;
     let taken = take_over(&store, &["old"], "new").await?;
-    let new = &taken[0].lease;
+    let new = taken[0].lease().unwrap();
     assert!(new.epoch > old.epoch);
     let refused = store.commit(&key, step(&old, "m2")).await;
     assert!(matches!(refused, Err(Error::Fenced(fenced)) if fenced == key));
@@ -188,7 +188,7 @@ pub async fn a_commit_of_facts_alone_takes_no_place(store: Shared) -> Result<()>
 /// Ways in which a whole commit is refused, with the name of the refusal.
 fn refused_variants(whole: &Commit, other: &Lease) -> Vec<(&'static str, Commit)> {
     let with = |turn| Commit { turn, ..whole.clone() };
-    let stale = Start { run: run("m1"), if_epoch: Some(other.epoch), supersedes: Vec::new() };
+    let stale = Start { run: run("m1"), if_epoch: Some(other.epoch), supersedes: Vec::new(), options: None };
     vec![
         ("conflict", Commit { expected_seq: Some(Seq(7)), ..whole.clone() }),
         ("fenced", with(TurnChange::Step(other.clone()))),

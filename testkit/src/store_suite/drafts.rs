@@ -60,7 +60,7 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     extend(&store, &old, &["shown "]).await?;
-    let new = take_over(&store, &["gone"], "new").await?[0].lease.clone();
+    let new = take_over(&store, &["gone"], "new").await?[0].lease().unwrap().clone();
     let late = store.extend_draft(&old, "late".into()).await;
     assert!(matches!(late, Err(Error::Fenced(fenced)) if fenced == key));
     // Who took the run over reads what was shown.
@@ -77,6 +77,9 @@ pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Sha
     let lease = start(&store, &key, run("r1")).await?;
     extend(&store, &lease, &["left"]).await?;
     finish(&store, &lease, RunStatus::Interrupted).await?;
+    // A start that does not know of it would mix the text of two runs.
+    let unaware = store.commit(&key, start_commit(run("r2"))).await;
+    assert!(matches!(unaware, Err(Error::Conflict { .. })), "{unaware:?}");
     assert_eq!(draft(&store, &key).await?, Some(("r1".into(), "left".into())));
     store.commit(&key, discards(start_commit(run("r2")))).await?;
     assert_eq!(draft(&store, &key).await?, None);

@@ -167,6 +167,7 @@ macro_rules! store_laws {
                 a_running_run_is_taken_over_before_the_queue,
                 a_displaced_owner_is_fenced,
                 a_run_is_taken_over_by_the_first_who_asks,
+                a_running_run_is_taken_over_with_its_options,
                 a_take_over_may_be_restricted_to_a_session,
                 any_number_of_runs_is_taken_over,
                 a_heartbeat_proves_that_a_silent_owner_is_alive,

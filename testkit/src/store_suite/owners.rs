@@ -8,13 +8,13 @@ use super::{
     },
 };
 use session::{
-    Error, GoneOwner, Liveness, Owner, OwnerStatus, Result, RunStatus, SessionKey, TakeOver, TakenOver,
-    Withdrawal,
+    Commit, Error, GoneOwner, Liveness, Owner, OwnerStatus, Result, RunStatus, SessionKey, Start, TakeOver,
+    TakenOver, TakenOverState, TurnChange, Withdrawal,
 };
 use std::collections::BTreeSet;
 
 fn summary(taken: &[TakenOver]) -> Vec<(&str, &str, RunStatus)> {
-    taken.iter().map(|run| (run.lease.key.session.as_str(), run.id.as_str(), run.status)).collect()
+    taken.iter().map(|run| (run.key.session.as_str(), run.id.as_str(), run.status())).collect()
 }
 
 async fn names(store: &Shared) -> Result<BTreeSet<String>> {
@@ -58,7 +58,7 @@ pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Resu
     turn(&store, &session(&store, "idle").await?, "r").await?;
     let mut taken = take_over(&store, &["gone", "never seen"], "new").await?;
     // Runs of a session follow each other; the order of the sessions is open.
-    taken.sort_by(|a, b| a.lease.key.cmp(&b.lease.key));
+    taken.sort_by(|a, b| a.key.cmp(&b.key));
     let expected = ["one", "two"].map(|name| {
         [("running", RunStatus::Running), ("z", RunStatus::Queued), ("a", RunStatus::Queued)]
             .map(|(id, status)| (name, id, status))
@@ -66,9 +66,13 @@ pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Resu
     assert_eq!(summary(&taken), expected.concat());
     assert_eq!(names(&store).await?, ["alive", "new"].map(str::to_owned).into());
     for run in &taken {
-        let stored = run_row(&store, &run.lease.key, &run.id).await?;
-        assert_eq!((stored.owner.as_str(), stored.status), ("new", run.status));
-        assert_eq!((stored.number, stored.error), (run.lease.run, None));
+        let stored = run_row(&store, &run.key, &run.id).await?;
+        assert_eq!((stored.owner.as_str(), stored.status), ("new", run.status()));
+        assert_eq!(stored.error, None);
+        match &run.state {
+            TakenOverState::Running { lease, .. } => assert_eq!(lease.run, stored.number),
+            TakenOverState::Queued { ticket } => assert_eq!(Some(*ticket), stored.ticket),
+        }
     }
     assert_eq!(store.payload(&one, "z").await?, Some(payload("z")));
     Ok(())
@@ -79,9 +83,9 @@ pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
     let old = start(&store, &key, run_of("gone", "r")).await?;
     enqueue(&store, &key, run_of("gone", "q")).await?;
     let taken = take_over(&store, &["gone"], "new").await?;
-    let lease = taken[0].lease.clone();
+    assert_eq!(summary(&taken), [("s", "r", RunStatus::Running), ("s", "q", RunStatus::Queued)]);
+    let lease = taken.iter().find_map(TakenOver::lease).unwrap().clone();
     assert!(lease.epoch > old.epoch);
-    assert!(taken.iter().all(|run| run.lease.epoch == lease.epoch), "{taken:?}");
     assert!(matches!(store.commit(&key, step(&old, "m1")).await, Err(Error::Fenced(_))));
     assert!(matches!(finish(&store, &old, RunStatus::Done).await, Err(Error::Fenced(_))));
     assert!(matches!(store.extend_draft(&old, "x".into()).await, Err(Error::Fenced(_))));
@@ -92,6 +96,39 @@ pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
     let late = store.commit(&key, start_commit(run_of("gone", "q"))).await;
     assert!(matches!(late, Err(Error::RunMoved { id, .. }) if id == "q"));
     start(&store, &key, run_of("new", "q")).await?;
+    Ok(())
+}
+
+pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Result<()> {
+    let options = |taken: &[TakenOver]| match &taken[0].state {
+        TakenOverState::Running { options, .. } => options.clone(),
+        TakenOverState::Queued { .. } => panic!("it is running: {taken:?}"),
+    };
+    let with_options = |id: &str, options: &str| {
+        let commit = start_commit(run_of("gone", id));
+        let TurnChange::Start(start) = commit.turn else { unreachable!() };
+        let turn = TurnChange::Start(Start { options: Some(options.to_owned()), ..start });
+        Commit { turn, ..commit }
+    };
+    // Started at once, and taken over twice.
+    let key = session(&store, "s").await?;
+    store.commit(&key, with_options("r", "{\"a\":1}")).await?;
+    assert_eq!(options(&take_over(&store, &["gone"], "first").await?).as_deref(), Some("{\"a\":1}"));
+    let taken = take_over(&store, &["first"], "second").await?;
+    assert_eq!(options(&taken).as_deref(), Some("{\"a\":1}"));
+    // They are not the message of a queued run, and nothing is left of them when the run ends.
+    assert_eq!(store.payload(&key, "r").await?, None);
+    let lease = taken[0].lease().unwrap().clone();
+    finish(&store, &lease, RunStatus::Waiting).await?;
+    let answer = Commit { turn: start_commit(run_of("gone", "r")).turn, ..says("answer") };
+    store.commit(&key, answer).await?;
+    assert_eq!(options(&take_over(&store, &["gone"], "third").await?), None);
+    // Started from the queue: the options replace the message.
+    let key = session(&store, "queued").await?;
+    enqueue(&store, &key, run_of("gone", "q")).await?;
+    store.commit(&key, with_options("q", "{}")).await?;
+    assert_eq!(store.payload(&key, "q").await?, None);
+    assert_eq!(options(&take_over(&store, &["gone"], "new").await?).as_deref(), Some("{}"));
     Ok(())
 }
 
@@ -115,7 +152,7 @@ pub async fn a_take_over_may_be_restricted_to_a_session(store: Shared) -> Result
         |key: &SessionKey| TakeOver { gone: gone.clone(), owner: "new".into(), session: Some(key.clone()) };
     let taken = store.take_over(change(&here)).await?;
     assert_eq!(taken.len(), 3);
-    assert!(taken.iter().all(|run| run.lease.key == here));
+    assert!(taken.iter().all(|run| run.key == here));
     assert_eq!(run_row(&store, &there, "running").await?.owner, "gone");
     let none = key("none");
     let refused = store.take_over(change(&none)).await;
@@ -133,7 +170,7 @@ pub async fn any_number_of_runs_is_taken_over(store: Shared) -> Result<()> {
     let taken = take_over(&store, &["gone"], "new").await?;
     let expected: Vec<String> = (0..1_000).map(|n| format!("q{n}")).collect();
     assert_eq!(taken.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), expected);
-    assert!(taken.iter().all(|run| run.status == RunStatus::Queued));
+    assert!(taken.iter().all(|run| run.status() == RunStatus::Queued));
     assert_eq!(run_row(&store, &key, "q999").await?.ahead, Some(999));
     start(&store, &key, run_of("new", "q0")).await?;
     Ok(())

@@ -222,7 +222,10 @@ pub async fn an_answer_is_queued_like_any_message(store: Shared) -> Result<()> {
 
 fn settles(id: &str, questions: &[&str]) -> Commit {
     let supersedes = questions.iter().map(|id| (*id).to_owned()).collect();
-    Commit { turn: TurnChange::Start(Start { run: run(id), if_epoch: None, supersedes }), ..says(id) }
+    Commit {
+        turn: TurnChange::Start(Start { run: run(id), if_epoch: None, supersedes, options: None }),
+        ..says(id)
+    }
 }
 
 async fn assert_superseded(store: &Shared, key: &SessionKey, id: &str) -> Result<()> {

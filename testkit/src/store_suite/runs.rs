@@ -91,7 +91,7 @@ async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
     assert_eq!(take_over(store, &["me"], "other").await?, []);
     assert!(matches!(store.commit(key, cancels(id, "cancel")).await, Err(Error::RunMoved { .. })));
     let supersedes = vec![id.to_owned()];
-    let other = Start { run: run("other"), if_epoch: None, supersedes };
+    let other = Start { run: run("other"), if_epoch: None, supersedes, options: None };
     let lease = start_with(store, key, Commit { turn: TurnChange::Start(other), ..says("other") }).await?;
     finish(store, &lease, RunStatus::Done).await.map(drop)
 }
@@ -229,7 +229,7 @@ pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<(
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "r2")).await?;
-    let new = take_over(&store, &["a"], "b").await?[0].lease.clone();
+    let new = take_over(&store, &["a"], "b").await?[0].lease().unwrap().clone();
     assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
     store.commit(&key, step(&new, "r4")).await?;
     store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;

@@ -4,7 +4,7 @@ use super::Agent;
 use crate::{
     guard,
     service::{service_error, store_key},
-    turns::{Backoff, Orphan, QueuedRequest},
+    turns::{Backoff, Orphan, QueuedRequest, RunOptions},
 };
 use adk::{
     content::Content,
@@ -14,7 +14,7 @@ use adk::{
 };
 use failpoint::Point;
 use futures::future::BoxFuture;
-use session::RunStatus;
+use session::{RunStatus, TakenOverState};
 
 impl Agent {
     /// Runs what owners that are gone left in one session, in its order. Nobody listens; the answers are in the log.
@@ -26,8 +26,8 @@ impl Agent {
         })
     }
 
-    /// Continues what owners that are gone left in one session, in its order, with the streaming and the cancellation of
-    /// `request`. `false` if they left nothing. The runs behind one that fails are left to the next turn.
+    /// Continues what owners that are gone left in one session, in its order, for `request`, with its streaming and its
+    /// cancellation. `false` if they left nothing. The runs behind one that fails are left to the next turn.
     pub async fn continue_orphans(&self, request: RunRequest, out: EventSink<'_>) -> Result<bool, RunError> {
         let taken = self.turns.take_over(Some(&request.key)).await;
         let orphans = taken.map_err(|error| service_error(error, &request.key))?;
@@ -39,24 +39,26 @@ impl Agent {
         Ok(is_any)
     }
 
-    /// Continues a run that this process took over, as `request` says.
+    /// Continues a run that this process took over, with the options that it was started with. `listener` says who listens:
+    /// its streaming and its cancellation count too.
     pub(crate) async fn run_orphan(
         &self,
         orphan: Orphan,
-        request: RunRequest,
+        listener: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
-        let RunRequest { key, cancel, .. } = &request;
-        if orphan.run.status == RunStatus::Running {
-            let turn = self.turns.resume(key, orphan);
-            return Box::pin(self.run_traced(&turn, request, out)).await;
-        }
+        let key = &listener.key;
+        let resumed = match &orphan.run.state {
+            TakenOverState::Running { options, .. } => Some(RunOptions::of_stored(options.as_deref())),
+            TakenOverState::Queued { .. } => None,
+        };
         let turn = self.turns.adopt(key, orphan);
-        match self.queued_request(key, turn.run_id()).await {
-            Ok(Some(queued)) => {
-                let cancel = cancel.clone();
-                self.run_from_queue(&turn, RunRequest { cancel, ..queued }, out).await
-            }
+        if let Some(options) = resumed {
+            let config = options.into_config(&listener.config);
+            return Box::pin(self.run_traced(&turn, RunRequest { config, ..listener }, out)).await;
+        }
+        match self.queued_request(&listener, turn.run_id()).await {
+            Ok(Some(queued)) => self.run_from_queue(&turn, queued, out).await,
             Ok(None) => {
                 turn.lose();
                 Err(ServiceError::Stale(key.clone()).into())
@@ -71,7 +73,12 @@ impl Agent {
 
     /// The message of a queued run; `None` if it is not queued any more. A store that fails is asked again: the message was
     /// accepted.
-    async fn queued_request(&self, key: &SessionKey, id: &str) -> Result<Option<RunRequest>, ServiceError> {
+    async fn queued_request(
+        &self,
+        listener: &RunRequest,
+        id: &str,
+    ) -> Result<Option<RunRequest>, ServiceError> {
+        let key = &listener.key;
         let mut backoff = Backoff::unlimited();
         let payload = loop {
             match self.payload(key, id).await {
@@ -82,7 +89,7 @@ impl Agent {
         let Some(payload) = payload else { return Ok(None) };
         let queued: QueuedRequest = serde_json::from_str(&payload)
             .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
-        Ok(Some(guard::signed(queued.into_request(key.clone()))))
+        Ok(Some(guard::signed(queued.into_request(listener))))
     }
 
     async fn payload(&self, key: &SessionKey, id: &str) -> session::Result<Option<String>> {

@@ -2,7 +2,11 @@
 
 use super::{Agent, CORRECTION};
 use crate::{
-    artifacts::ArtifactAdapter, history, ledger::LedgerAdapter, turn_service::TurnSessions, turns::TurnHandle,
+    artifacts::ArtifactAdapter,
+    history,
+    ledger::LedgerAdapter,
+    turn_service::TurnSessions,
+    turns::{RunOptions, TurnHandle},
 };
 use adk::{
     content::Content,
@@ -79,7 +83,8 @@ impl Agent {
     ) -> Result<(), RunError> {
         let cancel = request.cancel.child_token();
         turn.cancel_on_loss(cancel.clone());
-        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn));
+        let options = RunOptions::to_store(&request.config);
+        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options);
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
         let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(ledger);

@@ -52,7 +52,7 @@ type SessionName = (String, String, String);
 impl Recovery {
     fn add(&mut self, orphans: Vec<Orphan>) {
         for orphan in orphans {
-            let session::SessionKey { app, user, session } = orphan.run.lease.key.clone();
+            let session::SessionKey { app, user, session } = orphan.run.key.clone();
             self.sessions.entry((app, user, session)).or_default().push(orphan);
         }
     }
@@ -163,7 +163,7 @@ impl Runs {
     }
 
     async fn run_orphan(&self, agent: &Agent, orphan: Orphan) -> Result<(), ServiceError> {
-        let session::SessionKey { app, user, session } = &orphan.run.lease.key;
+        let session::SessionKey { app, user, session } = &orphan.run.key;
         let key = &SessionKey::new(app, user, session);
         let Some(from) = self.end_of_orphan(key, &orphan.run.id).await? else { return Ok(()) };
         let request = resumption(key.clone());

@@ -70,10 +70,9 @@ impl Abandoned {
     }
 
     async fn end_taken_over(&self, run: &TakenOver, successor: &Owner) -> Result<()> {
-        if run.status == RunStatus::Running {
-            self.finish(run.lease.clone()).await
-        } else {
-            self.withdraw(successor.name()).await
+        match run.lease() {
+            Some(lease) => self.finish(lease.clone()).await,
+            None => self.withdraw(successor.name()).await,
         }
     }
 

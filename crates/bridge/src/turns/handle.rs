@@ -31,6 +31,8 @@ pub(crate) struct Accepted;
 pub(crate) struct StartTerms {
     pub(crate) if_epoch: Option<u64>,
     pub(crate) supersedes: Vec<String>,
+    /// The options that the run is started with, as they are stored.
+    pub(crate) options: Option<String>,
 }
 
 /// The run is ours as long as its claim is held.
@@ -224,12 +226,12 @@ impl TurnHandle {
 
     /// The first commit of the turn: the run starts with it.
     pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
-        let StartTerms { if_epoch, supersedes } = terms;
+        let StartTerms { if_epoch, supersedes, options } = terms;
         let relies_on_memory = if_epoch.is_some();
         let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
         let queued = self.ticket().map(|ticket| (ticket, ids()));
         *self.phase() = Phase::Starting;
-        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes });
+        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, options });
         let committed = self.store.commit(&self.key, Commit { turn, ..commit });
         let committed = around([Point::BeforeStart, Point::AfterStart], committed).await;
         let next = match &committed {

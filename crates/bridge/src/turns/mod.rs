@@ -28,7 +28,7 @@ pub(crate) use arrival::ArrivalGuard;
 pub(crate) use backoff::Backoff;
 pub(crate) use handle::{StartTerms, TurnHandle};
 pub(crate) use phase::Refused;
-pub(crate) use request::QueuedRequest;
+pub(crate) use request::{QueuedRequest, RunOptions};
 pub(crate) use waiting::Position;
 
 use crate::service::store_key;
@@ -37,7 +37,7 @@ use arrival::SessionGate;
 use failpoint::Point;
 use handle::Claim;
 use heartbeat::HeartbeatTask;
-use session::{NewRun, Owner, RequestKey, Store, TakeOver, TakenOver};
+use session::{NewRun, Owner, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
 use std::{
     collections::HashMap,
     fmt,
@@ -110,17 +110,13 @@ impl Turns {
         Ok(Arrival { turn, guard })
     }
 
-    /// The turn of a queued run that this process took over.
+    /// The turn of a run that this process took over.
     pub(crate) fn adopt(&self, key: &SessionKey, Orphan { run, owner }: Orphan) -> Arc<TurnHandle> {
         let turn = self.handle(key, RunName { id: run.id, request_key: None }, Claim::Shared(owner));
-        turn.adopted(run.ticket.unwrap_or_default());
-        turn
-    }
-
-    /// The turn of a running run that this process took over.
-    pub(crate) fn resume(&self, key: &SessionKey, Orphan { run, owner }: Orphan) -> Arc<TurnHandle> {
-        let turn = self.handle(key, RunName { id: run.id, request_key: None }, Claim::Shared(owner));
-        turn.resumed(run.lease);
+        match run.state {
+            TakenOverState::Queued { ticket } => turn.adopted(ticket),
+            TakenOverState::Running { lease, .. } => turn.resumed(lease),
+        }
         turn
     }
 

@@ -1,14 +1,13 @@
-//! A queued message: all that is needed to run it in another process, and the fingerprint of an idempotent request.
+//! What is stored of a request, so that another process can run it: a queued message, the options of a running run, and the
+//! fingerprint of an idempotent request.
 
 use adk::{
     content::Content,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
-    session::SessionKey,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{fmt::Write as _, time::Duration};
-use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,12 +17,56 @@ pub(crate) struct QueuedRequest {
     state_delta: Map<String, Value>,
     #[serde(default)]
     message_metadata: Map<String, Value>,
+    #[serde(flatten)]
+    options: RunOptions,
+}
+
+/// How a run was asked to work. Stored with a running run, because a process that resumes it has nothing but the log else.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunOptions {
     #[serde(default)]
     custom_metadata: Option<Map<String, Value>>,
     #[serde(default)]
     streaming: bool,
     max_llm_calls: u32,
     tool_timeout: Duration,
+}
+
+impl RunOptions {
+    fn new(config: &RunConfig) -> Self {
+        Self {
+            custom_metadata: config.custom_metadata.clone(),
+            streaming: config.streaming == StreamingMode::Sse,
+            max_llm_calls: config.max_llm_calls,
+            tool_timeout: config.tool_timeout,
+        }
+    }
+
+    /// The options as JSON text; `None` if they are the default ones.
+    pub(crate) fn to_store(config: &RunConfig) -> Option<String> {
+        let options = Self::new(config);
+        (options != Self::new(&RunConfig::default())).then(|| serde_json::to_string(&options).ok())?
+    }
+
+    /// The stored options of a run, or the default ones if nothing is stored or it cannot be read.
+    pub(crate) fn of_stored(stored: Option<&str>) -> Self {
+        let options = stored.and_then(|stored| serde_json::from_str(stored).ok());
+        options.unwrap_or_else(|| Self::new(&RunConfig::default()))
+    }
+
+    /// A configuration for the process that runs it now. It streams if the request did, or if `listener` wants it.
+    pub(crate) fn into_config(self, listener: &RunConfig) -> RunConfig {
+        let is_streamed = self.streaming || listener.streaming == StreamingMode::Sse;
+        RunConfig {
+            streaming: if is_streamed { StreamingMode::Sse } else { StreamingMode::None },
+            max_llm_calls: self.max_llm_calls,
+            tool_timeout: self.tool_timeout,
+            custom_metadata: self.custom_metadata,
+            // The process that runs it has a trace and limits of its own.
+            ..RunConfig::default()
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,10 +87,7 @@ impl QueuedRequest {
             },
             state_delta: request.state_delta.clone(),
             message_metadata: request.message_metadata.clone(),
-            custom_metadata: request.config.custom_metadata.clone(),
-            streaming: request.config.streaming == StreamingMode::Sse,
-            max_llm_calls: request.config.max_llm_calls,
-            tool_timeout: request.config.tool_timeout,
+            options: RunOptions::new(&request.config),
         }
     }
 
@@ -69,9 +109,10 @@ impl QueuedRequest {
         hex
     }
 
-    pub(crate) fn into_request(self, key: SessionKey) -> RunRequest {
+    /// The request, to be run by this process for `listener`.
+    pub(crate) fn into_request(self, listener: &RunRequest) -> RunRequest {
         RunRequest {
-            key,
+            key: listener.key.clone(),
             input: match self.input {
                 QueuedInput::Message(content) => Input::Message(content),
                 QueuedInput::Again => Input::Again,
@@ -81,15 +122,8 @@ impl QueuedRequest {
             goes_on: false,
             state_delta: self.state_delta,
             message_metadata: self.message_metadata,
-            config: RunConfig {
-                streaming: if self.streaming { StreamingMode::Sse } else { StreamingMode::None },
-                max_llm_calls: self.max_llm_calls,
-                tool_timeout: self.tool_timeout,
-                custom_metadata: self.custom_metadata,
-                // The process that runs it has a trace and limits of its own.
-                ..RunConfig::default()
-            },
-            cancel: CancellationToken::new(),
+            config: self.options.into_config(&listener.config),
+            cancel: listener.cancel.clone(),
         }
     }
 }
@@ -128,7 +162,9 @@ fn write_canonical(value: &Value, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use adk::session::SessionKey;
     use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     #[test]
     fn a_queued_request_is_restored_as_it_was() {
@@ -151,12 +187,40 @@ mod tests {
                 cancel: CancellationToken::new(),
             };
             let queued: QueuedRequest = serde_json::from_str(&QueuedRequest::payload(&request)).unwrap();
-            let back = queued.into_request(key.clone());
+            let listener = RunRequest::message(key.clone(), Content::default());
+            let back = queued.into_request(&listener);
             assert_eq!(format!("{:?}", back.input), format!("{:?}", request.input));
             assert_eq!(format!("{:?}", back.config), format!("{:?}", request.config));
             assert_eq!(back.state_delta, request.state_delta);
             assert_eq!(back.message_metadata, request.message_metadata);
         }
+    }
+
+    #[test]
+    fn stored_options_configure_a_resumed_run() {
+        let listener = RunConfig::default();
+        let config = RunConfig {
+            streaming: StreamingMode::Sse,
+            max_llm_calls: 3,
+            tool_timeout: Duration::from_millis(1_500),
+            custom_metadata: Some(Map::from_iter([("custom".to_owned(), json!(1))])),
+            ..RunConfig::default()
+        };
+        let stored = RunOptions::to_store(&config);
+        let resumed = RunOptions::of_stored(stored.as_deref()).into_config(&listener);
+        assert_eq!(format!("{resumed:?}"), format!("{config:?}"));
+        assert_eq!(RunOptions::to_store(&listener), None, "defaults take no space");
+        for stored in [None, Some("{"), Some("{}")] {
+            let resumed = RunOptions::of_stored(stored).into_config(&listener);
+            assert_eq!(format!("{resumed:?}"), format!("{listener:?}"));
+        }
+    }
+
+    #[test]
+    fn a_listener_that_streams_is_streamed_to() {
+        let streamed = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
+        let resumed = RunOptions::of_stored(None).into_config(&streamed);
+        assert_eq!(resumed.streaming, StreamingMode::Sse);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::session::{QueuedRun, Session};
 use crate::{
-    Activity, Draft, Lease, NewRun, OwnedRun, Result, Run, RunStatus, TakenOver, Withdrawal,
+    Activity, Draft, Lease, NewRun, OwnedRun, Result, Run, RunStatus, TakenOver, TakenOverState, Withdrawal,
     lifecycle::Transition,
 };
 
@@ -20,7 +20,7 @@ impl Session {
     }
 
     pub(super) fn payload(&self, id: &str) -> Option<String> {
-        self.by_id(id)?.payload.clone()
+        self.by_id(id).filter(|run| run.run.status == RunStatus::Queued)?.payload.clone()
     }
 
     pub(super) fn withdraw(&mut self, withdrawal: Withdrawal) -> bool {
@@ -46,8 +46,14 @@ impl Session {
         let (key, epoch) = (self.row.key.clone(), self.lease_epoch);
         let run = self.by_id_mut(id)?;
         run.run.owner = next.run.owner;
-        let lease = Lease { key, run: run.run.number, epoch };
-        Some(TakenOver { id: id.to_owned(), lease, status: run.run.status, ticket: run.run.ticket })
+        let state = match run.run.ticket {
+            Some(ticket) => TakenOverState::Queued { ticket },
+            None => {
+                let lease = Lease { key: key.clone(), run: run.run.number, epoch };
+                TakenOverState::Running { lease, options: run.payload.clone() }
+            }
+        };
+        Some(TakenOver { key, id: id.to_owned(), state })
     }
 
     pub(super) fn activity(&self) -> Activity {

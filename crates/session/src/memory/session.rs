@@ -19,7 +19,7 @@ pub(super) fn set(values: &mut Values, key: String, value: Value) {
     }
 }
 
-/// A run with what its row in the queue says.
+/// A run with its payload: the message of a queued run, the options of a running one.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedRun {
     pub(super) run: Run,
@@ -165,17 +165,23 @@ impl Session {
                 let change = Transition::Start { owner: owner.clone(), if_epoch: start.if_epoch };
                 let next = self.apply(id, &change)?;
                 let number = self.by_id(id).map_or_else(|| self.next_number(), |run| run.run.number);
+                if self.draft.is_some() && !commit.discards_draft {
+                    return Err(self.conflict(commit));
+                }
                 Admitted::Start { start: start.clone(), number, next }
             }
         };
-        if let Some(expected) = commit.expected_seq
-            && expected != self.row.last_seq
-        {
-            let (key, found) = (self.row.key.clone(), self.row.last_seq);
-            return Err(Error::Conflict { key, expected, found });
+        if commit.expected_seq.is_some_and(|expected| expected != self.row.last_seq) {
+            return Err(self.conflict(commit));
         }
         self.check_ids(commit)?;
         Ok(admitted)
+    }
+
+    /// The session is not as the caller has read it.
+    fn conflict(&self, commit: &Commit) -> Error {
+        let (key, found) = (self.row.key.clone(), self.row.last_seq);
+        Error::Conflict { key, expected: commit.expected_seq.unwrap_or(found), found }
     }
 
     /// No message of the commit is in the log, nor twice in the commit.
@@ -245,8 +251,9 @@ impl Session {
                         run.run.started_after = before;
                     }
                     (run.run.error, run.run.last_seq) = (None, last_seq);
+                    run.payload = start.options;
                 } else {
-                    self.insert(start.run.id, number, (next.run, before, None));
+                    self.insert(start.run.id, number, (next.run, before, start.options));
                 }
                 Some(Lease { key: self.row.key.clone(), run: number, epoch: next.epoch })
             }

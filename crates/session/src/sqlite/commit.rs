@@ -181,14 +181,24 @@ fn admit<'a>(conn: &Connection, head: &Head, job: &'a Job) -> Outcome<Admitted<'
             let number = run.as_ref().map_or(0, |run| run.number);
             Admitted::Finish { number, next, error: error.as_deref() }
         }
-        TurnChange::Start(start) => admit_start(conn, head, &job.key, start)?,
+        TurnChange::Start(start) => {
+            let admitted = admit_start(conn, head, &job.key, start)?;
+            if !job.discards_draft && drafts::exists(conn, head.session_key)? {
+                return Err(conflict(head, job).into());
+            }
+            admitted
+        }
     };
-    if let Some(expected) = job.expected_seq
-        && expected.0 != head.last_seq
-    {
-        return Err(Error::Conflict { key: job.key.clone(), expected, found: Seq(head.last_seq) }.into());
+    if job.expected_seq.is_some_and(|expected| expected.0 != head.last_seq) {
+        return Err(conflict(head, job).into());
     }
     Ok(admitted)
+}
+
+/// The session is not as the caller has read it.
+fn conflict(head: &Head, job: &Job) -> Error {
+    let found = Seq(head.last_seq);
+    Error::Conflict { key: job.key.clone(), expected: job.expected_seq.unwrap_or(found), found }
 }
 
 fn admit_start<'a>(
@@ -285,19 +295,20 @@ fn change_runs(
         Admitted::Untouched | Admitted::Step(_) => Ok(None),
         Admitted::Finish { number, next, error } => {
             let places = Places { before: None, last: Some(seq) };
-            runs::update(conn, (head.session_key, number), &next.run, (places, error))?;
+            runs::update(conn, (head.session_key, number), &next.run, (places, error, None))?;
             Ok(None)
         }
         Admitted::Start { start, number, is_new, next, superseded } => {
             for run in superseded {
                 supersede(conn, head, &run)?;
             }
+            let options = start.options.as_deref();
             if is_new {
                 let places = (head.last_seq, seq);
-                runs::insert(conn, (head.session_key, number), &start.run, (&next.run, places, None))?;
+                runs::insert(conn, (head.session_key, number), &start.run, (&next.run, places, options))?;
             } else {
                 let places = Places { before: Some(head.last_seq), last: Some(seq) };
-                runs::update(conn, (head.session_key, number), &next.run, (places, None))?;
+                runs::update(conn, (head.session_key, number), &next.run, (places, None, options))?;
             }
             if let Some(request) = &start.run.request_key {
                 runs::insert_request_key(conn, key, (head.session_key, number), request)?;
@@ -313,7 +324,7 @@ fn supersede(conn: &Connection, head: &Head, run: &RunRow) -> rusqlite::Result<(
     let Ok(next) = lifecycle::transition(&head.turns(), Some(&run.state), &Transition::Supersede) else {
         return Ok(());
     };
-    runs::update(conn, (head.session_key, run.number), &next.run, (Places::default(), Some(SUPERSEDED)))
+    runs::update(conn, (head.session_key, run.number), &next.run, (Places::default(), Some(SUPERSEDED), None))
 }
 
 fn shared(conn: &Connection, key: &SessionKey, start: &Start) -> rusqlite::Result<Vec<StateChange>> {

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     GoneOwner, Heartbeat, Lease, Owner, OwnerStatus, RunStatus, SessionKey, TakeOver, TakenOver,
+    TakenOverState,
     lifecycle::{self, RunState, Transition, Turns},
 };
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -81,6 +82,8 @@ struct OpenRun {
     session_key: i64,
     id: String,
     state: RunState<String>,
+    /// Of a running one.
+    options: Option<String>,
 }
 
 fn open_run(row: &Row<'_>) -> rusqlite::Result<OpenRun> {
@@ -92,18 +95,21 @@ fn open_run(row: &Row<'_>) -> rusqlite::Result<OpenRun> {
         session_key: row.get(3)?,
         id: row.get(6)?,
         state: RunState { status, owner: row.get(7)?, ticket: Some(ticket).filter(|ticket| *ticket > 0) },
+        options: row.get(9)?,
     })
 }
 
 /// By session, the running run first, then in the order of the queue.
 pub(super) const OPEN_RUNS: &str =
-    "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket
+    "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket,
+         IIF(ticket = 0, payload, NULL)
      FROM runs JOIN sessions USING (session_key)
      WHERE status IN ('queued', 'running') ORDER BY session_key, ticket";
 
 /// The running run of a session first, then in the order of the queue.
 pub(super) const OPEN_RUNS_OF_SESSION: &str =
-    "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket
+    "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket,
+         IIF(ticket = 0, payload, NULL)
      FROM runs JOIN sessions USING (session_key)
      WHERE session_key = ?1 AND status IN ('queued', 'running') ORDER BY ticket";
 
@@ -160,8 +166,8 @@ pub(super) fn take_over(
         }
         *displaced.entry(Owner::process_of(&run.state.owner).to_owned()).or_default() += 1;
         let session_key = run.session_key;
-        let run = take_over_one(conn, run, &change.owner)?;
-        current = Some((session_key, run.lease.epoch));
+        let (run, epoch) = take_over_one(conn, run, &change.owner)?;
+        current = Some((session_key, epoch));
         taken.push(run);
     }
     for (process, runs) in displaced {
@@ -187,8 +193,9 @@ fn still_gone<'a>(conn: &Connection, gone: &'a [GoneOwner]) -> rusqlite::Result<
     Ok(names)
 }
 
-fn take_over_one(conn: &Connection, run: OpenRun, owner: &str) -> Outcome<TakenOver> {
-    let OpenRun { mut lease, session_key, id, state } = run;
+/// The run with its new owner, and the epoch that its session has then.
+fn take_over_one(conn: &Connection, run: OpenRun, owner: &str) -> Outcome<(TakenOver, u64)> {
+    let OpenRun { mut lease, session_key, id, state, options } = run;
     let is_leased = state.status == RunStatus::Running;
     let turns = Turns { epoch: lease.epoch, is_leased, first_ticket: state.ticket };
     let change = Transition::TakeOver { from: state.owner.clone(), owner: owner.to_owned() };
@@ -204,5 +211,10 @@ fn take_over_one(conn: &Connection, run: OpenRun, owner: &str) -> Outcome<TakenO
             .execute((session_key, next.epoch))?;
         lease.epoch = next.epoch;
     }
-    Ok(TakenOver { id, lease, status: next.run.status, ticket: next.run.ticket })
+    let (key, epoch) = (lease.key.clone(), lease.epoch);
+    let state = match next.run.ticket {
+        Some(ticket) => TakenOverState::Queued { ticket },
+        None => TakenOverState::Running { lease, options },
+    };
+    Ok((TakenOver { key, id, state }, epoch))
 }

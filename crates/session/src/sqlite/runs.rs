@@ -1,4 +1,5 @@
-//! Runs: one row each. A queued run carries its message; the running run of a session, if there is one, is its lease.
+//! Runs: one row each. A queued run carries its message; the running run of a session, if there is one, is its lease, and
+//! carries the options that it was started with.
 
 use super::{
     fault::{Failure, Outcome},
@@ -150,7 +151,8 @@ pub(super) fn turns(conn: &Connection, head: &Head) -> rusqlite::Result<Turns> {
     })
 }
 
-/// `places` are the end of the log before the run, and the last place that it has taken.
+/// `places` are the end of the log before the run, and the last place that it has taken. The payload is the message of a
+/// queued run, and the options of a running one.
 pub(super) fn insert(
     conn: &Connection,
     (session_key, number): (i64, u64),
@@ -190,10 +192,10 @@ pub(super) fn update(
     conn: &Connection,
     (session_key, number): (i64, u64),
     state: &RunState<String>,
-    (places, error): (Places, Option<&str>),
+    (places, error, options): (Places, Option<&str>, Option<&str>),
 ) -> rusqlite::Result<()> {
     conn.prepare_cached(
-        "UPDATE runs SET status = ?3, owner = ?4, ticket = 0, payload = NULL, error = ?5, updated_at = ?6,
+        "UPDATE runs SET status = ?3, owner = ?4, ticket = 0, payload = ?9, error = ?5, updated_at = ?6,
              started_after = IIF(started_after = last_seq, COALESCE(?7, started_after), started_after),
              last_seq = COALESCE(?8, last_seq)
          WHERE session_key = ?1 AND position = ?2",
@@ -207,6 +209,7 @@ pub(super) fn update(
         clock::now(),
         places.before,
         places.last,
+        options,
     ))
     .map(drop)
 }
@@ -332,7 +335,12 @@ pub(super) fn withdraw(conn: &Connection, key: &SessionKey, withdrawal: &Withdra
     // Neither the lease nor the queue of others decides about it.
     let turns = Turns { epoch: 0, is_leased: false, first_ticket: None };
     let Ok(next) = lifecycle::transition(&turns, Some(&run.state), &change) else { return Ok(false) };
-    update(conn, (session_key, run.number), &next.run, (Places::default(), withdrawal.error.as_deref()))?;
+    update(
+        conn,
+        (session_key, run.number),
+        &next.run,
+        (Places::default(), withdrawal.error.as_deref(), None),
+    )?;
     Ok(true)
 }
 

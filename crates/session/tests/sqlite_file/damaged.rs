@@ -169,5 +169,5 @@ async fn the_runs_of_others_are_taken_over_from_a_dead_owner() {
     let gone = vec![session::GoneOwner { name: "dead".into(), if_beats: None }];
     let change = TakeOver { gone, owner: "me".into(), session: None };
     let taken = store.take_over(change).await.unwrap();
-    assert_eq!(taken.into_iter().map(|run| run.lease.key).collect::<Vec<_>>(), [key("good")]);
+    assert_eq!(taken.into_iter().map(|run| run.key).collect::<Vec<_>>(), [key("good")]);
 }

@@ -132,8 +132,8 @@ async fn the_runs_of_a_killed_process_are_taken_over() {
     assert_eq!(store.liveness(&name), Liveness::Dead);
     let me = store.claim_owner().unwrap();
     let taken = take_over(&store, &name, me.name()).await;
-    let found: Vec<_> = taken.iter().map(|run| (run.id.as_str(), run.status)).collect();
+    let found: Vec<_> = taken.iter().map(|run| (run.id.as_str(), run.status())).collect();
     assert_eq!(found, [("r", RunStatus::Running), ("q", RunStatus::Queued)]);
-    store.commit(&key("s"), step(&taken[0].lease, "m2")).await.unwrap();
+    store.commit(&key("s"), step(taken[0].lease().unwrap(), "m2")).await.unwrap();
     assert_eq!(lock_files(&place), 1);
 }

@@ -207,10 +207,10 @@ async fn the_owners_of_earlier_versions_are_dead_and_their_runs_are_finished() {
         let taken = take_over(&store, &names, me.name()).await.unwrap();
         let mut finished: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for orphan in taken {
-            let key = orphan.lease.key.clone();
-            let lease = if orphan.status == RunStatus::Running {
-                store.commit(&key, step(&orphan.lease, "resumed")).await.unwrap();
-                orphan.lease
+            let key = orphan.key.clone();
+            let lease = if let Some(lease) = orphan.lease() {
+                store.commit(&key, step(lease, "resumed")).await.unwrap();
+                lease.clone()
             } else {
                 let payload = store.payload(&key, &orphan.id).await.unwrap();
                 assert_eq!(payload, Some(format!("payload of {}", orphan.id)));
@@ -243,7 +243,8 @@ async fn the_owners_of_earlier_versions_are_dead_and_their_runs_are_finished() {
 async fn a_run_of_an_earlier_version_keeps_the_rows_of_its_range() {
     let (store, _place) = upgraded(4);
     let taken = take_over(&store, &[DEAD], "me").await.unwrap();
-    let lease = &taken.iter().find(|run| run.lease.key == key("cut")).unwrap().lease;
+    let taken = taken.iter().find(|run| run.key == key("cut")).unwrap();
+    let lease = taken.lease().unwrap();
     store.commit(&key("cut"), step(lease, "resumed")).await.unwrap();
     let rows = store.read_run(&key("cut"), lease.run, page(0, 10)).await.unwrap();
     assert_eq!(ids(&rows), ["m2", "resumed"]);
