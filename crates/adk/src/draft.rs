@@ -5,14 +5,23 @@ use crate::{
     event::Event,
 };
 use std::{fmt, time::Duration};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
-/// Has runs save what they have shown at once, because their process is about to end. Clones belong together.
+/// Has runs save what they have shown at once, and show no more, because their process is about to end. Clones belong
+/// together.
 #[derive(Clone, Default)]
 pub struct DraftFlush {
     requested: CancellationToken,
     /// A token for each answer with text that is not saved.
     unsaved: TaskTracker,
+}
+
+/// Text that is shown and not saved: a flush waits until it is dropped.
+pub(crate) struct UnsavedText {
+    _token: TaskTrackerToken,
 }
 
 impl fmt::Debug for DraftFlush {
@@ -22,7 +31,8 @@ impl fmt::Debug for DraftFlush {
 }
 
 impl DraftFlush {
-    /// Waits until all text that was shown up to now is saved. From now on text is saved as soon as it is shown.
+    /// Waits until all text that was shown is saved. From now on no run shows any more, so nothing is shown and lost when
+    /// the process ends after this.
     pub async fn flush(&self) {
         self.requested.cancel();
         self.unsaved.close();
@@ -33,11 +43,22 @@ impl DraftFlush {
         self.requested.is_cancelled()
     }
 
-    /// Runs `save` after `interval`, or when the flush is requested. The flush waits for it.
-    pub(crate) async fn save_after<T>(&self, interval: Duration, save: impl Future<Output = T>) -> T {
-        let _unsaved = self.unsaved.token();
+    /// Admits text that is about to be shown. Never returns once a flush was requested.
+    ///
+    /// The token is acquired before the request is looked for: a flush either sees the token and waits, or was requested
+    /// in time for this to stop.
+    pub(crate) async fn admit(&self) -> UnsavedText {
+        let unsaved = UnsavedText { _token: self.unsaved.token() };
+        if self.is_requested() {
+            drop(unsaved);
+            return std::future::pending().await;
+        }
+        unsaved
+    }
+
+    /// Waits for `interval`, or until a flush is requested.
+    pub(crate) async fn wait(&self, interval: Duration) {
         self.requested.run_until_cancelled(tokio::time::sleep(interval)).await;
-        save.await
     }
 }
 
@@ -85,12 +106,20 @@ impl Draft {
 
     /// What is not saved, and where it ends; `None` if that is nothing but whitespace.
     pub(crate) fn unsaved(&self) -> Option<(Content, Position)> {
+        Some((content(self.unsaved_texts())?, self.end()))
+    }
+
+    /// Whether anything but whitespace is not saved.
+    pub(crate) fn has_unsaved(&self) -> bool {
+        self.unsaved_texts().any(|(_, text)| !text.trim().is_empty())
+    }
+
+    fn unsaved_texts(&self) -> impl Iterator<Item = (bool, &str)> {
         let Position { segment: first, byte } = self.saved;
-        let rest = self.segments.iter().enumerate().skip(first).map(|(at, Segment { thought, text })| {
+        self.segments.iter().enumerate().skip(first).map(move |(at, Segment { thought, text })| {
             let from = if at == first { byte } else { 0 };
             (*thought, text.get(from..).unwrap_or_default())
-        });
-        Some((content(rest)?, self.end()))
+        })
     }
 
     /// Everything up to `end` is saved.
@@ -161,6 +190,7 @@ mod tests {
     fn whitespace_alone_is_nothing() {
         for parts in [vec![], vec![Part::text("")], vec![Part::text("\n"), Part::thought(" ")]] {
             assert_eq!(draft(parts.clone()).unsaved(), None);
+            assert!(!draft(parts.clone()).has_unsaved());
             assert_eq!(event(draft(parts)), None);
         }
     }
@@ -177,8 +207,9 @@ mod tests {
         shown.mark_saved(shown.unsaved().unwrap().1);
         assert_eq!(shown.unsaved(), None);
         shown.push(&Content::model(" "));
-        assert_eq!(shown.unsaved(), None);
+        assert_eq!((shown.unsaved(), shown.has_unsaved()), (None, false));
         shown.push(&Content::new("model", vec![Part::thought("so")]));
+        assert!(shown.has_unsaved());
         assert_eq!(parts(&shown.unsaved().unwrap().0), [(false, " "), (true, "so")]);
     }
 

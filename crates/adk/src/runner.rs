@@ -48,7 +48,7 @@ pub struct RunConfig {
     pub custom_metadata: Option<Map<String, Value>>,
     /// What the run belongs to, for whoever records it.
     pub trace: Trace,
-    /// Tells the run to save what it has shown at once.
+    /// Has the run save what it has shown at once, and show no more.
     pub draft_flush: DraftFlush,
 }
 

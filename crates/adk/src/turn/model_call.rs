@@ -4,7 +4,7 @@ use super::{Turn, annotate};
 use crate::{
     agent::{Armed, Node},
     content::{Content, FunctionCall, Part},
-    draft::Draft,
+    draft::{Draft, DraftFlush, Position, UnsavedText},
     error::{LlmError, RunError, ServiceError},
     event::{Event, mint_id, now},
     flow::{ids, request, spans},
@@ -30,29 +30,48 @@ const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 /// The text of an answer under way, shared by its listener and its saver.
 #[derive(Default)]
 struct ShownText {
-    draft: Mutex<Draft>,
+    buffer: Mutex<TextBuffer>,
     grew: Notify,
 }
 
+#[derive(Default)]
+struct TextBuffer {
+    draft: Draft,
+    /// Held while the draft has text that is not saved.
+    unsaved: Option<UnsavedText>,
+}
+
 impl ShownText {
-    fn push(&self, content: Option<&Content>) {
-        if let Some(content) = content {
-            self.draft().push(content);
-            self.grew.notify_one();
-        }
+    /// Takes text that is shown right after this. Waits for ever if the process is about to end.
+    async fn push(&self, content: Option<&Content>, flush: &DraftFlush) {
+        let Some(content) = content else { return };
+        let unsaved = flush.admit().await;
+        let mut buffer = self.buffer();
+        buffer.draft.push(content);
+        buffer.unsaved = buffer.draft.has_unsaved().then_some(unsaved);
+        self.grew.notify_one();
     }
 
-    fn draft(&self) -> MutexGuard<'_, Draft> {
-        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffer(&self) -> MutexGuard<'_, TextBuffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn into_draft(self) -> Draft {
-        self.draft.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn into_buffer(self) -> TextBuffer {
+        self.buffer.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn wait_for_unsaved(&self) {
-        while self.draft().unsaved().is_none() {
+        while self.buffer().unsaved.is_none() {
             self.grew.notified().await;
+        }
+    }
+
+    /// Everything up to `end` is saved.
+    fn mark_saved(&self, end: Position) {
+        let mut buffer = self.buffer();
+        buffer.draft.mark_saved(end);
+        if !buffer.draft.has_unsaved() {
+            buffer.unsaved = None;
         }
     }
 }
@@ -64,7 +83,8 @@ impl<S: TurnService> Turn<'_, S> {
         let frame = self.event_by(node);
         let shown = ShownText::default();
         let answer = self.answer_of(node, &frame, &shown).await;
-        let draft = shown.into_draft();
+        // What is unsaved stays so until the commit of the answer's event.
+        let TextBuffer { draft, unsaved: _unsaved } = shown.into_buffer();
         match answer {
             Ok(response) => self.record_answer(node, frame, response, draft).await,
             Err(error) => self.interrupt(frame, draft, error).await,
@@ -183,8 +203,8 @@ impl<S: TurnService> Turn<'_, S> {
                 Some(Ok(piece)) if piece.partial => {
                     failpoint::reach(Point::ModelPiece).await?;
                     let event = partial(frame, piece);
+                    shown.push(event.content.as_ref(), &self.config.draft_flush).await;
                     self.show(&event);
-                    shown.push(event.content.as_ref());
                 }
                 Some(Ok(whole)) => {
                     failpoint::reach(Point::ModelEnd).await?;
@@ -204,8 +224,8 @@ impl<S: TurnService> Turn<'_, S> {
     async fn save_drafts(&self, frame: &Event, shown: &ShownText) -> Infallible {
         loop {
             shown.wait_for_unsaved().await;
-            let saved =
-                self.config.draft_flush.save_after(SAVE_INTERVAL, self.save_draft(frame, shown)).await;
+            self.config.draft_flush.wait(SAVE_INTERVAL).await;
+            let saved = self.save_draft(frame, shown).await;
             if saved.is_err() && self.config.draft_flush.is_requested() {
                 tokio::time::sleep(SAVE_INTERVAL).await;
             }
@@ -213,11 +233,11 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     async fn save_draft(&self, frame: &Event, shown: &ShownText) -> Result<(), ServiceError> {
-        let unsaved = shown.draft().unsaved();
+        let unsaved = shown.buffer().draft.unsaved();
         if let Some((content, end)) = unsaved {
             let frame = self.interrupted_frame(frame);
             self.runner.sessions.save_draft(&self.session, &frame, content).await?;
-            shown.draft().mark_saved(end);
+            shown.mark_saved(end);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::common::{App, Fake, Ran, Reply, app, contents_shape, key, parts, piec
 use adk::{
     content::{Content, Part},
     error::{LlmError, RunError},
+    event::Event,
     flow::contents::CONTINUE_NOTE,
     model::{LlmRequest, LlmResponse},
     runner::{Input, RunRequest, StreamingMode},
@@ -257,7 +258,9 @@ async fn a_flush_saves_what_was_shown_at_once() {
     let app = app(Fake::says([slow(20)]).agent("root")).await;
     let request = streaming(Input::Message(Content::user("hi")));
     let flush = request.config.draft_flush.clone();
-    let run = app.run(request);
+    let shown = Mutex::new(String::new());
+    let show = |event: &Event| shown.lock().unwrap().push_str(&event.content.as_ref().unwrap().said());
+    let run = app.runner.run(request, &show);
     let flushed = async {
         sleep(STEP * 2 + STEP / 2).await;
         // Less than the interval; the save itself takes a while.
@@ -273,13 +276,47 @@ async fn a_flush_saves_what_was_shown_at_once() {
     begin: user continues
     draft: 0 1 
     ");
-    // The process may live on: text is saved as it is shown.
-    assert!(timeout(STEP * 4, &mut run).await.is_err());
-    assert_snapshot!(commits(&app), @"
-    begin: user continues
-    draft: 0 1 
-    draft: 2 3 4 
-    ");
+    // The process is about to end: what it showed from now on would be lost with it.
+    assert!(timeout(STEP * 40, &mut run).await.is_err());
+    assert_eq!(*shown.lock().unwrap(), "0 1 ");
+    assert_eq!(commits(&app), saved);
+}
+
+/// The flush is requested at every await of a run: in the middle of the answer, of a save, and of the final commit.
+#[tokio::test(start_paused = true)]
+async fn after_a_flush_everything_that_was_shown_is_stored() {
+    let mut is_over = false;
+    for polls in 0.. {
+        let app =
+            app(Fake::says([Reply::Items(streamed(&["Alpha ", "beta ", "gamma"]))]).agent("root")).await;
+        let request = streaming(Input::Message(Content::user("hi")));
+        let flush = request.config.draft_flush.clone();
+        let shown = Mutex::new(String::new());
+        let show = |event: &Event| {
+            let partial = event.content.as_ref().filter(|_| event.partial == Some(true));
+            shown.lock().unwrap().push_str(&partial.map(Content::said).unwrap_or_default());
+        };
+        let run = app.runner.run(request, &show);
+        tokio::pin!(run);
+        for _ in 0..polls {
+            is_over |= futures::poll!(&mut run).is_ready();
+            if is_over {
+                break;
+            }
+        }
+        if is_over {
+            assert!(polls > 5, "the run has awaits");
+            break;
+        }
+        tokio::select! {
+            biased;
+            () = flush.flush() => {}
+            _ = &mut run => {}
+        }
+        let stored = app.runner.sessions().stored_text(&key());
+        let shown = shown.lock().unwrap().clone();
+        assert!(stored.starts_with(&shown), "after {polls} polls: shown {shown:?}, stored {stored:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

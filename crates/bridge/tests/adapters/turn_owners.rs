@@ -7,12 +7,13 @@ use crate::common::{
 use adk::{
     agent::LlmAgent,
     error::{RunError, ServiceError},
+    runner::{RunConfig, RunRequest, StreamingMode},
 };
 use bridge::{
     Agent, Runs,
     runs::{self as bridge_runs, End, Terms},
 };
-use serde_json::json;
+use serde_json::{Map, json};
 use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::Instant};
@@ -323,5 +324,43 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
         };
         recovering.abort();
         assert_eq!((said, end), (vec!["re: hello".to_owned()], End::Done), "{}", place.name);
+    }
+}
+
+/// A process that resumes a run has nothing but the store: how the run was asked to work must be there too.
+#[tokio::test]
+async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
+    for place in both() {
+        let (model, _gate) = Fake::gated(Vec::new());
+        let agent = start(&place.store, root(&model)).await;
+        let custom_metadata = Some(Map::from_iter([("ticket".to_owned(), json!(7))]));
+        let config = RunConfig { streaming: StreamingMode::Sse, custom_metadata, ..RunConfig::default() };
+        let request = RunRequest { config, ..say("hello") };
+        let cut_off = tokio::spawn(async move { agent.run_and_collect(request).await });
+        until(async || model.requests().len() == 1).await;
+        let id = runs(&place.store).await[0].id.clone();
+        let outside = place.again();
+        displace(&place.store, &dead_owner(&outside)).await;
+
+        let resumed = Runs::new(outside.clone());
+        let echo = start(&outside, root(&Fake::echo())).await.with_turns(resumed.turns().clone());
+        let recovery = resumed.claim_orphans().await.unwrap();
+        assert_eq!(recovery.len(), 1, "{}", place.name);
+        let recovering = tokio::spawn({
+            let (runs, source) = (resumed.clone(), Arc::new(OneAgent(echo)));
+            async move { runs.recover(recovery, source).await }
+        });
+        let mut reader = resumed.reader(&key(), &id, bridge_runs::Place::default()).await.unwrap().unwrap();
+        let mut last = None;
+        while let Ok(entry) = reader.next().await.unwrap() {
+            last = Some(entry.event);
+        }
+        recovering.abort();
+        cut_off.abort();
+        let answer = last.expect("the run was resumed and answered");
+        assert_eq!(answer.content.as_ref().map(adk::content::Content::said).as_deref(), Some("re: hello"));
+        assert_eq!(answer.partial, Some(false), "{}: it is streamed", place.name);
+        let metadata = answer.custom_metadata.clone().unwrap_or_default();
+        assert_eq!(metadata.get("ticket"), Some(&json!(7)), "{}", place.name);
     }
 }

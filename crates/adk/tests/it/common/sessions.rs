@@ -138,6 +138,19 @@ impl Memory {
         Ok(stored)
     }
 
+    /// The text of the agent's events and of the draft.
+    pub(crate) fn stored_text(&self, key: &SessionKey) -> String {
+        let sessions = self.sessions.lock().unwrap();
+        let events = sessions[key].events.iter().filter(|event| event.author != "user");
+        let mut text: String = events.filter_map(|event| event.content.as_ref()).map(Content::said).collect();
+        if let Some((frame, draft)) = self.drafts.lock().unwrap().get(key).cloned() {
+            text.extend(
+                draft.into_event(frame).and_then(|event| event.content).map(|content| content.said()),
+            );
+        }
+        text
+    }
+
     /// Puts an event into the log, as a run that was cut off would have left it.
     pub(crate) fn leave(&self, key: &SessionKey, event: Event) {
         self.keep(key, &Arc::new(event)).unwrap();
