@@ -2,6 +2,7 @@
 //! writing to a file that was deleted or replaced; what it acknowledges then is lost.
 
 use super::fault::Fault;
+use rusqlite::{Connection, FileControl, MAIN_DB};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -28,10 +29,9 @@ struct OpenFile {
 }
 
 impl OpenFiles {
-    /// `before` is the identity of the database before it was opened: a file that was replaced meanwhile is noticed.
-    pub(super) fn identify(path: &Path, before: Id) -> Result<Self, Fault> {
-        let database = OpenFile { path: path.to_path_buf(), id: before };
-        database.check()?;
+    /// The files of a connection.
+    pub(super) fn identify(path: &Path, conn: &Connection) -> Result<Self, Fault> {
+        let database = OpenFile::of(path, conn)?;
         // SQLite follows links, and has its files beside the one that it finds.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let beside = ["-wal", "-shm"].into_iter().filter_map(|suffix| OpenFile::new(with(&real, suffix)));
@@ -39,10 +39,8 @@ impl OpenFiles {
     }
 
     /// The same without the files beside it, for a reader to which they may be closed.
-    pub(super) fn database_only(path: &Path, before: Id) -> Result<Self, Fault> {
-        let database = OpenFile { path: path.to_path_buf(), id: before };
-        database.check()?;
-        Ok(Self { database, beside: Vec::new() })
+    pub(super) fn database_only(path: &Path, conn: &Connection) -> Result<Self, Fault> {
+        Ok(Self { database: OpenFile::of(path, conn)?, beside: Vec::new() })
     }
 
     /// Whether all of them are in their places. Costs a microsecond for each.
@@ -67,6 +65,18 @@ impl OpenFiles {
 }
 
 impl OpenFile {
+    /// The database of a connection. SQLite compares the file that it has open with the one at the path, so a file that was
+    /// replaced while it was being opened is noticed.
+    fn of(path: &Path, conn: &Connection) -> Result<Self, Fault> {
+        let id = id(path).map_err(|error| Fault::unreadable(path, error))?;
+        let file = Self { path: path.to_path_buf(), id };
+        let mut has_moved = 0;
+        let asked = conn.file_control(MAIN_DB.into(), FileControl::HasMoved(&mut has_moved));
+        asked.map_err(|error| Fault::of(path, error))?;
+        file.check()?;
+        if has_moved == 0 { Ok(file) } else { Err(Fault::Replaced(file.path)) }
+    }
+
     fn new(path: PathBuf) -> Option<Self> {
         let id = id(&path).ok()?;
         Some(Self { path, id })
@@ -83,7 +93,7 @@ impl OpenFile {
 }
 
 /// The identity of the file at a path. The file is not opened: closing it would release SQLite's locks on it.
-pub(super) fn id(path: &Path) -> io::Result<Id> {
+fn id(path: &Path) -> io::Result<Id> {
     fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
@@ -96,4 +106,27 @@ pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_replaced_while_it_was_opened_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("a.db"), place.path().join("b.db"));
+        let open = |path: &Path| {
+            let conn = Connection::open(path).unwrap();
+            conn.execute_batch("CREATE TABLE t (x)").unwrap();
+            conn
+        };
+        let (conn, _) = (open(&path), open(&other));
+        assert!(OpenFiles::identify(&path, &conn).is_ok());
+        fs::rename(&other, &path).unwrap();
+        let replaced = OpenFiles::identify(&path, &conn);
+        assert!(matches!(replaced, Err(Fault::Replaced(_))), "{replaced:?}");
+        fs::remove_file(&path).unwrap();
+        assert!(OpenFiles::database_only(&path, &conn).is_err());
+    }
 }

@@ -192,10 +192,9 @@ impl SqliteStore {
         let path = path.as_ref().to_path_buf();
         connect::make_private(&path)?;
         let failed = |source: std::io::Error| Error::Open { path: path.clone(), source: source.into() };
-        let id = files::id(&path).map_err(failed)?;
         let conn = connect::writer(&path, &options)?;
         migrate::migrate(&conn, &path)?;
-        let files = OpenFiles::identify(&path, id).map_err(|fault| fault.to_error())?;
+        let files = OpenFiles::identify(&path, &conn).map_err(|fault| fault.to_error())?;
         // From here on the writer waits for other processes itself.
         conn.busy_timeout(Duration::ZERO).map_err(|error| Failure::from(error).at(&path))?;
         let health = Arc::new(Health::new(path.clone(), options.report));
@@ -213,9 +212,8 @@ impl SqliteStore {
             Err(error) if read_only::may_help(&error) => error,
             other => return other,
         };
-        let Ok(id) = files::id(path) else { return Err(refused) };
         let Some(access) = read_only::find(path, &options)? else { return Err(refused) };
-        let files = OpenFiles::database_only(path, id).map_err(|fault| fault.to_error())?;
+        let files = OpenFiles::database_only(path, &access.conn).map_err(|fault| fault.to_error())?;
         let health = Arc::new(Health::new(path.to_path_buf(), options.report));
         let mode = (access.mode, Some(access.conn));
         let readers = Readers::new((path.to_path_buf(), files), mode, options, health);
