@@ -3,7 +3,7 @@
 use super::{
     drafts,
     fault::{Failure, Outcome},
-    runs::{self, Places, RunRow},
+    runs::{self, Admission, Places, RunRow},
     sessions::{self, Head},
     state,
 };
@@ -181,13 +181,7 @@ fn admit<'a>(conn: &Connection, head: &Head, job: &'a Job) -> Outcome<Admitted<'
             let number = run.as_ref().map_or(0, |run| run.number);
             Admitted::Finish { number, next, error: error.as_deref() }
         }
-        TurnChange::Start(start) => {
-            let admitted = admit_start(conn, head, &job.key, start)?;
-            if !job.discards_draft && drafts::exists(conn, head.session_key)? {
-                return Err(conflict(head, job).into());
-            }
-            admitted
-        }
+        TurnChange::Start(start) => admit_start(conn, head, job, start)?,
     };
     if job.expected_seq.is_some_and(|expected| expected.0 != head.last_seq) {
         return Err(conflict(head, job).into());
@@ -201,26 +195,20 @@ fn conflict(head: &Head, job: &Job) -> Error {
     Error::Conflict { key: job.key.clone(), expected: job.expected_seq.unwrap_or(found), found }
 }
 
-fn admit_start<'a>(
-    conn: &Connection,
-    head: &Head,
-    key: &SessionKey,
-    start: &'a Start,
-) -> Outcome<Admitted<'a>> {
+fn admit_start<'a>(conn: &Connection, head: &Head, job: &Job, start: &'a Start) -> Outcome<Admitted<'a>> {
     let NewRun { id, owner, .. } = &start.run;
-    runs::check_request_key(conn, key, &start.run, Acceptance::Start)?;
-    let run = runs::by_id(conn, head.session_key, id)?;
+    runs::check_request_key(conn, &job.key, &start.run, Acceptance::Start)?;
+    let Admission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
     let superseded = start.supersedes.iter().filter(|other| *other != id);
     let superseded = superseded.filter_map(|id| runs::by_id(conn, head.session_key, id).transpose());
     let superseded = superseded.collect::<rusqlite::Result<Vec<_>>>()?;
-    let turns = runs::turns(conn, head)?;
     let change = Transition::Start { owner: owner.clone(), if_epoch: start.if_epoch };
     let next = lifecycle::transition(&turns, run.as_ref().map(|run| &run.state), &change)
-        .map_err(|refusal| runs::refused(refusal, key, id))?;
-    let (number, is_new) = match &run {
-        Some(run) => (run.number, false),
-        None => (runs::next_number(conn, head.session_key)?, true),
-    };
+        .map_err(|refusal| runs::refused(refusal, &job.key, id))?;
+    if has_draft && !job.discards_draft {
+        return Err(conflict(head, job).into());
+    }
+    let (number, is_new) = run.map_or((next_number, true), |run| (run.number, false));
     Ok(Admitted::Start { start, number, is_new, next, superseded })
 }
 

@@ -15,11 +15,6 @@ pub(super) fn extend(conn: &Connection, lease: &Lease, piece: &str) -> Outcome<(
     Ok(())
 }
 
-pub(super) fn exists(conn: &Connection, session_key: i64) -> rusqlite::Result<bool> {
-    conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM drafts WHERE session_key = ?1)")?
-        .query_row((session_key,), |row| row.get(0))
-}
-
 pub(super) fn discard(conn: &Connection, session_key: i64) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM drafts WHERE session_key = ?1")?.execute((session_key,)).map(drop)
 }

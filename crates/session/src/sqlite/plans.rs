@@ -34,6 +34,16 @@ fn open_runs_are_found_by_the_partial_index() {
 }
 
 #[test]
+fn a_start_is_admitted_by_searches_alone() {
+    let (_place, conn) = fresh();
+    let steps = plan(&conn, runs::ADMISSION);
+    let scans =
+        steps.iter().filter(|step| step.starts_with("SCAN") && !step.starts_with("SCAN CONSTANT ROW"));
+    assert_eq!(scans.count(), 0, "{steps:?}");
+    assert_eq!(steps.iter().filter(|step| step.contains("INDEX runs_open")).count(), 2, "{steps:?}");
+}
+
+#[test]
 fn a_run_its_rows_and_its_request_are_searched_not_scanned() {
     let (_place, conn) = fresh();
     for sql in [runs::by_id_sql(), runs::by_number_sql(), log::run_rows_sql(), runs::KNOWN_REQUEST.to_owned()]

@@ -18,6 +18,14 @@ pub(super) const FIRST_OPEN: &str =
     "SELECT ticket, run_id, owner, position FROM runs WHERE session_key = ?1 AND status IN ('queued', 'running')
      ORDER BY ticket LIMIT 2";
 
+/// All that a start depends on, in one statement: every turn runs it.
+pub(super) const ADMISSION: &str = "SELECT
+     (SELECT MAX(position) FROM runs WHERE session_key = ?1),
+     (SELECT position FROM runs WHERE session_key = ?1 AND run_id = ?2),
+     EXISTS (SELECT 1 FROM runs WHERE session_key = ?1 AND status IN ('queued', 'running') AND ticket = 0),
+     (SELECT MIN(ticket) FROM runs WHERE session_key = ?1 AND status IN ('queued', 'running') AND ticket > 0),
+     EXISTS (SELECT 1 FROM drafts WHERE session_key = ?1)";
+
 pub(super) const AHEAD: &str = "SELECT COUNT(*) FROM runs
      WHERE session_key = ?1 AND status IN ('queued', 'running') AND ticket BETWEEN 1 AND ?2 - 1";
 
@@ -137,6 +145,33 @@ pub(super) fn by_number(
     number: u64,
 ) -> rusqlite::Result<Option<RunRow>> {
     conn.prepare_cached(&by_number_sql())?.query_row((session_key, number), RunRow::read).optional()
+}
+
+/// What the start of a run depends on.
+pub(super) struct Admission {
+    pub(super) turns: Turns,
+    /// The run, if it exists.
+    pub(super) run: Option<RunRow>,
+    /// The number that a new run of the session gets.
+    pub(super) next_number: u64,
+    /// Whether the session has a draft.
+    pub(super) has_draft: bool,
+}
+
+pub(super) fn admission(conn: &Connection, head: &Head, id: &str) -> rusqlite::Result<Admission> {
+    let row = |row: &Row<'_>| {
+        let newest: Option<u64> = row.get(0)?;
+        let known: Option<u64> = row.get(1)?;
+        let turns = Turns { epoch: head.lease_epoch, is_leased: row.get(2)?, first_ticket: row.get(3)? };
+        Ok((turns, known, newest.unwrap_or(0) + 1, row.get(4)?))
+    };
+    let found = conn.prepare_cached(ADMISSION)?.query_row((head.session_key, id), row);
+    let (turns, known, next_number, has_draft) = found?;
+    let run = match known {
+        Some(number) => by_number(conn, head.session_key, number)?,
+        None => None,
+    };
+    Ok(Admission { turns, run, next_number, has_draft })
 }
 
 /// The lease and the queue of a session.
