@@ -10,8 +10,8 @@ use crate::{
 use adk::{content::Content, event::Event};
 use bridge::{
     Agent,
-    row::save,
     runs::{RecoverySource, Runs},
+    store::row::save,
 };
 use session::{
     Commit, Message, NewRun, NewSession, OnConflict, Owners, RunLog, RunStatus, Seq, SessionKey,

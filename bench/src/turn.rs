@@ -10,7 +10,7 @@ use crate::{
     raw::{self, Raw},
 };
 use adk::{agent::LlmAgent, content::Content, event::Event, runner::RunRequest, session::SessionKey};
-use bridge::{Agent, Budget, ModelAdapter, row::save};
+use bridge::{Agent, Budget, ModelAdapter, store::row::save};
 use futures::{StreamExt, stream};
 use provider::{Done, EventStream, Provider, Request, StreamEvent};
 use session::{

@@ -10,6 +10,7 @@
 //! | `run_leased` | the session service, the ledger and the limits of the turn |
 //! | `run_corrected` | one retry if the model made up an agent's name |
 
+pub mod collect;
 mod orphans;
 mod start;
 mod turn;
@@ -17,12 +18,14 @@ mod turn;
 pub(crate) use orphans::resumption;
 
 use crate::{
-    artifacts::ArtifactAdapter,
-    budget::Budget,
-    collect::Collector,
+    agent::collect::Collector,
     model,
-    service::{SessionServiceAdapter, service_error, store_key},
+    store::{
+        artifacts::ArtifactAdapter,
+        service::{SessionServiceAdapter, service_error, store_key},
+    },
     turns::{Arrival, RunName, Turns},
+    view::budget::Budget,
 };
 use adk::{
     agent::{AgentTree, LlmAgent},

@@ -7,7 +7,7 @@ mod runs;
 #[path = "generate/view.rs"]
 mod view;
 
-use bridge::{Budget, history, row::save};
+use bridge::{Budget, store::row::save, view::history};
 use proptest::prelude::*;
 use provider::Request;
 use runs::Run;

@@ -17,7 +17,10 @@ use adk::{
     flow::contents::CONTINUE_NOTE,
     session::{Session, SessionKey, SessionService},
 };
-use bridge::{Budget, EventsAdapter, SessionServiceAdapter, cost, history};
+use bridge::{
+    Budget, EventsAdapter, SessionServiceAdapter,
+    view::{cost, history},
+};
 use logs::Log;
 use proptest::prelude::*;
 use provider::{Message, Part, Request, Role};

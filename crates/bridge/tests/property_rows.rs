@@ -15,7 +15,7 @@ use adk::{
 };
 use bridge::{
     Budget, SessionServiceAdapter,
-    row::{Restorer, save},
+    store::row::{Restorer, save},
 };
 use proptest::prelude::*;
 use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::SqliteStore};

@@ -5,7 +5,7 @@
 
 use std::{fmt::Write as _, fs, path::Path, sync::LazyLock};
 
-use bridge::tokens::estimate;
+use bridge::view::tokens::estimate;
 use proptest::prelude::*;
 use tiktoken_rs::CoreBPE;
 

@@ -6,7 +6,7 @@ use axum::{
     extract::FromRequestParts,
     http::{StatusCode, request::Parts},
 };
-use bridge::state::is_own;
+use bridge::store::state::is_own;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use bridge::archive::{Head, Heads, Pages};
+use bridge::store::archive::{Head, Heads, Pages};
 use futures::stream;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use super::Agent;
 use crate::{
-    guard,
-    service::{service_error, store_key},
+    store::service::{service_error, store_key},
+    tools::guard,
     turns::{Backoff, Orphan, QueuedRequest, RunOptions},
 };
 use adk::{

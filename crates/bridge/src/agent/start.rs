@@ -2,10 +2,9 @@
 
 use super::Agent;
 use crate::{
-    guard,
     model::{Notice, NoticeKind},
-    row::Restorer,
-    service::service_error,
+    store::{row::Restorer, service::service_error},
+    tools::guard,
     turns::{Arrival, Backoff, Position, QueuedRequest, Refused, TurnHandle},
 };
 use adk::{

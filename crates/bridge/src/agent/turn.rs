@@ -2,11 +2,9 @@
 
 use super::{Agent, CORRECTION};
 use crate::{
-    artifacts::ArtifactAdapter,
-    history,
-    ledger::LedgerAdapter,
-    turn_service::TurnSessions,
+    store::{artifacts::ArtifactAdapter, ledger::LedgerAdapter, turn_sessions::TurnSessions},
     turns::{RunOptions, TurnHandle},
+    view::history,
 };
 use adk::{
     content::Content,

@@ -6,7 +6,7 @@ use super::{
     retries::{Remedy, Retries},
     target::Target,
 };
-use crate::options;
+use crate::view::options;
 use adk::{
     error::LlmError,
     model::{LlmRequest, LlmResponse, LlmStream},

@@ -22,7 +22,7 @@ pub use notice::{NOTICE, Notice, NoticeKind};
 pub use retries::Retries;
 pub use target::{Target, request_for};
 
-use crate::budget::Budget;
+use crate::view::budget::Budget;
 use adk::model::{Llm, LlmRequest, LlmStream};
 use attempts::{Attempts, Told};
 use provider::{Provider, Request};

@@ -1,6 +1,6 @@
 //! How much of a conversation fits into a model beside all the rest.
 
-use crate::{
+use crate::view::{
     budget::{Budget, LEAST_TOKENS},
     cost, tokens,
 };

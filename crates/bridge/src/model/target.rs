@@ -1,7 +1,7 @@
 //! A model that can be asked: who has it, what it is called there, and how much of a conversation it is shown.
 
 use super::room;
-use crate::{budget::Budget, history, messages, options};
+use crate::view::{budget::Budget, history, messages, options};
 use adk::model::{LlmRequest, Said};
 use provider::{EventStream, Origin, Provider, Request};
 use std::{

@@ -2,10 +2,12 @@
 
 use super::{Live, Place, Runs};
 use crate::{
-    budget::Budget,
-    entries::Prepared,
-    service::{SessionServiceAdapter, service_error, store_key},
-    session::SessionAdapter,
+    store::{
+        entries::Prepared,
+        service::{SessionServiceAdapter, service_error, store_key},
+        session::SessionAdapter,
+    },
+    view::budget::Budget,
 };
 use adk::{
     error::ServiceError,

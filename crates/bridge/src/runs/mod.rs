@@ -16,7 +16,7 @@ pub use shelf::{Seat, Tally};
 
 use crate::{
     agent::Agent,
-    service::{service_error, store_key},
+    store::service::{service_error, store_key},
     turns::{QueuedRequest, Refused, RunName, Turns},
 };
 use adk::{

@@ -5,7 +5,7 @@ use super::{
     live::{End, Entry, Live, LiveEnd, Place},
     shelf::RunKey,
 };
-use crate::{
+use crate::store::{
     row::Restorer,
     service::{service_error, store_key},
 };

@@ -4,7 +4,7 @@
 use super::{Place, Reader, Runs, live::Live, shelf::RunKey};
 use crate::{
     agent::{Agent, resumption},
-    service::{service_error, store_failed, store_key},
+    store::service::{service_error, store_failed, store_key},
     turns::{Backoff, Orphan},
 };
 use adk::{

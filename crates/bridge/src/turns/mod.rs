@@ -31,7 +31,7 @@ pub(crate) use phase::Refused;
 pub(crate) use request::{QueuedRequest, RunOptions};
 pub(crate) use waiting::Position;
 
-use crate::service::store_key;
+use crate::store::service::store_key;
 use adk::{draft::DraftFlush, session::SessionKey};
 use arrival::SessionGate;
 use failpoint::Point;

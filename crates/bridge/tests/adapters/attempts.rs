@@ -268,7 +268,7 @@ fn long_talk() -> LlmRequest {
 }
 
 fn weight(fake: &Fake, at: usize) -> u32 {
-    bridge::cost::of_messages(&fake.requests()[at].messages)
+    bridge::view::cost::of_messages(&fake.requests()[at].messages)
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::common::{Fake, Recorder, asked, both, call, done, log, root, say, start};
 use adk::agent::LlmAgent;
-use bridge::row::Restorer;
+use bridge::store::row::Restorer;
 use provider::{StreamEvent, ToolCall};
 use serde_json::json;
 use session::{PageRequest, Seq};

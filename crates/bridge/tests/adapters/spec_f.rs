@@ -12,8 +12,10 @@ use adk::{
 };
 use bridge::{
     Budget, EventsAdapter, SessionServiceAdapter,
-    budget::{BudgetError, DEFAULT_TOKENS, LEAST_TOKENS},
-    cost,
+    view::{
+        budget::{BudgetError, DEFAULT_TOKENS, LEAST_TOKENS},
+        cost,
+    },
 };
 use serde_json::json;
 use session::{Commit, Message, Stored};

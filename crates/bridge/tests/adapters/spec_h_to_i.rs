@@ -8,7 +8,7 @@ use adk::{
     event::Event,
     model::{Llm, LlmRequest, LlmResponse},
 };
-use bridge::{Budget, ModelAdapter, collect::Collector, model::Retries};
+use bridge::{Budget, ModelAdapter, agent::collect::Collector, model::Retries};
 use futures::StreamExt;
 use provider::StreamEvent;
 use serde_json::json;

@@ -8,7 +8,7 @@ use adk::{
     model::LlmRequest,
     session::{Session, SessionService},
 };
-use bridge::{Budget, ModelAdapter, SessionServiceAdapter, history::INTERRUPTED};
+use bridge::{Budget, ModelAdapter, SessionServiceAdapter, view::history::INTERRUPTED};
 use session::{Commit, Message, ToolCall};
 
 struct Row {

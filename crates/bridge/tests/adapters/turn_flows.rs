@@ -105,7 +105,7 @@ async fn parallel_calls_wait_for_their_own_confirmations_and_others_do_not_wait(
 /// The messages of the last request, which fit, with the task in front.
 fn assert_opens_with_the_task(model: &Fake, budget: Budget, place: &str) {
     let request = model.last_request();
-    assert!(bridge::cost::of_messages(&request.messages) <= budget.tokens(), "{place}: {request:?}");
+    assert!(bridge::view::cost::of_messages(&request.messages) <= budget.tokens(), "{place}: {request:?}");
     let sent = asked(model);
     assert_eq!(sent[0], "user: [Earlier messages are not shown.] The request was: list it all", "{place}");
     assert_eq!(sent.concat().matches("list it all").count(), 1, "{place}: {sent:?}");

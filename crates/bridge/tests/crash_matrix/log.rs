@@ -5,7 +5,7 @@ use adk::{
     content::{Data, Part},
     event::Event,
 };
-use bridge::row::Restorer;
+use bridge::store::row::Restorer;
 use session::{PageRequest, Run, Seq, SessionKey, Store, Stored, TailBudget};
 use std::collections::HashMap;
 

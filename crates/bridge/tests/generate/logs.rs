@@ -6,7 +6,7 @@ use adk::{
     event::Event,
     facts::REQUEST_CONFIRMATION,
 };
-use bridge::{Budget, row::save};
+use bridge::{Budget, store::row::save};
 use proptest::{collection::vec, option::of, prelude::*};
 use serde_json::{Map, Value, json};
 use session::{Message, Seq, Stored, ToolCall};

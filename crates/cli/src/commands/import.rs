@@ -7,7 +7,10 @@ use crate::{
     wiring,
 };
 use anyhow::{Context, bail};
-use bridge::{cost, row::Restorer, tokens};
+use bridge::{
+    store::row::Restorer,
+    view::{cost, tokens},
+};
 use session::{
     Message, Seq, SessionKey, Stored,
     import::{Count, OldSession, Report, Source, Target},

@@ -8,7 +8,7 @@ use crate::{
 };
 use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
-use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, row::Restorer};
+use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, store::row::Restorer};
 use provider::Api;
 use session::{Fact, ListQuery, Liveness, PageRequest, Seq, SessionRow, Store, TailBudget};
 use std::{

@@ -15,7 +15,7 @@ use adk::{
     trace::Trace,
 };
 use anyhow::anyhow;
-use bridge::{Telemetry, collect::interrupted_answer};
+use bridge::{Telemetry, agent::collect::interrupted_answer};
 use session::{ListQuery, SessionRow, Store, TailBudget};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, file::in_plain_words};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
-use bridge::state::is_own;
+use bridge::store::state::is_own;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

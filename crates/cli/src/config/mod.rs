@@ -28,9 +28,9 @@ use ::server::auth::Secret;
 use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
 use bridge::{
-    budget::{Budget, BudgetError},
     model::Retries,
     telemetry::Collector,
+    view::budget::{Budget, BudgetError},
 };
 use file::File;
 use std::{

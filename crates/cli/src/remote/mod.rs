@@ -18,7 +18,7 @@ use adk::{
     session::SessionKey,
 };
 use anyhow::bail;
-use bridge::collect::interrupted_answer;
+use bridge::agent::collect::interrupted_answer;
 use follow::Followed;
 use http::Http;
 use reqwest::{Method, StatusCode};

@@ -176,7 +176,7 @@ fn bounds(settings: &Settings) -> Bounds {
 
 fn built_in() -> AgentConfig {
     AgentConfig {
-        name: bridge::row::DEFAULT_AGENT.to_owned(),
+        name: bridge::store::row::DEFAULT_AGENT.to_owned(),
         description: "Answers questions with the tools at hand.".to_owned(),
         instruction: INSTRUCTION.to_owned(),
         model: None,

@@ -16,7 +16,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use bridge::archive::Version;
+use bridge::store::archive::Version;
 use serde_json::{Value, json};
 
 pub(crate) async fn list(

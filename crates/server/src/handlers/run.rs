@@ -22,8 +22,8 @@ use axum::{
     response::Response,
 };
 use bridge::{
-    guard::GUEST,
     runs::{End, Reader, Seat, StartError, Terms},
+    tools::guard::GUEST,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderName, HeaderValue},
     response::{IntoResponse, Response},
 };
-use bridge::archive::Head;
+use bridge::store::archive::Head;
 use serde_json::{Map, Value};
 
 /// The most events that one page may have.

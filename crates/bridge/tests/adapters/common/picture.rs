@@ -6,7 +6,7 @@ use adk::{
     event::Event,
     facts::REQUEST_CONFIRMATION,
 };
-use bridge::row::Restorer;
+use bridge::store::row::Restorer;
 use provider::{Message, Part, Role};
 use serde_json::{Map, Value};
 use session::{PageRequest, Seq};

@@ -1,7 +1,7 @@
 //! The stored log, read beside the program that writes it.
 
 use adk::event::Event;
-use bridge::row::Restorer;
+use bridge::store::row::Restorer;
 use session::{
     PageRequest, Seq, SessionKey, SessionLog, SessionStore, TailBudget,
     sqlite::{Options, SqliteStore},

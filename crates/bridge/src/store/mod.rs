@@ -1,0 +1,30 @@
+//! Stored sessions as ADK's: the adapters between the session store and the runner.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`service`], [`session`], [`events`], [`state`] | `SessionServiceAdapter`, `SessionAdapter`, `EventsAdapter`, `StateAdapter` |
+//! | `turn_sessions` | the session service of one turn, fenced by its lease |
+//! | `entries` | events and state changes as one commit |
+//! | [`row`] | an event as a row, and back |
+//! | `facts` | pending work: open calls, questions, the active agent |
+//! | `ledger` | the record that a tool call has begun |
+//! | `draft` | the text of an interrupted answer |
+//! | `recent` | sessions that stay in memory between turns |
+//! | `task` | the user's request that a long turn works on |
+//! | [`archive`] | sessions and artifacts for listings, exports and the server |
+//! | [`artifacts`] | `ArtifactAdapter`: files of a session |
+
+pub mod archive;
+pub mod artifacts;
+pub(crate) mod draft;
+pub(crate) mod entries;
+pub mod events;
+pub(crate) mod facts;
+pub(crate) mod ledger;
+pub(crate) mod recent;
+pub mod row;
+pub mod service;
+pub mod session;
+pub mod state;
+pub(crate) mod task;
+pub(crate) mod turn_sessions;

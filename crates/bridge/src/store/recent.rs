@@ -1,0 +1,108 @@
+//! Sessions that were used lately: they stay in memory as their last turn left them, so that the next one need not read them.
+//!
+//! **Invariant.** What is kept is never trusted by itself. A turn that begins with it says so in its first step, and the
+//! store refuses that step if anything happened to the session since; whoever stores nothing asks the store first.
+
+use crate::{store::session::SessionAdapter, view::budget::Budget};
+use adk::session::SessionKey;
+use session::SessionRow;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// How much of all sessions is kept: more than a hundred full windows, or thousands of short sessions.
+const BYTES: usize = 32 * 1024 * 1024;
+/// About what a session takes beside its events.
+const FRAME: usize = 4 * 1024;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) session: SessionAdapter,
+    /// The number of the turn that left it so.
+    pub(crate) epoch: u64,
+}
+
+impl Kept {
+    /// A session that was deleted and made again is another one.
+    pub(crate) fn is_still(&self, row: &SessionRow) -> bool {
+        let SessionAdapter { last_seq, created_at, .. } = &self.session;
+        *last_seq == row.last_seq && created_at.to_bits() == row.created_at.to_bits()
+    }
+
+    /// What has grown much beyond the budget is read anew: it then begins where the budget says.
+    fn is_in(&self, budget: Budget) -> bool {
+        let events = &self.session.events;
+        let most = u64::from(budget.tokens()) * 5 / 4;
+        events.tokens() <= most && budget.max_messages().is_none_or(|most| events.len() <= most)
+    }
+
+    fn weight(&self) -> usize {
+        FRAME + self.session.events.bytes()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Recent(Mutex<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    kept: HashMap<SessionKey, (u64, Kept)>,
+    /// By when they were kept, the oldest first.
+    order: BTreeMap<u64, SessionKey>,
+    uses: u64,
+    weight: usize,
+}
+
+impl Recent {
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn holds(&self, key: &SessionKey) -> bool {
+        self.shelf().kept.contains_key(key)
+    }
+
+    /// A look at it, which leaves it where it is.
+    pub(crate) fn of(&self, key: &SessionKey, budget: Budget) -> Option<Kept> {
+        let kept = self.shelf().kept.get(key).map(|(_, kept)| kept.clone());
+        kept.filter(|kept| kept.is_in(budget))
+    }
+
+    /// For a turn, which will keep it again at its end.
+    pub(crate) fn take(&self, key: &SessionKey, budget: Budget) -> Option<Kept> {
+        self.shelf().take(key).filter(|kept| kept.is_in(budget))
+    }
+
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.shelf().keep(kept);
+    }
+
+    pub(crate) fn forget(&self, key: &SessionKey) {
+        self.shelf().take(key);
+    }
+}
+
+impl Shelf {
+    fn keep(&mut self, kept: Kept) {
+        let key = kept.session.key.clone();
+        self.take(&key);
+        self.uses += 1;
+        self.weight += kept.weight();
+        self.order.insert(self.uses, key.clone());
+        self.kept.insert(key, (self.uses, kept));
+        while self.weight > BYTES
+            && let Some((_, oldest)) = self.order.first_key_value()
+        {
+            let oldest = oldest.clone();
+            self.take(&oldest);
+        }
+    }
+
+    fn take(&mut self, key: &SessionKey) -> Option<Kept> {
+        let (used, kept) = self.kept.remove(key)?;
+        self.order.remove(&used);
+        self.weight -= kept.weight();
+        Some(kept)
+    }
+}

@@ -1,0 +1,144 @@
+//! Rows that Lango wrote, and rows that somebody edited.
+
+use super::*;
+use crate::store::row::save;
+use insta::assert_snapshot;
+use serde_json::json;
+use session::{Seq, ToolCall};
+
+fn row(role: &str, content: &str, tool_calls: Vec<ToolCall>) -> Message {
+    Message { role: role.to_owned(), content: content.to_owned(), tool_calls, ..Message::default() }
+}
+
+fn call(id: &str, input: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: "look".to_owned(), input: input.to_owned(), ..ToolCall::default() }
+}
+
+fn answer(id: &str, output: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: "look".to_owned(), output: output.to_owned(), ..ToolCall::default() }
+}
+
+/// What the rows are restored to: author, role and parts, one line each.
+fn restored(rows: Vec<Message>) -> String {
+    let mut restorer = Restorer::new("root");
+    let lines = rows.into_iter().map(|message| line(&restorer.restore(&Stored { seq: Seq::START, message })));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn line(event: &Event) -> String {
+    let Some(content) = &event.content else { return format!("{}: nothing", event.author) };
+    let parts: Vec<String> = content.parts.iter().map(|part| serde_json::to_string(part).unwrap()).collect();
+    format!("{}: {} {}", event.author, content.role.as_deref().unwrap_or("-"), parts.join(" | "))
+}
+
+#[test]
+fn f3_to_f5_rows_without_an_author_are_the_users_or_the_root_agents() {
+    let roles = ["user", "assistant", "model", "tool", "function", "system", ""];
+    assert_snapshot!(restored(roles.map(|role| row(role, "hi", Vec::new())).into()), @r#"
+    user: user {"text":"hi"}
+    root: model {"text":"hi"}
+    root: model {"text":"hi"}
+    root: tool {"text":"hi"}
+    root: function {"text":"hi"}
+    root: system {"text":"hi"}
+    root:  {"text":"hi"}
+    "#);
+    assert_eq!(Restorer::new("").root_agent.as_ref(), DEFAULT_AGENT);
+}
+
+#[test]
+fn n1_answers_without_ids_belong_to_the_calls_before_them_in_order() {
+    let log = vec![
+        row("assistant", "", vec![call("a", "{}"), call("b", "{\"at\":2}")]),
+        row("tool", "{\"found\":1}", Vec::new()),
+        row("tool", "plain words", Vec::new()),
+        row("tool", "one too many", Vec::new()),
+    ];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}} | {"functionCall":{"id":"b","args":{"at":2},"name":"look"}}
+    root: user {"functionResponse":{"id":"a","name":"look","response":{"found":1}}}
+    root: user {"functionResponse":{"id":"b","name":"look","response":{"result":"plain words"}}}
+    root: tool {"text":"one too many"}
+    "#);
+}
+
+#[test]
+fn n1_a_call_that_was_answered_by_its_id_is_not_answered_again() {
+    let log = vec![
+        row("assistant", "", vec![call("a", "{}"), call("b", "{}")]),
+        row("tool", "", vec![answer("a", "{\"found\":1}")]),
+        row("tool", "[2]", Vec::new()),
+    ];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}} | {"functionCall":{"id":"b","args":{},"name":"look"}}
+    root: user {"functionResponse":{"id":"a","name":"look","response":{"found":1}}}
+    root: user {"functionResponse":{"id":"b","name":"look","response":{"result":[2]}}}
+    "#);
+}
+
+#[test]
+fn n2_an_answer_without_anything_to_match_is_a_text() {
+    let log = vec![
+        row("assistant", "", vec![call("a", "{}")]),
+        row("user", "never mind", Vec::new()),
+        row("tool", "late", Vec::new()),
+    ];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}}
+    user: user {"text":"never mind"}
+    root: tool {"text":"late"}
+    "#);
+}
+
+#[test]
+fn input_that_is_no_object_is_kept_as_it_is() {
+    let calls = vec![call("a", "null"), call("b", "[1]"), call("c", "not json")];
+    assert_snapshot!(restored(vec![row("assistant", "so", calls)]), @r#"root: model {"text":"so"} | {"functionCall":{"id":"a","name":"look"}} | {"functionCall":{"id":"b","args":{"input":[1]},"name":"look"}} | {"functionCall":{"id":"c","args":{"input":"not json"},"name":"look"}}"#);
+}
+
+#[test]
+fn a_row_of_answers_is_a_tools_whatever_its_role_says() {
+    assert_snapshot!(restored(vec![row("user", "{}", vec![answer("a", "{}"), answer("b", "7")])]), @r#"root: user {"functionResponse":{"id":"a","name":"look","response":{}}} | {"functionResponse":{"id":"b","name":"look","response":{"result":7}}}"#);
+}
+
+fn event(parts: serde_json::Value) -> Event {
+    let content = Content::new("user", serde_json::from_value(parts).unwrap());
+    Event { author: "user".to_owned(), content: Some(content), ..Event::default() }
+}
+
+#[test]
+fn a_row_that_was_edited_keeps_its_text_and_its_answers() {
+    let mixed = event(json!([
+        {"text": "by hand: "},
+        {"functionResponse": {"id": "a", "name": "look", "response": {"found": 1}}},
+    ]));
+    let mut edited = save(&mixed).unwrap();
+    edited.content.insert_str(0, "now ");
+    assert_snapshot!(restored(vec![edited]), @r#"user: user {"functionResponse":{"id":"a","name":"look","response":{"found":1}}} | {"text":"now by hand: "}"#);
+
+    let mut gone = save(&mixed).unwrap();
+    gone.tool_calls.clear();
+    assert_snapshot!(restored(vec![gone]), @r#"user: user {"text":"by hand: {\"found\":1}"}"#);
+
+    let two = event(json!([{"text": "one"}, {"text": "two"}]));
+    let mut shorter = save(&two).unwrap();
+    shorter.content.truncate(4);
+    assert_snapshot!(restored(vec![shorter]), @r#"user: user {"text":"onet"}"#);
+}
+
+#[test]
+fn a_text_in_a_tools_row_answers_no_call() {
+    let said = Content::new("function", vec![Part::text("nothing found")]);
+    let said = Event { author: "root".to_owned(), content: Some(said), ..Event::default() };
+    let log = vec![row("assistant", "", vec![call("a", "{}")]), save(&said).unwrap()];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}}
+    root: function {"text":"nothing found"}
+    "#);
+}
+
+#[test]
+fn a_plain_message_needs_next_to_no_meta() {
+    let said = event(json!([{"text": "hi"}]));
+    assert_eq!(save(&said).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
+}

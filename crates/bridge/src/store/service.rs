@@ -1,0 +1,253 @@
+//! SessionServiceAdapter: ADK's session service on top of the durable store.
+
+use crate::{
+    store::{
+        entries::Prepared,
+        facts,
+        recent::Recent,
+        row::{Kind, Restorer},
+        session::SessionAdapter,
+        state, task,
+    },
+    view::budget::Budget,
+};
+use adk::{
+    error::{ServiceError, StoreError, StoreFault},
+    event::Event,
+    limits::end_of,
+    session::{Entry, SessionKey, SessionService},
+};
+use failpoint::Point;
+use serde_json::{Map, Value};
+use session::{NewSession, OnConflict, Snapshot, Store, TailBudget};
+use std::{fmt, sync::Arc};
+
+#[derive(Clone)]
+pub struct SessionServiceAdapter {
+    store: Arc<dyn Store>,
+    root_agent: String,
+    budget: Budget,
+    recent: Arc<Recent>,
+}
+
+impl SessionServiceAdapter {
+    pub fn new(store: Arc<dyn Store>, root_agent: impl Into<String>, budget: Budget) -> Self {
+        Self { store, root_agent: root_agent.into(), budget, recent: Arc::default() }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// The session, made now if there is none. Any number of callers may race for the first message.
+    pub async fn get_or_create(&self, key: &SessionKey) -> Result<SessionAdapter, ServiceError> {
+        if let Some(session) = self.get(key).await? {
+            return Ok(session);
+        }
+        self.make(key.clone(), Map::new(), OnConflict::Keep).await
+    }
+
+    async fn make(
+        &self,
+        key: SessionKey,
+        state: Map<String, Value>,
+        on_conflict: OnConflict,
+    ) -> Result<SessionAdapter, ServiceError> {
+        let (stored, state) = (store_key(&key), state::changes(&state));
+        let new = NewSession { key: stored, state, steps: Vec::new(), on_conflict };
+        self.store.create(new).await.map_err(|error| service_error(error, &key))?;
+        self.get(&key).await?.ok_or(ServiceError::NotFound(key))
+    }
+
+    /// Whether the session is in memory, so that its next turn need not read it.
+    pub fn remembers(&self, key: &SessionKey) -> bool {
+        self.recent.holds(key)
+    }
+
+    /// For whoever knows that it is not what it was.
+    pub fn forget(&self, key: &SessionKey) {
+        self.recent.forget(key);
+    }
+
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    /// The session with the events that are in memory, if nothing has happened to it since.
+    async fn remembered(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        let Some(kept) = self.recent.of(key, self.budget) else { return Ok(None) };
+        let snapshot = self.snapshot(key, TailBudget::NONE).await?;
+        let Some(snapshot) = snapshot.filter(|snapshot| kept.is_still(&snapshot.row)) else {
+            self.recent.forget(key);
+            return Ok(None);
+        };
+        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.session.events)))
+    }
+
+    /// The session as it is stored.
+    pub(crate) async fn read(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        let Some(snapshot) = self.load(key).await? else { return Ok(None) };
+        let cut = snapshot.tail.first().filter(|_| snapshot.truncated).map(|first| first.seq);
+        let mut session = SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget);
+        if let Some(cut) = cut.filter(|_| session.events.lacks_task()) {
+            session.events.bring(task::before(cut, &*self.store, key, &self.root_agent).await?);
+        }
+        Ok(Some(session))
+    }
+
+    async fn snapshot(&self, key: &SessionKey, tail: TailBudget) -> Result<Option<Snapshot>, ServiceError> {
+        let loaded = self.store.load(&store_key(key), tail);
+        let loaded = failpoint::around([Point::BeforeLoad, Point::AfterLoad], loaded).await;
+        loaded.map_err(|error| service_error(error, key))
+    }
+
+    /// Reads on until the newest exchange is whole: an answer larger than the budget comes with its call.
+    async fn load(&self, key: &SessionKey) -> Result<Option<Snapshot>, ServiceError> {
+        let mut tail = self.budget.tail();
+        loop {
+            let Some(snapshot) = self.snapshot(key, tail).await? else { return Ok(None) };
+            let only_answers = snapshot.tail.iter().all(|row| Kind::of(&row.message) == Kind::Tool);
+            if !(snapshot.truncated && only_answers) {
+                return Ok(Some(snapshot));
+            }
+            tail = TailBudget { tokens: u64::MAX, rows: snapshot.tail.len() * 2 + 8 };
+        }
+    }
+
+    /// Looks for a call that was acknowledged and whose result may come late, wherever in the history it is.
+    pub(crate) async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
+        let row = self.store.fact(&store_key(&session.key), facts::call_kind(), id);
+        let row = failpoint::around([Point::BeforeLoad, Point::AfterLoad], row).await;
+        let row = row.map_err(|error| service_error(error, &session.key))?;
+        let call = row.as_ref().and_then(facts::deferred);
+        let found = call.is_some();
+        session.facts.deferred.extend(call);
+        Ok(found)
+    }
+
+    /// The events of the session's end that belong to one invocation, also those that are not in memory.
+    pub(crate) async fn end_of(
+        &self,
+        session: &SessionAdapter,
+        invocation: &str,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let known = session.events.all();
+        let own = end_of(known, invocation);
+        let begins = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        if own.len() < known.len() || own.first().is_some_and(begins) {
+            return Ok(own.to_vec());
+        }
+        self.read_end_of(&session.key, invocation, known.len()).await
+    }
+
+    /// The same as [`end_of`](Self::end_of), for a run that has outgrown the window.
+    async fn read_end_of(
+        &self,
+        key: &SessionKey,
+        invocation: &str,
+        known: usize,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let mut rows = known;
+        loop {
+            rows = rows * 2 + 64;
+            let snapshot = self.snapshot(key, TailBudget { tokens: u64::MAX, rows }).await?;
+            let snapshot = snapshot.ok_or_else(|| ServiceError::NotFound(key.clone()))?;
+            let mut restorer = Restorer::new(&self.root_agent);
+            let events: Vec<Arc<Event>> =
+                snapshot.tail.iter().map(|row| Arc::new(restorer.restore(row))).collect();
+            let own = end_of(&events, invocation);
+            if own.len() < events.len() || !snapshot.truncated {
+                return Ok(own.to_vec());
+            }
+        }
+    }
+}
+
+impl SessionService for SessionServiceAdapter {
+    type Session = SessionAdapter;
+
+    async fn create(
+        &self,
+        key: SessionKey,
+        state: Map<String, Value>,
+    ) -> Result<SessionAdapter, ServiceError> {
+        self.make(key, state, OnConflict::Fail).await
+    }
+
+    async fn get(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        match self.remembered(key).await? {
+            Some(session) => Ok(Some(session)),
+            None => self.read(key).await,
+        }
+    }
+
+    /// Appends outside of any turn: for programs that write a history of their own.
+    async fn append_all(
+        &self,
+        session: &mut SessionAdapter,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let prepared = Prepared::new(session, entries, None)?;
+        let (commit, prepared) = prepared.into_commit();
+        let committed = self.store.commit(&store_key(&session.key), commit).await;
+        let committed = committed.map_err(|error| service_error(error, &session.key))?;
+        Ok(prepared.show(session, committed))
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
+        self.store.delete(&store_key(key)).await.map_err(|error| service_error(error, key))?;
+        Ok(())
+    }
+}
+
+pub(crate) fn store_key(key: &SessionKey) -> session::SessionKey {
+    session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id)
+}
+
+pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceError {
+    match error {
+        session::Error::NotFound(_) => ServiceError::NotFound(key.clone()),
+        session::Error::Exists(_) => ServiceError::Exists(key.clone()),
+        session::Error::Conflict { .. }
+        | session::Error::Fenced(_)
+        | session::Error::Busy(_)
+        | session::Error::RunMoved { .. }
+        | session::Error::Duplicate { .. }
+        | session::Error::KeyReused => ServiceError::Stale(key.clone()),
+        error @ session::Error::DamagedSession { .. } => {
+            ServiceError::Damaged { key: key.clone(), source: Box::new(error) }
+        }
+        other => store_failed(other),
+    }
+}
+
+/// An error of the store that belongs to no session.
+pub(crate) fn store_failed(error: session::Error) -> ServiceError {
+    let fault = match &error {
+        session::Error::DiskFull { .. } => StoreFault::DiskFull,
+        session::Error::ReadOnly { .. } => StoreFault::ReadOnly,
+        session::Error::Locked { .. } => StoreFault::Locked,
+        session::Error::QueueFull { .. } => StoreFault::Overloaded,
+        session::Error::Io { .. } => StoreFault::Io,
+        session::Error::Damaged { .. } => StoreFault::Damaged,
+        session::Error::Deleted { .. } => StoreFault::Deleted,
+        session::Error::Replaced { .. } => StoreFault::Replaced,
+        session::Error::Detached { .. } => StoreFault::Detached,
+        session::Error::Closed => StoreFault::Closed,
+        _ => StoreFault::Other,
+    };
+    StoreError::new(fault, error).into()
+}
+
+impl fmt::Debug for SessionServiceAdapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionServiceAdapter")
+            .field("root_agent", &self.root_agent)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! What the user asked for, where it lies before the end of the log that was read: work that takes longer than a window must
+//! not lose it when the session is read anew.
+
+use crate::{
+    store::{
+        row::{Kind, Restorer},
+        service::{service_error, store_key},
+    },
+    view::{history, messages},
+};
+use adk::{error::ServiceError, event::Event, session::SessionKey};
+use provider::Origin;
+use session::{PageRequest, Seq, Store, Stored};
+use text::Text;
+
+/// How many rows are read at once, and how often at most: a run of the usual limit has fewer.
+const PAGE: usize = 64;
+const PAGES: usize = 64;
+
+/// What the user asks for with an event, if anything.
+pub(crate) fn of(event: &Event) -> Option<Text> {
+    let nobody = Origin { provider: String::new(), model: String::new() };
+    let content = event.content.as_ref().filter(|_| event.is_from_user())?;
+    messages::convert([content], &nobody).iter().find_map(history::task).map(Text::from)
+}
+
+/// What the user asked for last in these rows.
+pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
+    let mut by_user = rows.iter().rev().filter(|row| Kind::of(&row.message) == Kind::User);
+    by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
+}
+
+/// What the user asked for last before that place: read backwards, page by page, until it is found.
+pub(crate) async fn before(
+    place: Seq,
+    store: &dyn Store,
+    key: &SessionKey,
+    root_agent: &str,
+) -> Result<Option<Text>, ServiceError> {
+    let mut end = place;
+    for _ in 0..PAGES {
+        let after = Seq(end.0.saturating_sub(PAGE as u64 + 1));
+        let page = PageRequest { after, limit: PAGE };
+        let read = store.read(&store_key(key), page).await;
+        let mut rows = read.map_err(|error| service_error(error, key))?;
+        rows.retain(|row| row.seq < end);
+        let task = last_in(&rows, root_agent);
+        if task.is_some() || after == Seq::START {
+            return Ok(task);
+        }
+        end = after.next();
+    }
+    Ok(None)
+}

@@ -1,0 +1,185 @@
+//! TurnSessions: the session service of one turn. Its first commit starts the run, every other one is fenced by the lease,
+//! and the commit of the run's last event ends it.
+
+use crate::{
+    store::{
+        draft,
+        entries::{Ending, Prepared, Shown},
+        service::{SessionServiceAdapter, service_error},
+        session::SessionAdapter,
+    },
+    turns::{StartTerms, TurnHandle},
+};
+use adk::{
+    content::Content,
+    error::ServiceError,
+    event::Event,
+    session::{Entry, SessionKey, SessionService, TurnService},
+};
+use serde_json::{Map, Value};
+use session::Committed;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+pub(crate) struct TurnSessions {
+    sessions: SessionServiceAdapter,
+    turn: Arc<TurnHandle>,
+    /// The options of the run, as they are stored when it starts.
+    options: Option<String>,
+    /// The store holds a draft of this session.
+    has_draft: AtomicBool,
+    /// How many pieces of drafts were stored.
+    pieces: AtomicU64,
+}
+
+impl TurnSessions {
+    pub(crate) fn new(
+        sessions: SessionServiceAdapter,
+        turn: Arc<TurnHandle>,
+        options: Option<String>,
+    ) -> Self {
+        Self { sessions, turn, options, has_draft: AtomicBool::new(false), pieces: AtomicU64::new(0) }
+    }
+
+    /// The copy that an earlier turn left in memory. The commit that starts this turn finds out whether it is out of date.
+    fn cached(&self, key: &SessionKey) -> Option<SessionAdapter> {
+        let kept = self.sessions.recent().take(key, self.sessions.budget())?;
+        let cached_epoch = Some(kept.epoch);
+        self.turn.is_unstarted().then_some(SessionAdapter { cached_epoch, ..kept.session })
+    }
+
+    async fn store(
+        &self,
+        session: &SessionAdapter,
+        mut prepared: Prepared,
+    ) -> Result<(Committed, Shown, bool), ServiceError> {
+        let ending = prepared.take_ending();
+        let (mut commit, shown) = prepared.into_commit();
+        // A commit of state alone leaves the draft for the event that it becomes.
+        commit.discards_draft = !commit.messages.is_empty() && self.has_draft.load(Ordering::Relaxed);
+        let (discards, ends) = (commit.discards_draft, ending.is_some());
+        let committed = match ending {
+            Some(Ending { status, error }) => self.turn.finish(commit, status, error).await,
+            None => self.turn.step(commit).await,
+        };
+        let committed = committed.map_err(|error| service_error(error, &session.key))?;
+        if discards {
+            self.has_draft.store(false, Ordering::Relaxed);
+        }
+        Ok((committed, shown, ends))
+    }
+}
+
+impl SessionService for TurnSessions {
+    type Session = SessionAdapter;
+
+    async fn create(
+        &self,
+        key: SessionKey,
+        state: Map<String, Value>,
+    ) -> Result<SessionAdapter, ServiceError> {
+        self.sessions.create(key, state).await
+    }
+
+    async fn get(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        if let Some(session) = self.cached(key) {
+            return Ok(Some(session));
+        }
+        let mut attempts = self.turn.read_attempts();
+        let session = loop {
+            match self.sessions.read(key).await {
+                Err(ServiceError::Store(_)) if attempts.again().await => {}
+                session => break session?,
+            }
+        };
+        let has_draft = session.as_ref().is_some_and(|session| session.draft.is_some());
+        self.has_draft.store(has_draft, Ordering::Relaxed);
+        Ok(session)
+    }
+
+    async fn append_all(
+        &self,
+        session: &mut SessionAdapter,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let prepared = Prepared::new(session, entries, Some(self.turn.run_id()))?;
+        let (committed, shown, ends) = self.store(session, prepared).await?;
+        let epoch = committed.epoch;
+        session.draft = None;
+        let events = shown.show(session, committed);
+        if ends && let Some(kept) = session.to_keep(epoch) {
+            self.sessions.recent().keep(kept);
+        }
+        Ok(events)
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
+        self.sessions.delete(key).await
+    }
+}
+
+impl TurnService for TurnSessions {
+    async fn begin_turn(
+        &self,
+        session: &mut SessionAdapter,
+        opening: Vec<Entry>,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        if !self.turn.is_unstarted() {
+            // The run goes on with a correction of our own.
+            return self.append_all(session, opening).await;
+        }
+        let prepared = Prepared::new(session, opening, Some(self.turn.run_id()))?;
+        let supersedes = prepared.superseded(session, self.turn.run_id());
+        let (if_epoch, options) = (session.cached_epoch, self.options.clone());
+        let terms = StartTerms { if_epoch, supersedes, options };
+        let (mut commit, shown) = prepared.into_commit();
+        // What was read before the lease was acquired must still be all there is.
+        commit.expected_seq = Some(session.last_seq);
+        commit.discards_draft = session.draft.is_some();
+        let committed = self.turn.start(commit, terms).await;
+        let committed = committed.map_err(|error| service_error(error, &session.key))?;
+        self.has_draft.store(false, Ordering::Relaxed);
+        (session.draft, session.cached_epoch) = (None, None);
+        Ok(shown.show(session, committed))
+    }
+
+    async fn save_draft(
+        &self,
+        session: &SessionAdapter,
+        frame: &Event,
+        shown: Content,
+    ) -> Result<(), ServiceError> {
+        // Whatever becomes of the write, a later commit discards it.
+        self.has_draft.store(true, Ordering::Relaxed);
+        let piece = draft::piece(self.pieces.load(Ordering::Relaxed), frame, shown);
+        self.turn.extend_draft(piece).await.map_err(|error| service_error(error, &session.key))?;
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
+        let mut attempts = self.turn.read_attempts();
+        loop {
+            match self.sessions.recall(session, id).await {
+                Err(ServiceError::Store(_)) if attempts.again().await => {}
+                found => return found,
+            }
+        }
+    }
+
+    async fn end_of(
+        &self,
+        session: &SessionAdapter,
+        invocation: &str,
+    ) -> Result<Vec<Arc<Event>>, ServiceError> {
+        let mut attempts = self.turn.read_attempts();
+        loop {
+            match self.sessions.end_of(session, invocation).await {
+                Err(ServiceError::Store(_)) if attempts.again().await => {}
+                events => return events,
+            }
+        }
+    }
+}

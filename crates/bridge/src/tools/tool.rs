@@ -1,0 +1,177 @@
+//! ToolAdapter: an internal tool as ADK's.
+
+use crate::{
+    store::state,
+    tools::guard::{self, Admission, Guard, UNTRUSTED},
+};
+use adk::{
+    content::{Blob, Part},
+    error::ToolError,
+    model::FunctionDeclaration,
+    tool::{Tool, ToolContext, ToolOutcome},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome, Owner, mask::MaskStream};
+
+pub struct ToolAdapter {
+    tool: Arc<dyn tools::Tool>,
+    guard: Option<Arc<Guard>>,
+    declaration: FunctionDeclaration,
+}
+
+impl ToolAdapter {
+    pub fn new(tool: Arc<dyn tools::Tool>) -> Self {
+        let spec = tool.spec();
+        // A model must know that it is not to call again while it waits.
+        let waiting = if spec.long_running {
+            "\n\nNOTE: This is a long-running operation. Do not call this tool again if it has already returned some intermediate or pending status."
+        } else {
+            ""
+        };
+        let declaration = FunctionDeclaration {
+            description: format!("{}{waiting}", spec.description),
+            name: spec.name.clone(),
+            parameters_json_schema: spec.parameters.clone(),
+        };
+        Self { tool, guard: None, declaration }
+    }
+
+    /// The same, with calls that a policy decides on.
+    pub fn guarded(self, guard: Arc<Guard>) -> Self {
+        Self { guard: Some(guard), ..self }
+    }
+
+    async fn run(&self, context: ToolContext, args: Map<String, Value>) -> Result<ToolOutcome, ToolError> {
+        let effect = self.tool.spec().effect;
+        if context.begun && effect == Effect::Once {
+            return Err(ToolError::Interrupted);
+        }
+        match self.admit(&args, &context) {
+            Admission::Run => {}
+            Admission::Ask(question) => return Ok(ToolOutcome::Ask(question)),
+            Admission::Refuse(why) => return Err(ToolError::Failed(why)),
+        }
+        if effect != Effect::ReadOnly {
+            let begun = context.begin().await;
+            begun.map_err(|error| {
+                ToolError::Failed(format!("not run: the store took no note of it: {error}"))
+            })?;
+        }
+        let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
+        let told = Mutex::new(mask.stream());
+        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), told });
+        let outcome = self.tool.call(Call { id: context.call_id.clone(), args, host }).await;
+        self.told(outcome, &context, &mask)
+    }
+
+    fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> Admission {
+        let name = &self.tool.spec().name;
+        match &self.guard {
+            Some(guard) => guard.admit(&*self.tool, args, context),
+            None if self.tool.spec().confirm && context.confirmation.is_none() => {
+                Admission::Ask(guard::plain_question(name))
+            }
+            None => Admission::Run,
+        }
+    }
+
+    /// The outcome as it may be stored: without secrets, and with a mark if strangers wrote it.
+    fn told(
+        &self,
+        outcome: Result<Outcome, Error>,
+        context: &ToolContext,
+        mask: &Mask,
+    ) -> Result<ToolOutcome, ToolError> {
+        match outcome {
+            Ok(Outcome::Done(value)) => {
+                let value = mask.value(value);
+                if self.tool.spec().untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null())
+                {
+                    context.set_state(UNTRUSTED, guard::source(&*self.tool, &value).into());
+                }
+                Ok(ToolOutcome::Done(value))
+            }
+            Ok(Outcome::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.value(value)))),
+            Err(error) => Err(ToolError::Failed(mask.text(error.to_string()))),
+        }
+    }
+}
+
+impl Tool for ToolAdapter {
+    fn declaration(&self) -> &FunctionDeclaration {
+        &self.declaration
+    }
+
+    fn is_long_running(&self) -> bool {
+        self.tool.spec().long_running
+    }
+
+    fn call(
+        &self,
+        context: ToolContext,
+        args: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<ToolOutcome, ToolError>> {
+        Box::pin(self.run(context, args))
+    }
+}
+
+/// The turn, as a tool sees it.
+struct TurnHost {
+    context: ToolContext,
+    mask: Mask,
+    /// What is told of its progress: a secret may come in two pieces.
+    told: Mutex<MaskStream>,
+}
+
+impl Host for TurnHost {
+    fn state(&self, key: &str) -> Option<Value> {
+        self.context.state(key)
+    }
+
+    /// What the program knows of the conversation is not a tool's to say.
+    fn set_state(&self, key: &str, value: Value) {
+        if !state::is_own(key) {
+            self.context.set_state(key, value);
+        }
+    }
+
+    fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let saved = self.context.save_artifact(&name, part(file, &self.mask)).await;
+            saved.map_err(|error| Error::Artifact { name, reason: error.to_string() })
+        })
+    }
+
+    fn progress(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.context.tell_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
+    }
+
+    fn owner(&self) -> Owner {
+        guard::owner(&self.context)
+    }
+
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.context.cancel.cancelled())
+    }
+}
+
+fn part(file: File, mask: &Mask) -> Part {
+    let data = match file.body {
+        Body::Text(text) => BASE64_STANDARD.encode(mask.text(text)),
+        Body::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
+    };
+    Blob { data, mime_type: Some(file.mime_type), ..Blob::default() }.into()
+}
+
+impl fmt::Debug for ToolAdapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolAdapter").field("name", &self.declaration.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! What a message weighs. Each piece is counted once, in the form in which a model is shown it.
+
+use crate::view::tokens::estimate;
+use adk::content::{Content, Data};
+use provider::{Media, MediaSource, Message, Part};
+use serde_json::{Map, Value};
+use session::{Message as Row, ToolCall};
+
+/// What a provider adds around a message.
+const FRAME: u32 = 4;
+/// What a provider adds around a call or a result.
+const CALL_FRAME: u32 = 6;
+/// What an image costs, about, whatever its bytes.
+const IMAGE: u32 = 1_000;
+
+/// The weight of a content as it is stored; a tool's answer, which a row holds twice, counts once.
+pub fn of_content(content: &Content) -> u32 {
+    let parts = content.parts.iter().map(|part| match &part.data {
+        Data::Text(text) => text.weight(estimate),
+        Data::FunctionCall(call) => of_call(&call.name, call.args.as_ref()),
+        Data::FunctionResponse(response) => of_call(&response.name, response.response.as_ref()),
+        Data::InlineData(blob) => of_file(blob.mime_type.as_deref(), || of_bytes(&blob.data)),
+        Data::FileData(file) => of_file(file.mime_type.as_deref(), || estimate(&file.file_uri)),
+        Data::Unknown if part.extra.is_empty() => 0,
+        Data::Unknown => of_json(&part.extra),
+    });
+    parts.fold(FRAME, u32::saturating_add)
+}
+
+/// The weight of a message on its way out.
+pub fn of_message(message: &Message) -> u32 {
+    message.parts.iter().map(of_part).fold(FRAME, u32::saturating_add)
+}
+
+pub fn of_messages(messages: &[Message]) -> u32 {
+    messages.iter().map(of_message).fold(0, u32::saturating_add)
+}
+
+pub(crate) fn of_part(part: &Part) -> u32 {
+    match part {
+        Part::Text { text, .. } | Part::Thought { text, .. } => text.weight(estimate),
+        Part::Call(call) => of_call(&call.name, Some(&call.args)),
+        Part::Result(result) => {
+            let response = estimate(&result.response.to_string());
+            CALL_FRAME.saturating_add(estimate(&result.name)).saturating_add(response)
+        }
+        Part::Media(media) => of_media(media),
+    }
+}
+
+pub(crate) fn of_media(media: &Media) -> u32 {
+    of_file(Some(&media.mime_type), || match &media.source {
+        MediaSource::Base64(data) => of_bytes(data),
+        MediaSource::Uri(uri) => estimate(uri),
+    })
+}
+
+/// The weight of a row: as it was counted, or by its columns if it never was. An answer stands in two columns.
+pub(crate) fn of_row(row: &Row) -> u32 {
+    if !row.counted_by.is_empty() {
+        return row.tokens;
+    }
+    let calls = row.tool_calls.iter().map(|call| {
+        let body = estimate(&call.input).saturating_add(estimate(&call.output));
+        CALL_FRAME.saturating_add(estimate(&call.name)).saturating_add(body)
+    });
+    let is_answer = row.tool_calls.iter().any(ToolCall::is_response);
+    let content = if is_answer { 0 } else { estimate(&row.content) };
+    calls.fold(FRAME.saturating_add(content), u32::saturating_add)
+}
+
+fn of_call(name: &str, json: Option<&Map<String, Value>>) -> u32 {
+    CALL_FRAME.saturating_add(estimate(name)).saturating_add(json.map_or(0, of_json))
+}
+
+pub(crate) fn of_json(map: &Map<String, Value>) -> u32 {
+    serde_json::to_string(map).map_or(0, |text| estimate(&text))
+}
+
+/// An image weighs the same wherever its bytes are.
+fn of_file(mime_type: Option<&str>, other: impl FnOnce() -> u32) -> u32 {
+    if mime_type.is_some_and(|mime| mime.starts_with("image/")) { IMAGE } else { other() }
+}
+
+fn of_bytes(base64: &str) -> u32 {
+    u32::try_from(base64.len() / 4).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use adk::content::FunctionResponse;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_is_counted_once_although_its_row_holds_it_twice() {
+        let answer = json!({"text": "word ".repeat(400)});
+        let response = FunctionResponse {
+            id: Some("c1".to_owned()),
+            name: "read".to_owned(),
+            response: answer.as_object().cloned(),
+            extra: Map::new(),
+        };
+        let content = Content::new("user", vec![response.into()]);
+        let once = FRAME + CALL_FRAME + estimate("read") + estimate(&answer.to_string());
+        assert_eq!(of_content(&content), once);
+
+        let event = adk::event::Event { content: Some(content), ..adk::event::Event::default() };
+        let row = crate::store::row::save(&event).unwrap();
+        assert_eq!(row.tokens, once);
+        assert_eq!(of_row(&Row { counted_by: String::new(), tokens: 0, ..row }), once);
+    }
+
+    #[test]
+    fn a_message_weighs_what_its_content_weighs() {
+        let call = json!({"functionCall": {"id": "1", "name": "read", "args": {"path": "a.txt"}}});
+        let answer = json!({"functionResponse": {"id": "1", "name": "read", "response": {"x": [1, 2.5]}}});
+        let image = json!({"inlineData": {"data": "AAAA", "mimeType": "image/png"}});
+        for part in [json!({"text": "hello"}), call, answer, image] {
+            let content = Content::new("model", vec![serde_json::from_value(part).unwrap()]);
+            let target = provider::Origin { provider: "p".to_owned(), model: "m".to_owned() };
+            let messages = crate::view::messages::convert([&content], &target);
+            assert_eq!(of_messages(&messages), of_content(&content));
+        }
+    }
+}

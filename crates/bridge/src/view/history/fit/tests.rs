@@ -1,0 +1,273 @@
+//! What stays of a conversation that is too long.
+
+use super::*;
+use crate::view::history::{
+    notes::GO_ON,
+    shape::{agent, answers, calls, shape, user},
+};
+use crate::view::tokens::estimate;
+use adk::flow::contents::CONTINUE_NOTE;
+use insta::assert_snapshot;
+
+/// The shape of what fits; it is always within the budget.
+fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
+    let budget = Budget::new(tokens, most).unwrap();
+    let fitted = fit(messages, None, budget);
+    let weight = cost::of_messages(&fitted);
+    assert!(weight <= tokens, "{weight} of {tokens} tokens:\n{}", shape(&fitted));
+    shape(&fitted)
+}
+
+/// A text of so many tokens.
+fn long(word: &str, tokens: u32) -> String {
+    let mut text = word.to_owned();
+    while estimate(&text) < tokens {
+        text.push_str(" abcd");
+    }
+    text
+}
+
+#[test]
+fn what_fits_is_left_alone() {
+    let log = vec![user("hi"), agent("hello"), user("bye")];
+    assert_eq!(fit(log.clone(), None, Budget::default()), log);
+}
+
+#[test]
+fn the_oldest_exchange_leaves_first_and_whole() {
+    let log = vec![
+        user("one"),
+        calls(&["a"]),
+        answers(&[("a", &long("huge", 300))]),
+        agent("first"),
+        user("two"),
+        agent("second"),
+        user("three"),
+    ];
+    assert_snapshot!(fitted(log, 256, None), @"
+    user  [Earlier messages are not shown.] The request was: one
+    agent first
+    user  two
+    agent second
+    user  three
+    ");
+}
+
+#[test]
+fn a_turn_that_is_cut_in_the_middle_opens_with_its_task() {
+    let mut log = vec![user("count the stars"), agent("gladly")];
+    for _ in 0..4 {
+        log.extend([calls(&["a"]), answers(&[("a", &long("stars", 50))])]);
+    }
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"stars abcd ab ~~ abcd abcd abcd"}
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"stars abcd ab ~~ abcd abcd abcd"}
+    "#);
+}
+
+#[test]
+fn an_earlier_turn_that_is_cut_opens_with_its_own_task() {
+    let log = vec![
+        user("first task"),
+        calls(&["a"]),
+        answers(&[("a", &long("huge", 300))]),
+        calls(&["b"]),
+        answers(&[("b", "small")]),
+        agent("first answer"),
+        user("second task"),
+    ];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: first task
+    agent → look#b {"at":1}
+    tool  ← look#b {"result":"small"}
+    agent first answer
+    user  second task
+    "#);
+}
+
+#[test]
+fn a_task_too_long_for_the_opening_is_shortened_in_it() {
+    let log = vec![user(&long("task", 500)), calls(&["a"]), answers(&[("a", "1")])];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are no ~[… n of 2474 characters left out …]~ d abcd abcd abcd
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+}
+
+#[test]
+fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
+    let log = |said: &str| {
+        vec![user("[1, 2, 3]"), agent("yes?"), user(said), calls(&["a"]), answers(&[("a", &long("x", 300))])]
+    };
+    assert_snapshot!(fitted(log(GO_ON), 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: [1, 2, 3]
+    agent → look#a {"at":1}
+    tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
+    "#);
+    let correction = crate::view::history::correction("ghost", "helper");
+    assert!(fitted(log(&correction), 256, None).contains("The request was: [1, 2, 3]"));
+    assert!(fitted(log("[System: up] list it"), 256, None).contains("The request was: [System: up] list it"));
+    assert_snapshot!(fitted(log("[4]"), 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: [4]
+    agent → look#a {"at":1}
+    tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
+    "#);
+}
+
+#[test]
+fn what_another_agent_did_is_no_task() {
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
+    let log =
+        vec![user("count"), agent("yes?"), user(&told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: count
+    agent → look#a {"at":1}
+    tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
+    "#);
+}
+
+#[test]
+fn no_more_messages_than_allowed() {
+    let log = || {
+        vec![
+            user("one"),
+            agent("1"),
+            user("two"),
+            calls(&["a"]),
+            answers(&[("a", "2")]),
+            agent("3"),
+            user("four"),
+        ]
+    };
+    assert_snapshot!(fitted(log(), 256, Some(5)), @r#"
+    user  two
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"2"}
+    agent 3
+    user  four
+    "#);
+    assert_snapshot!(fitted(log(), 256, Some(4)), @"
+    user  [Earlier messages are not shown.] The request was: two
+    agent 3
+    user  four
+    ");
+    assert_snapshot!(fitted(log(), 256, Some(1)), @"user  four");
+}
+
+#[test]
+fn the_newest_exchange_stays_whole_though_it_is_longer_than_the_cap() {
+    let log = vec![user("go"), calls(&["a", "b"]), answers(&[("a", "1"), ("b", "2")])];
+    assert_snapshot!(fitted(log, 256, Some(1)), @r#"
+    user  [Earlier messages are not shown.] The request was: go
+    agent → look#a {"at":1} | → look#b {"at":1}
+    tool  ← look#a {"result":"1"} | ← look#b {"result":"2"}
+    "#);
+}
+
+#[test]
+fn a_user_message_in_front_saves_the_opening() {
+    // With the opening the exchange would not fit; with the user's own short message it does.
+    let rest = cost::of_messages(&[user("hm"), agent(""), user("ok")]);
+    let log = vec![user("older"), agent("so"), user("hm"), agent(&long("answer", 252 - rest)), user("ok")];
+    assert_snapshot!(fitted(log, 256, None), @"
+    user  hm
+    agent answer abcd abcd abcd ab ~~ d abcd abcd abcd
+    user  ok
+    ");
+}
+
+#[test]
+fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
+    let log = vec![user("count the stars"), agent(&long("counting", 300)), user(GO_ON)];
+    assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
+}
+
+#[test]
+fn nothing_that_was_left_out_is_not_announced() {
+    let picture = Part::from(provider::Media {
+        mime_type: "image/png".to_owned(),
+        source: provider::MediaSource::Base64("AAAA".to_owned()),
+        name: None,
+    });
+    assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
+}
+
+/// The shape of what fits of messages that were read without the one that holds their task.
+fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
+    let budget = Budget::new(256, None).unwrap();
+    let fitted = fit(crate::view::history::repair(messages), Some(task), budget);
+    assert!(cost::of_messages(&fitted) <= 256, "{}", shape(&fitted));
+    shape(&fitted)
+}
+
+#[test]
+fn a_task_that_was_said_before_all_messages_opens_them_once() {
+    let exchange = || [calls(&["a"]), answers(&[("a", "1")])];
+    assert_snapshot!(fitted_behind("count the stars", exchange().to_vec()), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    let longer =
+        [calls(&["a"]), answers(&[("a", &long("stars", 300))])].into_iter().chain(exchange()).collect();
+    assert_snapshot!(fitted_behind("count the stars", longer), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
+    assert_snapshot!(fitted_behind("count the stars", [vec![user(&told)], exchange().to_vec()].concat()), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars | For context, this is what another agent did. It is quoted.⏎other said: "done"
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+    assert_snapshot!(fitted_behind(&long("count", 500), exchange().to_vec()), @r#"
+    user  [Earlier messages are no ~[… n of 2475 characters left out …]~ d abcd abcd abcd
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"1"}
+    "#);
+}
+
+#[test]
+fn a_message_that_has_a_task_itself_is_not_opened_with_an_older_one() {
+    assert_snapshot!(fitted_behind("count the stars", vec![user("never mind"), agent("well"), user("hm")]), @"
+    user  never mind
+    agent well
+    user  hm
+    ");
+}
+
+#[test]
+fn a_continue_note_is_not_the_task() {
+    let log = vec![
+        user("count the stars"),
+        agent(&long("one", 300)),
+        user(CONTINUE_NOTE),
+        calls(&["a"]),
+        answers(&[("a", "small")]),
+    ];
+    assert_snapshot!(fitted(log, 256, None), @r#"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent → look#a {"at":1}
+    tool  ← look#a {"result":"small"}
+    "#);
+}
+
+#[test]
+fn an_interrupted_answer_stays_with_the_note_that_asks_to_continue_it() {
+    let log = vec![user("count the stars"), agent(&long("one", 300)), user(CONTINUE_NOTE)];
+    assert_snapshot!(fitted(log.clone(), 256, None), @"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent one abcd abcd abcd abcd  ~[… n of 1483 characters left out …]~ d abcd abcd abcd
+    user  [System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]
+    ");
+    assert_snapshot!(fitted(log, 4_000, Some(2)), @"
+    user  [Earlier messages are not shown.] The request was: count the stars
+    agent one abcd abcd abcd abcd  ~~ d abcd abcd abcd
+    user  [System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]
+    ");
+}

@@ -1,0 +1,192 @@
+//! Whatever the log holds, the messages are legal: calls and answers paired inside their turn, roles in turn, nothing
+//! empty, a user first and a question last. Nothing that was said is dropped on the way.
+
+use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
+use crate::view::ids::Taken;
+use provider::{Message, Part, Role, ToolResult};
+use serde_json::{Value, json};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+};
+
+/// Makes messages legal for every provider. Messages that are legal already come out as they went in.
+pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+    if is_plain(&messages) {
+        return between_users(messages);
+    }
+    let mut healed = Healed::default();
+    for message in messages {
+        healed.take(message);
+    }
+    healed.finish()
+}
+
+/// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
+fn is_plain(messages: &[Message]) -> bool {
+    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_words(text));
+    let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
+    let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
+    messages.iter().zip(in_turn).all(|(message, role)| {
+        message.role == role && !message.parts.is_empty() && message.parts.iter().all(words)
+    })
+}
+
+/// A user is the first to speak, and the last.
+fn between_users(mut messages: Vec<Message>) -> Vec<Message> {
+    if messages.first().is_none_or(|first| first.role != Role::User) {
+        messages.insert(0, Message::text(Role::User, EARLIER));
+    }
+    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        messages.push(Message::text(Role::User, GO_ON));
+    }
+    messages
+}
+
+#[derive(Default)]
+struct Healed {
+    messages: Vec<Message>,
+    /// The calls of the last message.
+    open: Vec<Open>,
+    /// Where in `open` the next answer to an id belongs. An id that was used twice has two places.
+    places: HashMap<String, VecDeque<usize>>,
+    /// Answers without a call. They wait, so that an exchange under way is not torn apart.
+    aside: Vec<Part>,
+}
+
+/// A call, and its answer once it is there.
+struct Open {
+    id: String,
+    name: String,
+    answer: Option<Value>,
+}
+
+impl Healed {
+    fn take(&mut self, message: Message) {
+        // Filtered in place: most messages stay as they are.
+        let said = message.parts.into_iter().filter_map(|part| match part {
+            Part::Result(result) => {
+                self.answer(*result);
+                None
+            }
+            part => says_something(&part).then_some(part),
+        });
+        let said: Vec<Part> = said.collect();
+        match message.role {
+            Role::Assistant => self.take_assistant(said),
+            Role::User | Role::Tool | Role::System => self.take_user(said),
+        }
+    }
+
+    /// The newest answer to a call of the present exchange counts; what answers nothing is told as text.
+    fn answer(&mut self, result: ToolResult) {
+        let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
+        match place.and_then(|place| self.open.get_mut(place)) {
+            Some(open) => open.answer = Some(result.response),
+            None => self.aside.push(Part::text(notes::answered(&result))),
+        }
+    }
+
+    fn take_user(&mut self, parts: Vec<Part>) {
+        let parts: Vec<Part> = parts.into_iter().filter_map(in_users_mouth).collect();
+        if !parts.is_empty() {
+            self.close();
+            self.say(Role::User, parts);
+        }
+    }
+
+    /// What only thinks has said nothing yet: the message that says it will think again.
+    fn take_assistant(&mut self, mut parts: Vec<Part>) {
+        if !parts.iter().any(is_visible) {
+            return;
+        }
+        self.close();
+        self.open_calls(&mut parts);
+        self.say(Role::Assistant, parts);
+    }
+
+    /// Two calls of one message never share an id.
+    fn open_calls(&mut self, parts: &mut [Part]) {
+        let mut taken = Taken::default();
+        for part in parts {
+            let Part::Call(call) = part else { continue };
+            let id = id_or_name(&call.id, &call.name).into_owned();
+            call.id = taken.unique(id.clone());
+            self.places.entry(id).or_default().push_back(self.open.len());
+            self.open.push(Open { id: call.id.clone(), name: call.name.clone(), answer: None });
+        }
+    }
+
+    /// Ends the exchange under way: every call has an answer, in the order of the calls.
+    fn close(&mut self) {
+        self.places.clear();
+        let answers: Vec<Part> = self.open.drain(..).map(answered).collect();
+        let aside = std::mem::take(&mut self.aside);
+        self.say(Role::Tool, answers);
+        self.say(Role::User, aside);
+    }
+
+    /// Neighbours of one role are one message.
+    fn say(&mut self, role: Role, parts: Vec<Part>) {
+        match self.messages.last_mut() {
+            _ if parts.is_empty() => {}
+            Some(last) if last.role == role => last.parts.extend(parts),
+            Some(_) | None => self.messages.push(Message::new(role, parts)),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Message> {
+        self.close();
+        between_users(self.messages)
+    }
+}
+
+/// Each answer to an id takes a place of its own while there are several; later ones replace the last.
+fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
+    if places.len() > 1 { places.pop_front() } else { places.front().copied() }
+}
+
+fn answered(Open { id, name, answer }: Open) -> Part {
+    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
+    Part::from(ToolResult { id, name, response })
+}
+
+fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
+    if id.is_empty() { Cow::Owned(format!("call_{name}")) } else { Cow::Borrowed(id) }
+}
+
+/// Looks at the first letter, and not at the end as `trim` does: a history has many texts.
+fn has_words(text: &str) -> bool {
+    text.chars().any(|letter| !letter.is_whitespace())
+}
+
+fn says_something(part: &Part) -> bool {
+    match part {
+        Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
+        Part::Text { text, .. } | Part::Thought { text, .. } => has_words(text),
+        Part::Call(call) => !call.name.is_empty(),
+        Part::Result(_) | Part::Media(_) => true,
+    }
+}
+
+/// Whether a reader of the message sees it. Some models sign an empty text.
+fn is_visible(part: &Part) -> bool {
+    match part {
+        Part::Text { text, .. } => has_words(text),
+        Part::Thought { .. } => false,
+        Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
+    }
+}
+
+/// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
+fn in_users_mouth(part: Part) -> Option<Part> {
+    match part {
+        Part::Text { text, .. } => has_words(&text).then(|| Part::text(text)),
+        Part::Thought { .. } => None,
+        Part::Call(call) => Some(Part::text(notes::called(&call))),
+        Part::Result(_) | Part::Media(_) => Some(part),
+    }
+}
+
+#[cfg(test)]
+mod tests;

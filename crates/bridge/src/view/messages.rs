@@ -1,0 +1,183 @@
+//! ADK's contents as a provider's messages.
+
+use crate::view::{history::TOLD, ids::Ids};
+use adk::{
+    content::{Content, Data, Part as AdkPart},
+    model::{FunctionDeclaration, GenerateContentConfig},
+};
+use provider::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
+use serde_json::Value;
+
+/// The system message, if the request has an instruction: all its texts in one, first of all (spec D).
+pub fn system(config: &GenerateContentConfig) -> Option<Message> {
+    let texts =
+        config.system_instruction.iter().flat_map(|content| &content.parts).filter_map(AdkPart::as_text);
+    let joined = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+    (!joined.is_empty()).then(|| Message::text(Role::System, joined))
+}
+
+/// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
+pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Origin) -> Vec<Message> {
+    let contents = contents.into_iter();
+    let mut messages = Vec::with_capacity(contents.size_hint().0);
+    for content in contents {
+        convert_one(content, target, &mut messages);
+    }
+    messages
+}
+
+/// One content becomes one message for each run of parts that one role may say.
+fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) {
+    let origin = content.origin.as_ref();
+    let ours =
+        origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
+    let speaker = match content.role.as_deref() {
+        Some("model" | "assistant") => Role::Assistant,
+        Some(_) | None => Role::User,
+    };
+    let mut ids = None;
+    let before = messages.len();
+    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+        let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
+        match messages[before..].last_mut() {
+            Some(last) if last.role == role => push(&mut last.parts, part),
+            Some(_) | None => messages.push(Message::new(role, vec![part])),
+        }
+    }
+}
+
+/// What is told of another agent stays one piece with the words that say so.
+fn push(parts: &mut Vec<Part>, part: Part) {
+    match (parts.last_mut(), part) {
+        (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
+            told.push_str("\n");
+            told.push_str(&text);
+        }
+        (_, part) => parts.push(part),
+    }
+}
+
+/// Most parts need no ids, and a history has many parts.
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<Ids>) -> Option<Part> {
+    let signature = part.thought_signature.clone().filter(|_| ours);
+    let kind = |mime_type: &Option<String>| {
+        mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
+    };
+    match &part.data {
+        Data::Text(_) if part.is_thought() && !ours => None,
+        Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
+        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
+        Data::FunctionCall(call) => Some(Part::from(ToolCall {
+            id: ids.get_or_insert_default().of_call(call),
+            name: call.name.clone(),
+            args: call.args.clone().unwrap_or_default(),
+            signature,
+            malformed: None,
+        })),
+        Data::FunctionResponse(response) => Some(Part::from(ToolResult {
+            id: ids.get_or_insert_default().of_response(response),
+            name: response.name.clone(),
+            response: Value::Object(response.response.clone().unwrap_or_default()),
+        })),
+        Data::InlineData(blob) => Some(Part::from(Media {
+            mime_type: kind(&blob.mime_type),
+            source: MediaSource::Base64(blob.data.clone()),
+            name: blob.display_name.clone(),
+        })),
+        Data::FileData(file) => Some(Part::from(Media {
+            mime_type: kind(&file.mime_type),
+            source: MediaSource::Uri(file.file_uri.clone()),
+            name: file.display_name.clone(),
+        })),
+        Data::Unknown if part.extra.is_empty() => None,
+        Data::Unknown => Some(Part::text(Value::Object(part.extra.clone()).to_string())),
+    }
+}
+
+pub(crate) fn tools(declarations: Vec<FunctionDeclaration>) -> Vec<ToolSpec> {
+    let spec = |declaration: FunctionDeclaration| ToolSpec {
+        name: declaration.name,
+        description: declaration.description,
+        parameters: declaration.parameters_json_schema,
+    };
+    declarations.into_iter().map(spec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use adk::content::Origin as AdkOrigin;
+    use serde_json::json;
+
+    fn content(role: &str, parts: Value, model: Option<&str>) -> Content {
+        let origin = model.map(|model| AdkOrigin { provider: "p".to_owned(), model: model.to_owned() });
+        Content { origin, ..Content::new(role, serde_json::from_value(parts).unwrap()) }
+    }
+
+    fn converted(contents: &[Content]) -> Vec<Message> {
+        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+    }
+
+    #[test]
+    fn reasoning_and_signatures_go_back_to_the_model_that_made_them_alone() {
+        let parts = json!([
+            {"text": "hm", "thought": true, "thoughtSignature": "c2ln"},
+            {"text": "yes", "thoughtSignature": "c2ln"},
+            {"functionCall": {"id": "a", "name": "look"}, "thoughtSignature": "c2ln"},
+        ]);
+        let own = converted(&[content("model", parts.clone(), Some("m"))]);
+        let signature = Some("c2ln".to_owned());
+        assert_eq!(own[0].parts.len(), 3);
+        assert_eq!(own[0].parts[0], Part::Thought { text: "hm".into(), signature });
+        for model in [Some("other"), None] {
+            let foreign = converted(&[content("model", parts.clone(), model)]);
+            assert_eq!(foreign[0].parts[0], Part::text("yes"));
+            assert_eq!(foreign[0].calls().next().unwrap().signature, None);
+        }
+    }
+
+    #[test]
+    fn a_content_becomes_a_message_for_each_role_that_its_parts_need() {
+        let parts = json!([
+            {"functionResponse": {"name": "look", "response": {"found": 1}}},
+            {"functionResponse": {"name": "look"}},
+            {"text": "what next?"},
+        ]);
+        let messages = converted(&[content("user", parts, None)]);
+        let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
+        assert_eq!(roles, [Role::Tool, Role::User]);
+        let ids: Vec<&str> = messages[0].results().map(|result| result.id.as_str()).collect();
+        assert_eq!(ids, ["call_look", "call_look_2"]);
+    }
+
+    #[test]
+    fn what_another_agent_did_is_one_piece_and_says_so() {
+        let parts = json!([{"text": "done"}, {"functionCall": {"id": "a", "name": "look"}}]);
+        let event = adk::event::Event {
+            author: "other".to_owned(),
+            content: Some(content("model", parts, None)),
+            ..adk::event::Event::default()
+        };
+        let told = adk::flow::contents::contents(adk::flow::contents::View {
+            agent: "helper",
+            branch: None,
+            include: adk::agent::IncludeContents::Default,
+            events: &[std::sync::Arc::new(event)],
+            deferred: &[],
+        });
+        let target = Origin { provider: "p".to_owned(), model: "m".to_owned() };
+        let messages = convert(told.iter().map(|said| &**said), &target);
+        let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
+        assert!(
+            text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_part_that_nobody_knows_is_shown_as_it_is() {
+        let parts = json!([{"executableCode": {"code": "1 + 1"}}, {}]);
+        let messages = converted(&[content("model", parts, None)]);
+        assert_eq!(messages, [Message::text(Role::Assistant, r#"{"executableCode":{"code":"1 + 1"}}"#)]);
+    }
+}

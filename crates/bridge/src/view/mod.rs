@@ -1,0 +1,17 @@
+//! The view: what a model is shown of the log, as pure functions. `window → repair → fit`, then one request per provider.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`messages`] | contents of ADK as messages of a provider |
+//! | [`history`] | the window, its repair, and the fit into the budget |
+//! | [`budget`], [`tokens`], [`cost`] | token budget, token estimates, cost of a call |
+//! | [`options`] | generation options of ADK as those of a provider |
+//! | `ids` | ids of tool calls, unique within a request |
+
+pub mod budget;
+pub mod cost;
+pub mod history;
+pub(crate) mod ids;
+pub mod messages;
+pub mod options;
+pub mod tokens;
