@@ -9,7 +9,6 @@
 //! | [`model`] | models as ADK's: attempts, retries, fallback |
 //! | [`tools`] | tools as ADK's, and the guard in front of them |
 //! | [`runs`] | runs on tasks of their own, their readers, and recovery |
-//! | [`telemetry`] | spans of runs, for ADK's page and an OTLP collector |
 //!
 //! **Invariant.** Every request that leaves is legal for its provider and within the budget, whatever the log holds; building it
 //! needs no model call. An event is visible in the session object exactly when it is durable.
@@ -18,7 +17,6 @@ pub mod agent;
 pub mod model;
 pub mod runs;
 pub mod store;
-pub mod telemetry;
 pub mod tools;
 pub mod turns;
 pub mod view;
@@ -31,6 +29,5 @@ pub use store::{
     archive::Archive, artifacts::ArtifactAdapter, draft::restore as restore_draft, events::EventsAdapter,
     ledger::begun_calls, service::SessionServiceAdapter, session::SessionAdapter, state::StateAdapter,
 };
-pub use telemetry::Telemetry;
 pub use turns::Turns;
 pub use view::budget::Budget;

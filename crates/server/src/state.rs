@@ -10,13 +10,14 @@ use crate::{
 };
 use axum::http::StatusCode;
 use bridge::{
-    Agent, Archive, Runs, Telemetry,
+    Agent, Archive, Runs,
     runs::{RecoverySource, Seat},
 };
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
+use telemetry::Telemetry;
 
 /// One server. Its clones are the same.
 #[derive(Clone, Debug)]

@@ -33,13 +33,18 @@ const RULES: &[Rule] = &[
         law: "bridge is where adk, session, provider and tools meet, and knows nothing above it",
     },
     Rule {
+        from: "telemetry",
+        to: To::Only(&["adk", "provider"]),
+        law: "telemetry exports adk's spans with provider's HTTP client, and knows nothing of sessions and tools",
+    },
+    Rule {
         from: "server",
-        to: To::Only(&["bridge", "adk"]),
+        to: To::Only(&["bridge", "adk", "telemetry"]),
         law: "server decides nothing: it speaks to bridge, in adk's words",
     },
     Rule {
         from: "lango",
-        to: To::Only(&["adk", "session", "provider", "tools", "bridge", "server"]),
+        to: To::Only(&["adk", "session", "provider", "tools", "bridge", "server", "telemetry"]),
         law: "the binary wires all that ships, and nothing else",
     },
     Rule {

@@ -15,9 +15,10 @@ use adk::{
     trace::Trace,
 };
 use anyhow::anyhow;
-use bridge::{Telemetry, agent::collect::interrupted_answer};
+use bridge::agent::collect::interrupted_answer;
 use session::{ListQuery, SessionRow, Store, TailBudget};
 use std::{sync::Arc, time::Duration};
+use telemetry::Telemetry;
 use tokio_util::sync::CancellationToken;
 
 /// How long the program waits for a collector when it ends.

@@ -25,11 +25,11 @@ pub(crate) use tools::{RootSettings, ToolSettings};
 
 use crate::args::Place;
 use ::server::auth::Secret;
+use ::telemetry::Collector;
 use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
 use bridge::{
     model::Retries,
-    telemetry::Collector,
     view::budget::{Budget, BudgetError},
 };
 use file::File;

@@ -1,13 +1,13 @@
 //! `[telemetry]` in `lango.toml`, and OpenTelemetry's own variables: where traces are sent, if they are.
 
 use super::{ConfigError, Env, Filled};
-use bridge::telemetry::Collector;
 use provider::Secret;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
+use telemetry::Collector;
 
 /// As it is written.
 #[derive(Debug, Default, Deserialize)]

@@ -22,13 +22,14 @@ use adk::{
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
-use bridge::{Agent, Bounds, Budget, Telemetry};
+use bridge::{Agent, Bounds, Budget};
 use serde_json::{Map, Value};
 use session::Store;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use telemetry::Telemetry;
 
 /// What the agent without a configuration is told.
 const INSTRUCTION: &str = "You are Lango, a helpful assistant on the user's own machine. Use your tools when they help; \

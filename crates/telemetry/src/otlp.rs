@@ -1,10 +1,10 @@
-//! Spans in OTLP's JSON.
+//! Spans as OTLP in JSON.
 
 use adk::trace::{Kind, Span};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// One request to a collector.
+/// The body of an export request.
 pub(super) fn request(service: &str, spans: &[Arc<Span>]) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     let resource = Map::from_iter([
@@ -13,15 +13,15 @@ pub(super) fn request(service: &str, spans: &[Arc<Span>]) -> Value {
         ("telemetry.sdk.name".to_owned(), "lango".into()),
         ("telemetry.sdk.language".to_owned(), "rust".into()),
     ]);
-    let spans: Vec<Value> = spans.iter().map(|span| written(span)).collect();
+    let spans: Vec<Value> = spans.iter().map(|span| span_json(span)).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": attributes(&resource)},
         "scopeSpans": [{"scope": {"name": "lango", "version": version}, "spans": spans}],
     }]})
 }
 
-fn written(span: &Span) -> Value {
-    let mut written = json!({
+fn span_json(span: &Span) -> Value {
+    let mut json = json!({
         "traceId": format!("{:032x}", span.trace_id),
         "spanId": format!("{:016x}", span.span_id),
         "flags": u8::from(span.sampled),
@@ -36,26 +36,28 @@ fn written(span: &Span) -> Value {
         "attributes": attributes(&span.attributes),
     });
     if let Some(parent) = span.parent {
-        written["parentSpanId"] = format!("{parent:016x}").into();
+        json["parentSpanId"] = format!("{parent:016x}").into();
     }
     if let Some(error) = &span.error {
-        written["status"] = json!({"code": 2, "message": error});
+        json["status"] = json!({"code": 2, "message": error});
     }
-    written
+    json
 }
 
 fn attributes(attributes: &Map<String, Value>) -> Vec<Value> {
-    attributes.iter().map(|(key, value)| json!({"key": key, "value": typed(value)})).collect()
+    attributes.iter().map(|(key, value)| json!({"key": key, "value": any_value(value)})).collect()
 }
 
-/// Whole numbers are written as text, because not every reader of JSON has 64 bits.
-fn typed(value: &Value) -> Value {
+/// OTLP writes 64-bit integers as strings.
+fn any_value(value: &Value) -> Value {
     match value {
         Value::Bool(flag) => json!({"boolValue": flag}),
         Value::Number(number) if number.is_f64() => json!({"doubleValue": number}),
         Value::Number(number) => json!({"intValue": number.to_string()}),
         Value::String(text) => json!({"stringValue": text}),
-        Value::Array(items) => json!({"arrayValue": {"values": items.iter().map(typed).collect::<Vec<_>>()}}),
+        Value::Array(items) => {
+            json!({"arrayValue": {"values": items.iter().map(any_value).collect::<Vec<_>>()}})
+        }
         Value::Null | Value::Object(_) => json!({"stringValue": value.to_string()}),
     }
 }

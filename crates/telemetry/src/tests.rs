@@ -1,6 +1,6 @@
 //! Spans as a collector gets them, and collectors that are slow or not there.
 
-use super::{Collector, Counts, Telemetry, otlp};
+use super::{Collector, ExportCounts, Telemetry, otlp};
 use adk::{
     session::SessionKey,
     trace::{Kind, Span},
@@ -64,7 +64,7 @@ async fn a_collector_that_is_not_there_loses_spans_and_nothing_else() {
     let telemetry = Telemetry::new(Some(collector(&url))).unwrap();
     drop(telemetry.trace().begin(Kind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
-    assert_eq!(telemetry.counts(), Counts { sent: 0, dropped: 1 });
+    assert_eq!(telemetry.counts(), ExportCounts { sent: 0, dropped: 1 });
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn what_its_sender_did_not_want_recorded_is_kept_here_and_not_sent() {
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
     drop(telemetry.continued(Some(header)).of_session(&key).begin(Kind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
-    assert_eq!(telemetry.counts(), Counts::default());
+    assert_eq!(telemetry.counts(), ExportCounts::default());
     let kept = telemetry.matching(|_| true);
     assert_eq!((kept.len(), kept[0].session.as_deref()), (1, Some(&key)));
 }
