@@ -1,4 +1,4 @@
-//! A directory with a configuration and a database, and the real binary in it.
+//! A directory with a configuration, a database and a copy of the real binary.
 
 use super::{
     preload::{Control, Library},
@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions},
+    io,
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -99,6 +100,28 @@ impl Machine {
 
     pub(crate) fn database(&self) -> PathBuf {
         self.data().join("lango.db")
+    }
+
+    /// From now on the held tools do not return.
+    pub(crate) fn hold_tools(&self) -> Result<()> {
+        match fs::remove_file(self.here().join(script::RELEASED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Lets the held tools return.
+    pub(crate) fn release_tools(&self) -> Result<()> {
+        Ok(fs::write(self.here().join(script::RELEASED), "")?)
+    }
+
+    /// The ids of the calls that held tools have executed, one for each execution.
+    pub(crate) fn held_calls(&self) -> Result<Vec<String>> {
+        match fs::read_to_string(self.here().join(script::HELD_CALLS)) {
+            Ok(lines) => Ok(lines.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Where faults are switched, if a library is preloaded.

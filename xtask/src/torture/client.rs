@@ -2,7 +2,6 @@
 //! down what it was told.
 
 use super::{
-    drill::message_body,
     journal::{Message, Moment, Reading},
     plan::{Action, Actions, How, Place, SHARED_SESSIONS},
     stage::{Stage, Target, count},
@@ -13,7 +12,7 @@ use crate::rig::{
     random::Random,
     script::Kind,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -328,4 +327,9 @@ impl<'a> Client<'a> {
             thread::sleep(BETWEEN_ATTEMPTS);
         }
     }
+}
+
+/// The body of a request that starts a run.
+pub(super) fn message_body(text: &str) -> Value {
+    json!({"newMessage": {"role": "user", "parts": [{"text": text}]}, "streaming": true})
 }

@@ -16,7 +16,9 @@ use crate::{
     },
 };
 use std::{
-    mem, thread,
+    mem,
+    sync::atomic::Ordering,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -31,6 +33,8 @@ pub(super) struct Until {
     /// Kills in all rounds.
     pub(super) kills: u64,
     pub(super) time: Instant,
+    /// It does not end by its kills before its drill is over.
+    pub(super) needs_drill: bool,
 }
 
 enum State {
@@ -43,7 +47,7 @@ pub(super) struct Slot {
     name: ServerName,
     state: State,
     life: Life,
-    /// A drill relies on it.
+    /// A drill relies on the server: it is not killed.
     pub(super) is_spared: bool,
 }
 
@@ -104,9 +108,10 @@ impl<'a> Fleet<'a> {
     /// Kills until it is enough, then lets the clients finish, and kills all.
     pub(super) fn run(mut self, until: Until) -> Result<()> {
         let is_enough = |fleet: &Self| {
-            let kills = fleet.stage.tally.kills.load(std::sync::atomic::Ordering::Relaxed);
-            (kills >= until.kills || Instant::now() >= until.time || fleet.stage.is_closing())
-                && !fleet.drill.is_on()
+            let kills = fleet.stage.tally.kills.load(Ordering::Relaxed);
+            let is_killed = kills >= until.kills && (fleet.drill.is_over() || !until.needs_drill);
+            (is_killed || Instant::now() >= until.time || fleet.stage.is_closing())
+                && !fleet.drill.is_active()
         };
         while !is_enough(&self) {
             self.change_weather()?;
@@ -138,7 +143,7 @@ impl<'a> Fleet<'a> {
     fn kill_those_due(&mut self) {
         let due: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_due()).collect();
         for slot in due {
-            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_on();
+            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_active();
             self.kill(slot);
             if kills_all {
                 for other in 0..self.slots.len() {
@@ -214,7 +219,7 @@ impl<'a> Fleet<'a> {
     /// Tells the clients which servers listen.
     pub(super) fn announce(&self) {
         let targets = self.slots.iter().filter_map(Slot::server);
-        let paused = self.drill.paused();
+        let paused = self.drill.stopped_slot();
         let target = |(server, name): (&Server, ServerName)| Target {
             name,
             address: server.address,
@@ -224,8 +229,8 @@ impl<'a> Fleet<'a> {
     }
 
     fn change_weather(&mut self) -> Result<()> {
-        // A drill measures ten seconds of silence during which the store accepts writes.
-        if self.drill.is_on() {
+        // A drill expects a takeover after ten seconds without a heartbeat, counted while the store accepts writes.
+        if self.drill.is_active() {
             return self.set_weather(SyncFaults::default());
         }
         if Instant::now() < self.weather_until {

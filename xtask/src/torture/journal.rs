@@ -1,5 +1,6 @@
 //! What the clients were told: every acknowledgement, every event, and when. The verification believes this and nothing else.
 
+use super::drill::Situation;
 use crate::rig::{locked, places::EventId, script::Kind};
 use serde_json::{Value, json};
 use std::{sync::Mutex, time::Duration};
@@ -113,6 +114,20 @@ impl Window {
     }
 }
 
+/// A server that was stopped in the middle of a run, and continued after another server had finished the run.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    pub(super) situation: Situation,
+    pub(super) session: String,
+    /// Of the message whose run it is.
+    pub(super) token: String,
+    pub(super) run: String,
+    pub(super) server: ServerName,
+    pub(super) at: Moment,
+    /// The events of the session before the server continued; `None` if the run was not done by then.
+    pub(super) events: Option<Vec<Value>>,
+}
+
 /// What was recorded in one round.
 #[derive(Debug, Default)]
 pub(super) struct Record {
@@ -122,6 +137,9 @@ pub(super) struct Record {
     /// When each server was killed or stopped.
     pub(super) ends: Vec<(ServerName, Moment)>,
     pub(super) windows: Vec<Window>,
+    pub(super) stops: Vec<Stop>,
+    /// The ids of the calls that held tools have executed, one for each execution.
+    pub(super) executions: Vec<String>,
     /// What is wrong whatever the log says.
     pub(super) problems: Vec<String>,
 }
@@ -169,6 +187,13 @@ impl Record {
             let to = window.to.map(|to| to.as_secs_f64());
             lines.push(json!({"faults": window.from.as_secs_f64(), "to": to}).to_string());
         }
+        for Stop { situation, session, run, server: ServerName { slot, spawn }, at, .. } in &self.stops {
+            let (server, at) = (format!("{slot}/{spawn}"), at.as_secs_f64());
+            let line =
+                json!({"stop": situation.name(), "session": session, "run": run, "server": server, "at": at});
+            lines.push(line.to_string());
+        }
+        lines.extend(self.executions.iter().map(|call| json!({"executed": call}).to_string()));
         lines.join("\n") + "\n"
     }
 }

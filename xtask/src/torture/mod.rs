@@ -38,6 +38,7 @@ use crate::{
     },
 };
 use client::Client;
+use drill::Situation;
 use fleet::{Fleet, Until};
 use journal::Record;
 use stage::{Clock, Round, Stage, Tally};
@@ -64,6 +65,8 @@ const TERMINALS: u64 = 1;
 /// Kills of one round.
 const ROUND: u64 = 100;
 const DEFAULT_KILLS: u64 = 60;
+/// A test with so many kills stops a server in every situation.
+const DRILLED: u64 = 60;
 /// How long a fresh server may take to finish what the dead ones left.
 const SETTLES_WITHIN: Duration = Duration::from_mins(3);
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -178,15 +181,18 @@ fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: 
         if done >= kills || Instant::now() >= time || interrupt::is_set() || !outcome.violations.is_empty() {
             break;
         }
-        let until = Until { kills: kills.min(done + ROUND), time };
+        let planned = kills.min(done + ROUND);
+        let until = Until { kills: planned, time, needs_drill: planned - done >= DRILLED };
         let round = Round { seed: options.seed, number };
         let stage = Stage::new(machine, round, tally, Clock::Time(Instant::now()));
         play(&stage, control, until)?;
-        let record = stage.journal.into_record();
+        let mut record = stage.journal.into_record();
+        record.executions = machine.held_calls()?;
         let server = machine.serve("truth")?;
         let deadline = Instant::now() + SETTLES_WITHIN;
         let truth = Truth::read(server.address, &round.session(""), deadline)?;
         outcome.violations = verify::verify(&record, &truth);
+        outcome.violations.extend(missing_stops(tally));
         outcome.violations.extend(damage(&[machine.database()]));
         outcome.runs += truth.sessions.values().map(|session| session.runs.len()).sum::<usize>();
         keep_evidence(machine.root(), &record, &truth, &outcome.violations)?;
@@ -214,6 +220,16 @@ fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()
         stage.close();
         result
     })
+}
+
+/// The situations in which no server was stopped, although the test was long enough for a drill.
+fn missing_stops(tally: &Tally) -> Vec<String> {
+    if tally.kills.load(Ordering::Relaxed) < DRILLED || interrupt::is_set() {
+        return Vec::new();
+    }
+    let is_missing = |situation: &Situation| tally.stops_in(*situation).load(Ordering::Relaxed) == 0;
+    let missing = Situation::ALL.into_iter().filter(is_missing);
+    missing.map(|situation| format!("no server was stopped in the situation {}", situation.name())).collect()
 }
 
 /// What SQLite says about files that are not sound, if Python is there to ask it.
@@ -257,6 +273,18 @@ mod tests {
         let given = options(&["--minutes", "2", "--seed", "7"]).unwrap().unwrap();
         assert_eq!(given, Options { minutes: Some(2), kills: None, seed: 7 });
         assert_eq!(options(&["--kills", "3", "--help"]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_test_without_a_stop_in_every_situation_is_a_violation() {
+        let tally = Tally::default();
+        assert_eq!(missing_stops(&tally), Vec::<String>::new());
+        tally.kills.store(DRILLED, Ordering::Relaxed);
+        assert_eq!(missing_stops(&tally).len(), Situation::ALL.len());
+        for situation in [Situation::Streaming, Situation::IdempotentCall, Situation::FirstByte] {
+            stage::count(tally.stops_in(situation));
+        }
+        assert_eq!(missing_stops(&tally), ["no server was stopped in the situation once-call"]);
     }
 
     #[test]

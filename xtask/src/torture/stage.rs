@@ -1,6 +1,9 @@
 //! What the threads of one round share: which servers listen, what was recorded, and whether the round goes on.
 
-use super::journal::{Journal, Moment, ServerName};
+use super::{
+    drill::Situation,
+    journal::{Journal, Moment, ServerName},
+};
 use crate::rig::{interrupt, locked, machine::Machine, random::Random};
 use std::{
     fs,
@@ -29,18 +32,25 @@ pub(super) struct Target {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) kills: AtomicU64,
-    pub(super) stops: AtomicU64,
+    /// Servers that were stopped, by [`Situation`].
+    stops: [AtomicU64; Situation::ALL.len()],
     pub(super) messages: AtomicU64,
     pub(super) events: AtomicU64,
 }
 
 impl Tally {
+    pub(super) fn stops_in(&self, situation: Situation) -> &AtomicU64 {
+        &self.stops[situation as usize]
+    }
+
     pub(super) fn line(&self) -> String {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let stops = Situation::ALL
+            .map(|situation| format!("{} {}", count(self.stops_in(situation)), situation.name()))
+            .join(", ");
         format!(
-            "{} kills, {} stops, {} acknowledged events, {} messages",
+            "{} kills, stops ({stops}), {} acknowledged events, {} messages",
             count(&self.kills),
-            count(&self.stops),
             count(&self.events),
             count(&self.messages)
         )

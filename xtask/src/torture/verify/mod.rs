@@ -6,12 +6,14 @@
 //! | [`messages`] | an acknowledged message is in its session once, in the order of acceptance, and answered |
 //! | [`runs`] | an acknowledged run exists and is over; one key is one run; a run's events are in the log once |
 //! | [`readings`] | a reader saw the events of its run and of no other, each once, unchanged, and missed none |
-//! | [`shown`] | text that was shown a second before its server died is stored |
+//! | [`shown`] | text that was shown a second before its server was killed or stopped is stored |
+//! | [`stops`] | the run of a stopped server is finished by another one, once |
 
 mod messages;
 mod readings;
 mod runs;
 mod shown;
+mod stops;
 
 #[cfg(test)]
 mod tests;
@@ -25,5 +27,6 @@ pub(super) fn verify(record: &Record, truth: &Truth) -> Vec<String> {
     violations.extend(runs::check(record, truth));
     violations.extend(readings::check(record, truth));
     violations.extend(shown::check(record, truth));
+    violations.extend(stops::check(record, truth));
     violations
 }
