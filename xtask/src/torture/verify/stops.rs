@@ -125,3 +125,123 @@ fn parts<'a>(events: &'a [Value], part: &str) -> impl Iterator<Item = &'a Value>
     let parts = events.iter().flat_map(|event| event["content"]["parts"].as_array().into_iter().flatten());
     parts.map(move |value| &value[part]).filter(|value| !value.is_null())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::journal::{Moment, ServerName};
+    use serde_json::json;
+
+    fn event(id: &str, part: Value) -> Value {
+        json!({"id": id, "author": "lango", "content": {"parts": [part]}})
+    }
+
+    fn interrupted(text: &str) -> Value {
+        json!({"id": "i", "interrupted": true, "content": {"parts": [{"text": text}]}})
+    }
+
+    fn called(name: &str, response: &Value) -> [Value; 2] {
+        let result = json!({"functionResponse": {"id": "c1", "name": name, "response": response}});
+        [event("c", json!({"functionCall": {"id": "c1", "name": name}})), event("r", result)]
+    }
+
+    fn unknown() -> Value {
+        json!({"error": format!("{OUTCOME_UNKNOWN}: it was cut off")})
+    }
+
+    /// The violations of a run with these events, an answer, and so many executions of its call.
+    fn violations(situation: Situation, events: &[Value], executions: usize) -> Vec<String> {
+        let (record, truth) = stopped(situation, events, executions);
+        check(&record, &truth)
+    }
+
+    fn stopped(situation: Situation, events: &[Value], executions: usize) -> (Record, Truth) {
+        let mut events = events.to_vec();
+        events.push(event("a", json!({"text": "and so on"})));
+        let stop = Stop {
+            situation,
+            session: "s".to_owned(),
+            token: "t".to_owned(),
+            run: "r".to_owned(),
+            server: ServerName { slot: 0, spawn: 1 },
+            at: Moment::ZERO,
+            events: Some(events.clone()),
+        };
+        let run =
+            StoredRun { id: "r".to_owned(), status: "done".to_owned(), error: None, events: events.clone() };
+        let mut truth = Truth::default();
+        truth.sessions.insert("s".to_owned(), StoredSession { events, runs: vec![run] });
+        let record =
+            Record { stops: vec![stop], executions: vec!["c1".to_owned(); executions], ..Record::default() };
+        (record, truth)
+    }
+
+    #[track_caller]
+    fn one(violations: &[String], wanted: &str) {
+        assert!(matches!(violations, [only] if only.contains(wanted)), "{wanted:?} is not {violations:#?}");
+    }
+
+    #[test]
+    fn a_run_that_was_finished_by_another_server_has_no_violation() {
+        let none = Vec::<String>::new();
+        assert_eq!(violations(Situation::Streaming, &[interrupted("telling story t w0")], 0), none);
+        assert_eq!(violations(Situation::FirstByte, &[], 0), none);
+        let repeated = called("held_look", &json!({"output": "released"}));
+        assert_eq!(violations(Situation::IdempotentCall, &repeated, 2), none);
+        assert_eq!(violations(Situation::OnceCall, &called(HELD_ACT, &unknown()), 1), none);
+    }
+
+    #[test]
+    fn the_partial_answer_is_the_first_event() {
+        let streaming = |events: &[Value]| violations(Situation::Streaming, events, 0);
+        let wanted = "does not begin with the interrupted answer";
+        one(&streaming(&[]), wanted);
+        one(&streaming(&[interrupted("")]), wanted);
+        one(&streaming(&[interrupted("telling story of something else")]), wanted);
+    }
+
+    #[test]
+    fn a_call_that_is_not_idempotent_is_executed_once_and_its_outcome_is_unknown() {
+        let call = |response: &Value, executions| {
+            violations(Situation::OnceCall, &called(HELD_ACT, response), executions)
+        };
+        let twice = call(&unknown(), 2);
+        assert!(twice.iter().any(|violation| violation == "call c1 of held_act was executed 2 times"));
+        assert!(twice.iter().any(|violation| violation.contains("is not settled")));
+        one(&call(&json!({"output": "released"}), 1), "is not settled");
+        one(&call(&unknown(), 0), "is not settled");
+        one(&violations(Situation::OnceCall, &[], 1), "is not settled");
+    }
+
+    #[test]
+    fn an_idempotent_call_is_repeated() {
+        let call = |response: &Value, executions| {
+            violations(Situation::IdempotentCall, &called("held_look", response), executions)
+        };
+        one(&call(&json!({"output": "released"}), 1), "was not repeated");
+        one(&call(&unknown(), 2), "was not repeated");
+    }
+
+    #[test]
+    fn calls_are_counted_without_a_stop() {
+        let (mut record, truth) = stopped(Situation::OnceCall, &called(HELD_ACT, &unknown()), 2);
+        record.stops.clear();
+        one(&check(&record, &truth), "was executed 2 times");
+    }
+
+    #[test]
+    fn nothing_is_stored_after_the_server_continued() {
+        let (record, mut truth) = stopped(Situation::FirstByte, &[], 0);
+        let session = truth.sessions.get_mut("s").unwrap();
+        session.events.push(event("late", json!({"text": "waited silence t"})));
+        one(
+            &check(&record, &truth),
+            "its log had 1 events before its server continued, and has 2 others now",
+        );
+        let session = truth.sessions.get_mut("s").unwrap();
+        session.runs[0].events = session.events.clone();
+        assert!(check(&record, &truth).iter().any(|violation| violation.contains("is answered 2 times")));
+        truth.sessions.get_mut("s").unwrap().runs.clear();
+        one(&check(&record, &truth), "run r of s, stopped in first-byte is lost");
+    }
+}
