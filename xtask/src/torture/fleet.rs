@@ -121,7 +121,7 @@ impl<'a> Fleet<'a> {
             thread::sleep(TICK);
         }
         self.stage.close();
-        self.set_weather(SyncFaults::default())?;
+        self.clear_weather()?;
         let deadline = Instant::now() + DRAIN;
         while self.stage.is_busy() && Instant::now() < deadline {
             self.start_those_down()?;
@@ -231,7 +231,7 @@ impl<'a> Fleet<'a> {
     fn change_weather(&mut self) -> Result<()> {
         // A drill expects a takeover after ten seconds without a heartbeat, counted while the store accepts writes.
         if self.drill.is_active() {
-            return self.set_weather(SyncFaults::default());
+            return Ok(());
         }
         if Instant::now() < self.weather_until {
             return Ok(());
@@ -239,6 +239,11 @@ impl<'a> Fleet<'a> {
         let Weather { faults, lasts } = Weather::random(&mut self.weather);
         self.weather_until = Instant::now() + lasts;
         self.set_weather(faults)
+    }
+
+    /// Ends the faults of the disk. They begin again after the drill.
+    pub(super) fn clear_weather(&self) -> Result<()> {
+        self.set_weather(SyncFaults::default())
     }
 
     fn set_weather(&self, faults: SyncFaults) -> Result<()> {

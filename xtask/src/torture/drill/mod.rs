@@ -29,7 +29,7 @@ use crate::{
 };
 use observer::Observer;
 use request::{Sent, accepts_writes, create_session, is_done, send, session_events};
-use situation::Ages;
+use situation::Times;
 use std::{
     mem,
     net::SocketAddr,
@@ -172,6 +172,7 @@ fn begin(fleet: &mut Fleet<'_>) -> Result<Phase> {
     for slot in [stopped, witness] {
         fleet.slots[slot].is_spared = true;
     }
+    fleet.clear_weather()?;
     fleet.stage.machine.hold_tools()?;
     Preparing { slots, since: Instant::now(), cases: Vec::new() }.add_case(fleet)
 }
@@ -218,8 +219,8 @@ impl Preparing {
         }
         let executed = fleet.stage.machine.held_calls()?;
         let is_reached = |Case { situation, sent, observer }: &Case| {
-            let ages = Ages { now: fleet.stage.now(), accepted: sent.accepted };
-            observer.is_open() && situation.is_reached(&observer.reading, &executed, ages)
+            let times = Times { now: fleet.stage.now(), accepted: sent.accepted };
+            observer.is_open() && situation.is_reached(&observer.reading, &executed, times)
         };
         if !self.cases.iter().all(is_reached) {
             return Ok(Phase::Preparing(self));
@@ -312,6 +313,9 @@ impl Stopped {
         let (witness, _) = address_in(fleet, slots.witness)?;
         for Case { situation, sent, .. } in &cases {
             let events = if is_answered { session_events(witness, &sent.session) } else { None };
+            if is_answered && events.is_none() {
+                fleet.stage.journal.problem(format!("session {} cannot be read", sent.session));
+            }
             let (situation, Sent { session, token, run, .. }) = (*situation, sent.clone());
             let stop = Stop { situation, session, token, run, server: name, at, events };
             fleet.stage.journal.with(|record| record.stops.push(stop));

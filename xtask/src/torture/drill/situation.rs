@@ -6,7 +6,7 @@ use crate::rig::script::Kind;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Shown text must be stored within a second. A server is stopped after it has shown text for longer than that.
+/// Shown text must be stored within a second. A server is stopped after it has streamed text for longer than that.
 const TEXT_AGE: Duration = Duration::from_millis(1_200);
 /// The scripted model is asked some milliseconds after a message was accepted, and then says nothing for two seconds.
 const REQUEST_AGE: Duration = Duration::from_millis(200);
@@ -48,14 +48,17 @@ impl Situation {
         }
     }
 
-    /// Whether the situation is there. `reading` has what the server has shown of the run, `executed` the ids of the calls whose
-    /// command has started, and `accepted` the time since the message was accepted.
-    pub(super) fn is_reached(self, reading: &Reading, executed: &[String], ages: Ages) -> bool {
+    /// Whether the run is in the situation. `reading` is what a reader on the server has received, `executed` the ids of the calls
+    /// whose command has started.
+    pub(super) fn is_reached(self, reading: &Reading, executed: &[String], times: Times) -> bool {
         if self.is_over(reading) {
             return false;
         }
         match self {
-            Self::Streaming => first_text(reading).is_some_and(|at| ages.now >= at + TEXT_AGE),
+            Self::Streaming => {
+                let mut text = texts(reading);
+                text.next().is_some_and(|first| text.any(|later| later >= first + TEXT_AGE))
+            }
             Self::IdempotentCall | Self::OnceCall => {
                 let calls = reading.seen.iter().filter_map(|seen| match &seen.what {
                     What::Whole(event) => call_id(event),
@@ -63,7 +66,7 @@ impl Situation {
                 });
                 calls.into_iter().any(|call| executed.iter().any(|id| id == call))
             }
-            Self::FirstByte => ages.now >= ages.accepted + REQUEST_AGE,
+            Self::FirstByte => times.now >= times.accepted + REQUEST_AGE,
         }
     }
 
@@ -91,14 +94,15 @@ impl Situation {
 
 /// The current time and the time at which a message was accepted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ages {
+pub(super) struct Times {
     pub(super) now: Moment,
     pub(super) accepted: Moment,
 }
 
-fn first_text(reading: &Reading) -> Option<Moment> {
+/// When the pieces of text were received.
+fn texts(reading: &Reading) -> impl Iterator<Item = Moment> {
     let is_text = |what: &What| matches!(what, What::Piece { text, .. } if !text.is_empty());
-    reading.seen.iter().find(|seen| is_text(&seen.what)).map(|seen| seen.at)
+    reading.seen.iter().filter(move |seen| is_text(&seen.what)).map(|seen| seen.at)
 }
 
 fn call_id(event: &Value) -> Option<&str> {
@@ -134,21 +138,30 @@ mod tests {
         What::Piece { event: "e".to_owned(), text: text.to_owned() }
     }
 
-    /// Whether the situation is there so many milliseconds after the second at which the message was accepted and shown.
+    /// Whether the situation is reached so many milliseconds after the message was accepted.
     fn is_reached(situation: Situation, reading: &Reading, executed: &str, millis: u64) -> bool {
         let accepted = Duration::from_secs(5);
-        let ages = Ages { now: accepted + Duration::from_millis(millis), accepted };
-        situation.is_reached(reading, &[executed.to_owned()], ages)
+        let times = Times { now: accepted + Duration::from_millis(millis), accepted };
+        situation.is_reached(reading, &[executed.to_owned()], times)
     }
 
     #[test]
-    fn streaming_needs_text_that_is_old_enough_to_be_stored() {
-        let streaming =
-            |events: Vec<What>, millis| is_reached(Situation::Streaming, &reading(events), "", millis);
-        assert!(streaming(vec![piece("a")], 1_200));
-        assert!(!streaming(vec![piece("a")], 1_100));
-        assert!(!streaming(vec![piece("")], 1_200) && !streaming(Vec::new(), 1_200));
-        assert!(!streaming(vec![piece("a"), What::Whole(json!({}))], 1_200));
+    fn streaming_needs_text_that_is_old_enough_to_be_stored_and_text_after_it() {
+        /// Pieces of text that were received so many milliseconds after the first one.
+        fn received(pieces: &[(&str, u64)]) -> Reading {
+            let mut reading = reading(pieces.iter().map(|(text, _)| piece(text)));
+            for (seen, (_, millis)) in reading.seen.iter_mut().zip(pieces) {
+                seen.at += Duration::from_millis(*millis);
+            }
+            reading
+        }
+        let streams = |reading: &Reading| is_reached(Situation::Streaming, reading, "", 5_000);
+        assert!(streams(&received(&[("a", 0), ("b", 600), ("c", 1_200)])));
+        assert!(!streams(&received(&[("a", 0), ("b", 1_100)])));
+        assert!(!streams(&received(&[("", 0), ("b", 1_200)])) && !streams(&received(&[])));
+        let mut ended = received(&[("a", 0), ("b", 1_200)]);
+        ended.seen.extend(reading([What::Whole(json!({}))]).seen);
+        assert!(!streams(&ended));
     }
 
     #[test]

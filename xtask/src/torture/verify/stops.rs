@@ -84,11 +84,8 @@ fn partial_answer(stop: &Stop, run: &StoredRun) -> Option<String> {
         event["interrupted"] == true && !text.is_empty() && Kind::Story.answer(&stop.token).starts_with(&text)
     });
     (!is_kept).then(|| {
-        format!(
-            "{} does not begin with the interrupted answer, but with {:?}",
-            named(stop),
-            run.events.first()
-        )
+        let first: Option<String> = run.events.first().map(|event| text(event).chars().take(80).collect());
+        format!("{} does not begin with its interrupted answer, but with {first:?}", named(stop))
     })
 }
 
@@ -132,7 +129,7 @@ mod tests {
     use crate::torture::journal::{Moment, ServerName};
     use serde_json::json;
 
-    fn event(id: &str, part: Value) -> Value {
+    fn event(id: &str, part: &Value) -> Value {
         json!({"id": id, "author": "lango", "content": {"parts": [part]}})
     }
 
@@ -142,7 +139,7 @@ mod tests {
 
     fn called(name: &str, response: &Value) -> [Value; 2] {
         let result = json!({"functionResponse": {"id": "c1", "name": name, "response": response}});
-        [event("c", json!({"functionCall": {"id": "c1", "name": name}})), event("r", result)]
+        [event("c", &json!({"functionCall": {"id": "c1", "name": name}})), event("r", &result)]
     }
 
     fn unknown() -> Value {
@@ -157,7 +154,7 @@ mod tests {
 
     fn stopped(situation: Situation, events: &[Value], executions: usize) -> (Record, Truth) {
         let mut events = events.to_vec();
-        events.push(event("a", json!({"text": "and so on"})));
+        events.push(event("a", &json!({"text": "and so on"})));
         let stop = Stop {
             situation,
             session: "s".to_owned(),
@@ -194,7 +191,7 @@ mod tests {
     #[test]
     fn the_partial_answer_is_the_first_event() {
         let streaming = |events: &[Value]| violations(Situation::Streaming, events, 0);
-        let wanted = "does not begin with the interrupted answer";
+        let wanted = "does not begin with its interrupted answer";
         one(&streaming(&[]), wanted);
         one(&streaming(&[interrupted("")]), wanted);
         one(&streaming(&[interrupted("telling story of something else")]), wanted);
@@ -233,7 +230,7 @@ mod tests {
     fn nothing_is_stored_after_the_server_continued() {
         let (record, mut truth) = stopped(Situation::FirstByte, &[], 0);
         let session = truth.sessions.get_mut("s").unwrap();
-        session.events.push(event("late", json!({"text": "waited silence t"})));
+        session.events.push(event("late", &json!({"text": "waited silence t"})));
         one(
             &check(&record, &truth),
             "its log had 1 events before its server continued, and has 2 others now",
