@@ -172,7 +172,7 @@ fn begin(fleet: &mut Fleet<'_>) -> Result<Phase> {
     for slot in [stopped, witness] {
         fleet.slots[slot].is_spared = true;
     }
-    fleet.clear_weather()?;
+    fleet.clear_faults()?;
     fleet.stage.machine.hold_tools()?;
     Preparing { slots, since: Instant::now(), cases: Vec::new() }.add_case(fleet)
 }

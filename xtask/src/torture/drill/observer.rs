@@ -2,13 +2,13 @@
 //! for a stopped one.
 
 use super::super::{
-    journal::{Reading, Seen, ServerName, What},
+    journal::{EventBody, Reading, Seen, ServerName},
     stage::{Stage, count},
 };
 use crate::rig::{
+    event_id::EventId,
     http::{Request, StreamedEvent},
     machine::run_path,
-    places::EventId,
 };
 use std::{
     io,
@@ -69,8 +69,8 @@ impl Observer {
                     let at = stage.now().saturating_sub(at.elapsed());
                     match event.id.as_deref().and_then(EventId::parse) {
                         Some(id) => {
-                            let (what, server) = (What::of(event.data), self.server);
-                            self.reading.seen.push(Seen { id, what, at, server });
+                            let (body, server) = (EventBody::of(event.data), self.server);
+                            self.reading.seen.push(Seen { id, body, at, server });
                         }
                         // The line that reports the failure of a run has no id.
                         None => self.reading.error = Some(event.data.to_string()),

@@ -1,7 +1,7 @@
 //! The situations in which a drill stops a server, and how each of them is recognised. Pure functions of what a reader of the run
 //! has received and of what is stored.
 
-use super::super::journal::{Moment, Reading, What};
+use super::super::journal::{EventBody, Moment, Reading};
 use crate::rig::script::Kind;
 use serde_json::Value;
 use std::time::Duration;
@@ -60,9 +60,9 @@ impl Situation {
                 text.next().is_some_and(|first| text.any(|later| later >= first + TEXT_AGE))
             }
             Self::IdempotentCall | Self::OnceCall => {
-                let calls = reading.seen.iter().filter_map(|seen| match &seen.what {
-                    What::Whole(event) => call_id(event),
-                    What::Piece { .. } => None,
+                let calls = reading.seen.iter().filter_map(|seen| match &seen.body {
+                    EventBody::Stored(event) => call_id(event),
+                    EventBody::Partial { .. } => None,
                 });
                 calls.into_iter().any(|call| executed.iter().any(|id| id == call))
             }
@@ -72,7 +72,7 @@ impl Situation {
 
     /// Whether the run has gone on to another situation.
     pub(super) fn is_over(self, reading: &Reading) -> bool {
-        let stored = reading.seen.iter().filter(|seen| matches!(seen.what, What::Whole(_))).count();
+        let stored = reading.seen.iter().filter(|seen| matches!(seen.body, EventBody::Stored(_))).count();
         match self {
             Self::Streaming => stored > 0,
             Self::IdempotentCall | Self::OnceCall => stored > 1,
@@ -101,8 +101,8 @@ pub(super) struct Times {
 
 /// When the pieces of text were received.
 fn texts(reading: &Reading) -> impl Iterator<Item = Moment> {
-    let is_text = |what: &What| matches!(what, What::Piece { text, .. } if !text.is_empty());
-    reading.seen.iter().filter(move |seen| is_text(&seen.what)).map(|seen| seen.at)
+    let is_text = |body: &EventBody| matches!(body, EventBody::Partial { text, .. } if !text.is_empty());
+    reading.seen.iter().filter(move |seen| is_text(&seen.body)).map(|seen| seen.at)
 }
 
 fn call_id(event: &Value) -> Option<&str> {
@@ -116,7 +116,7 @@ mod tests {
         super::super::journal::{Seen, ServerName},
         *,
     };
-    use crate::rig::places::EventId;
+    use crate::rig::event_id::EventId;
     use serde_json::json;
 
     fn user() -> Value {
@@ -128,14 +128,14 @@ mod tests {
     }
 
     /// A reader that received these events at 5 s.
-    fn reading(events: impl IntoIterator<Item = What>) -> Reading {
+    fn reading(events: impl IntoIterator<Item = EventBody>) -> Reading {
         let (at, server) = (Duration::from_secs(5), ServerName { slot: 0, spawn: 1 });
-        let seen = events.into_iter().map(|what| Seen { id: EventId::stored(1), what, at, server });
+        let seen = events.into_iter().map(|body| Seen { id: EventId::stored(1), body, at, server });
         Reading { seen: seen.collect(), ..Reading::new("s", "r") }
     }
 
-    fn piece(text: &str) -> What {
-        What::Piece { event: "e".to_owned(), text: text.to_owned() }
+    fn piece(text: &str) -> EventBody {
+        EventBody::Partial { event: "e".to_owned(), text: text.to_owned() }
     }
 
     /// Whether the situation is reached so many milliseconds after the message was accepted.
@@ -160,18 +160,18 @@ mod tests {
         assert!(!streams(&received(&[("a", 0), ("b", 1_100)])));
         assert!(!streams(&received(&[("", 0), ("b", 1_200)])) && !streams(&received(&[])));
         let mut ended = received(&[("a", 0), ("b", 1_200)]);
-        ended.seen.extend(reading([What::Whole(json!({}))]).seen);
+        ended.seen.extend(reading([EventBody::Stored(json!({}))]).seen);
         assert!(!streams(&ended));
     }
 
     #[test]
     fn a_call_must_be_stored_and_executed_and_have_no_result() {
         for situation in [Situation::IdempotentCall, Situation::OnceCall] {
-            let called = reading([What::Whole(call())]);
+            let called = reading([EventBody::Stored(call())]);
             assert!(is_reached(situation, &called, "c1", 0));
             assert!(!is_reached(situation, &called, "c0", 0));
             assert!(!is_reached(situation, &reading([]), "c1", 0));
-            let answered = reading([What::Whole(call()), What::Whole(json!({}))]);
+            let answered = reading([EventBody::Stored(call()), EventBody::Stored(json!({}))]);
             assert!(!is_reached(situation, &answered, "c1", 0));
         }
     }
