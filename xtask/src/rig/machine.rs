@@ -1,4 +1,4 @@
-//! A directory with a configuration and a database, and the real binary in it.
+//! A directory with a configuration, a database and a copy of the real binary.
 
 use super::{
     preload::{Control, Library},
@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions},
+    io,
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -17,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far beyond what a start takes.
+/// The longest time until a server listens; a start takes milliseconds.
 const START: Duration = Duration::from_mins(1);
 const LISTENING: &str = "listening on http://";
 
@@ -33,25 +34,25 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("debug/lango"))
 }
 
-/// Where the binary runs.
+/// A directory in which the binary runs.
 #[derive(Debug)]
 pub(crate) struct Machine {
     root: PathBuf,
     binary: PathBuf,
     library: Option<Library>,
     seed: u64,
-    /// Where the library records what is written.
+    /// The file in which the preloaded library records writes.
     trace: Option<PathBuf>,
 }
 
 impl Machine {
-    /// In an empty directory.
+    /// Creates the directory, which is emptied if it exists.
     pub(crate) fn new(root: PathBuf, binary: &Path, library: Option<Library>) -> Result<Self> {
         if root.exists() {
             fs::remove_dir_all(&root)?;
         }
         fs::create_dir_all(&root)?;
-        // A copy: a build meanwhile must not change what is tested, and the evidence has it.
+        // A copy, so that a build does not change the binary under test. The evidence contains it.
         let copy = root.join("lango");
         fs::copy(binary, &copy)?;
         let machine = Self { root, binary: copy, library, seed: 0, trace: None };
@@ -101,7 +102,29 @@ impl Machine {
         self.data().join("lango.db")
     }
 
-    /// Where faults are switched, if a library is preloaded.
+    /// From now on the held tools do not return.
+    pub(crate) fn hold_tools(&self) -> Result<()> {
+        match fs::remove_file(self.here().join(script::RELEASED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Lets the held tools return.
+    pub(crate) fn release_tools(&self) -> Result<()> {
+        Ok(fs::write(self.here().join(script::RELEASED), "")?)
+    }
+
+    /// The ids of the calls that held tools have executed, one for each execution.
+    pub(crate) fn held_calls(&self) -> Result<Vec<String>> {
+        match fs::read_to_string(self.here().join(script::HELD_CALLS)) {
+            Ok(lines) => Ok(lines.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Switches faults on and off, if a library is preloaded.
     pub(crate) fn control(&self) -> Result<Option<Control>> {
         self.library.as_ref().map(|_| Control::new(self.root.join("faults"))).transpose()
     }
@@ -116,7 +139,7 @@ impl Machine {
             ("LANGO_DISCOVER", "false".into()),
             ("TZ", "UTC".into()),
         ]);
-        // Ctrl-C is for the test, which ends its children.
+        // Ctrl-C is sent to the test alone, which kills its children.
         command.process_group(0);
         if let Some(library) = &self.library {
             command.env("LD_PRELOAD", library.path());
@@ -157,7 +180,7 @@ impl Machine {
     }
 }
 
-/// A child that ends with its value.
+/// A child process that is killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
@@ -167,7 +190,7 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // A process that has ended needs no signal.
+        // The process may have ended.
         let _ = kill_process(Pid::from_child(&self.0), signal);
     }
 
@@ -219,7 +242,7 @@ pub(crate) enum Started {
 }
 
 impl Starting {
-    /// Whether it listens by now; an error if it ended.
+    /// Whether the server listens; an error if its process has ended.
     pub(crate) fn poll(mut self) -> Result<Started> {
         let log = read_from(&self.log, self.begin)?;
         let line = log.lines().find_map(|line| line.strip_prefix(LISTENING));

@@ -1,19 +1,19 @@
-//! What the tests that kill the real binary have in common.
+//! The common parts of the tests that kill the real binary.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`machine`] | a directory with a configuration and a database, and the binary in it |
+//! | [`machine`] | a directory with a configuration, a database and the binary |
 //! | [`preload`] | the library of `xtask/c/storage.c`, compiled when it is needed |
-//! | [`script`] | the messages that are sent, and the answers that they must get |
+//! | [`script`] | the messages, and the answers that they must get |
 //! | [`http`] | a blocking client that reads answers and event streams while they arrive |
-//! | [`places`] | the ids of streamed events |
+//! | [`event_id`] | the ids of streamed events |
 //! | [`random`] | reproducible random numbers |
 //! | [`interrupt`] | Ctrl-C |
 
+pub(crate) mod event_id;
 pub(crate) mod http;
 pub(crate) mod interrupt;
 pub(crate) mod machine;
-pub(crate) mod places;
 pub(crate) mod preload;
 pub(crate) mod random;
 pub(crate) mod script;

@@ -1,10 +1,9 @@
-//! A client: sends messages to whichever server listens, repeats a request with its key until it is acknowledged, and writes
-//! down what it was told.
+//! A client: sends messages to random servers, repeats a request with its idempotency key until it is acknowledged, and records
+//! the answers.
 
 use super::{
-    drill::message_body,
     journal::{Message, Moment, Reading},
-    plan::{Action, Actions, How, Place, SHARED_SESSIONS},
+    plan::{Action, Actions, Delivery, SHARED_SESSIONS, SessionChoice},
     stage::{Stage, Target, count},
 };
 use crate::rig::{
@@ -13,15 +12,15 @@ use crate::rig::{
     random::Random,
     script::Kind,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// How long one read may take: a stopped server says nothing.
+/// The timeout of one read: a stopped server sends nothing.
 pub(super) const READ: Duration = Duration::from_secs(4);
-/// A whole run may be waited for.
+/// The timeout of a read that waits for a whole run.
 const READ_ALL: Duration = Duration::from_secs(8);
 /// How long a request with a key is repeated.
 const ACCEPTANCE: Duration = Duration::from_mins(2);
@@ -45,19 +44,19 @@ enum Endpoint {
     Wait,
 }
 
-/// What became of one attempt to send a message.
+/// The outcome of one attempt to send a message.
 enum Attempt {
     Accepted {
         run: String,
         answer: Answer,
         target: Target,
     },
-    /// It was not stored, says the server.
+    /// The server reported an error: the message is not stored.
     Refused {
         status: u16,
         detail: String,
     },
-    /// The connection was cut, or there was none.
+    /// The connection failed, or no server listens.
     Cut,
 }
 
@@ -65,10 +64,10 @@ pub(super) struct Client<'a> {
     pub(super) stage: &'a Stage<'a>,
     name: String,
     actions: Actions,
-    /// For what depends on timing; the plan does not.
+    /// For choices that depend on timing; the plan has its own generator.
     pub(super) random: Random,
     messages: Vec<Message>,
-    /// Where each of them was sent.
+    /// The endpoint of each message.
     endpoints: Vec<Endpoint>,
 }
 
@@ -90,7 +89,9 @@ impl<'a> Client<'a> {
         while !self.stage.is_closing() {
             let Some(action) = self.actions.next() else { break };
             match action {
-                Action::Send { place, kind, how, is_keyed } => self.send(place, kind, how, is_keyed),
+                Action::Send { session, kind, delivery, is_keyed } => {
+                    self.send(session, kind, delivery, is_keyed);
+                }
                 Action::Repeat => self.repeat(),
                 Action::Reuse => self.reuse(),
             }
@@ -100,7 +101,7 @@ impl<'a> Client<'a> {
         self.stage.journal.with(|record| record.messages.extend(messages));
     }
 
-    /// Creates a session, however often that takes; it may exist.
+    /// Creates a session, with as many attempts as that takes. It may exist.
     fn create_session(&mut self, id: &str) {
         let (path, body) = (sessions_path(), json!({"sessionId": id}));
         while !self.stage.is_closing() {
@@ -115,27 +116,27 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn send(&mut self, place: Place, kind: Kind, how: How, is_keyed: bool) {
-        let session = match place {
-            Place::Own => self.name.clone(),
-            Place::Shared(number) => self.stage.round.session(&format!("shared{number}")),
+    fn send(&mut self, session: SessionChoice, kind: Kind, delivery: Delivery, is_keyed: bool) {
+        let session = match session {
+            SessionChoice::Own => self.name.clone(),
+            SessionChoice::Shared(number) => self.stage.round.session(&format!("shared{number}")),
         };
-        match how {
-            How::Stream => drop(self.converse(session, kind, Endpoint::Stream, is_keyed)),
-            How::Wait => drop(self.converse(session, kind, Endpoint::Wait, is_keyed)),
-            How::Leave => drop(self.accept(session, kind, Endpoint::Begin, true)),
-            How::Begin => {
+        match delivery {
+            Delivery::Stream => drop(self.converse(session, kind, Endpoint::Stream, is_keyed)),
+            Delivery::Wait => drop(self.converse(session, kind, Endpoint::Wait, is_keyed)),
+            Delivery::Leave => drop(self.accept(session, kind, Endpoint::Begin, true)),
+            Delivery::Begin => {
                 if let Some((session, run, _)) = self.accept(session, kind, Endpoint::Begin, is_keyed) {
                     self.follow(Reading::new(&session, &run));
                 }
             }
-            How::Burst(number) => {
+            Delivery::Burst(number) => {
                 for _ in 0..number {
                     let kind = Kind::random(&mut self.random);
                     self.accept(session.clone(), kind, Endpoint::Begin, true);
                 }
             }
-            How::Cancel(after) => {
+            Delivery::Cancel(after) => {
                 if let Some((session, run, _)) = self.accept(session, Kind::Long, Endpoint::Begin, true) {
                     thread::sleep(Duration::from_millis(after));
                     self.cancel(&session, &run);
@@ -228,7 +229,7 @@ impl<'a> Client<'a> {
         message.runs.push(run);
     }
 
-    /// Failures of the store while the disk misbehaves; and the end of a run that somebody cancelled.
+    /// Whether an error is expected: the store failed while faults were injected, or the run was cancelled.
     fn is_excused(&self, status: u16, begun: Moment, index: usize) -> bool {
         let message = &self.messages[index];
         match status {
@@ -242,7 +243,7 @@ impl<'a> Client<'a> {
         let Outgoing { session, text, key, endpoint } = outgoing;
         let Some(target) = self.stage.target(&mut self.random) else { return Attempt::Cut };
         let mut body = message_body(text);
-        // A repetition may come by the other of the two paths that mean the same. `/run` does not stream, and means another.
+        // Both streaming endpoints accept a repetition of the same request. `/run` does not stream: its request is another one.
         let endpoint = match endpoint {
             Endpoint::Begin if key.is_some() && self.random.chance(150) => Endpoint::Stream,
             Endpoint::Begin => Endpoint::Begin,
@@ -275,7 +276,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Sends an earlier request again: it must become the run that it was.
+    /// Sends an earlier request again: the answer must be the same run.
     fn repeat(&mut self) {
         let Some((index, outgoing)) = self.earlier() else { return };
         let Some((run, answer, target)) = self.send_until_accepted(&outgoing, index) else { return };
@@ -298,7 +299,7 @@ impl<'a> Client<'a> {
         self.stage.journal.problem(format!("{:?} with the key of another message {problem}", outgoing.text));
     }
 
-    /// A message that was acknowledged, as it was sent.
+    /// A random message that was acknowledged, as it was sent.
     fn earlier(&mut self) -> Option<(usize, Outgoing)> {
         let known: Vec<usize> = (0..self.messages.len())
             .filter(|index| {
@@ -312,7 +313,7 @@ impl<'a> Client<'a> {
         Some((index, Outgoing { session, text, key, endpoint: self.endpoints[index] }))
     }
 
-    /// Any server may be asked; the one that has the run ends it.
+    /// Cancels a run on a random server; the server that owns the run ends it.
     fn cancel(&mut self, session: &str, run: &str) {
         if let Some(message) = self.messages.last_mut() {
             message.is_cancelled = true;
@@ -328,4 +329,9 @@ impl<'a> Client<'a> {
             thread::sleep(BETWEEN_ATTEMPTS);
         }
     }
+}
+
+/// The body of a request that starts a run.
+pub(super) fn message_body(text: &str) -> Value {
+    json!({"newMessage": {"role": "user", "parts": [{"text": text}]}, "streaming": true})
 }

@@ -1,10 +1,10 @@
-//! The servers: several at a time on one database, killed one by one and all at once, while they start and while they work;
-//! and the weather: when syncs of the database fail or are slow.
+//! The servers: several at a time on one database, killed one by one and all at once, while they start and while they work. The
+//! same loop injects faults: periods in which syncs of the database fail or are slow.
 
 use super::{
     drill::Drill,
     journal::{ServerName, Window},
-    plan::{Death, Life, Weather},
+    plan::{Death, FaultPeriod, Life},
     stage::{Stage, Target, count},
 };
 use crate::{
@@ -16,13 +16,15 @@ use crate::{
     },
 };
 use std::{
-    mem, thread,
+    mem,
+    sync::atomic::Ordering,
+    thread,
     time::{Duration, Instant},
 };
 
 pub(super) const SERVERS: usize = 3;
 const TICK: Duration = Duration::from_millis(3);
-/// How long clients may take to finish what they have begun.
+/// How long clients may take to finish their runs.
 const DRAIN: Duration = Duration::from_mins(4);
 
 /// When a round ends.
@@ -31,6 +33,8 @@ pub(super) struct Until {
     /// Kills in all rounds.
     pub(super) kills: u64,
     pub(super) time: Instant,
+    /// Whether the round continues until its drill is over.
+    pub(super) needs_drill: bool,
 }
 
 enum State {
@@ -43,7 +47,7 @@ pub(super) struct Slot {
     name: ServerName,
     state: State,
     life: Life,
-    /// A drill relies on it.
+    /// A drill relies on the server: it is not killed.
     pub(super) is_spared: bool,
 }
 
@@ -67,7 +71,7 @@ impl Slot {
         }
     }
 
-    /// Lets it live for some more time.
+    /// Allows the server to be killed again, after this time.
     pub(super) fn spare_for(&mut self, time: Duration) {
         self.is_spared = false;
         self.life.death = Death::InWork(time);
@@ -81,8 +85,8 @@ pub(super) struct Fleet<'a> {
     pub(super) stage: &'a Stage<'a>,
     pub(super) slots: Vec<Slot>,
     lives: Random,
-    weather: Random,
-    weather_until: Instant,
+    faults: Random,
+    faults_until: Instant,
     control: Option<&'a Control>,
     drill: Drill,
 }
@@ -96,30 +100,31 @@ impl<'a> Fleet<'a> {
             life: Life::random(&mut lives),
             is_spared: false,
         });
-        let (slots, weather) = (slots.collect(), stage.round.random("weather"));
-        let weather_until = Instant::now() + Duration::from_secs(1);
-        Self { stage, slots, lives, weather, weather_until, control, drill: Drill::new() }
+        let (slots, faults) = (slots.collect(), stage.round.random("faults"));
+        let faults_until = Instant::now() + Duration::from_secs(1);
+        Self { stage, slots, lives, faults, faults_until, control, drill: Drill::new() }
     }
 
-    /// Kills until it is enough, then lets the clients finish, and kills all.
+    /// Kills servers until the round ends, waits for the clients, and kills the rest.
     pub(super) fn run(mut self, until: Until) -> Result<()> {
         let is_enough = |fleet: &Self| {
-            let kills = fleet.stage.tally.kills.load(std::sync::atomic::Ordering::Relaxed);
-            (kills >= until.kills || Instant::now() >= until.time || fleet.stage.is_closing())
-                && !fleet.drill.is_on()
+            let kills = fleet.stage.tally.kills.load(Ordering::Relaxed);
+            let is_killed = kills >= until.kills && (fleet.drill.is_over() || !until.needs_drill);
+            (is_killed || Instant::now() >= until.time || fleet.stage.is_closing())
+                && !fleet.drill.is_active()
         };
         while !is_enough(&self) {
-            self.change_weather()?;
-            self.kill_those_due();
-            self.start_those_down()?;
+            self.change_faults()?;
+            self.kill_due_servers();
+            self.start_servers()?;
             Drill::tick(&mut self)?;
             thread::sleep(TICK);
         }
         self.stage.close();
-        self.set_weather(SyncFaults::default())?;
+        self.clear_faults()?;
         let deadline = Instant::now() + DRAIN;
         while self.stage.is_busy() && Instant::now() < deadline {
-            self.start_those_down()?;
+            self.start_servers()?;
             thread::sleep(TICK);
         }
         if self.stage.is_busy() {
@@ -135,10 +140,10 @@ impl<'a> Fleet<'a> {
         &mut self.drill
     }
 
-    fn kill_those_due(&mut self) {
+    fn kill_due_servers(&mut self) {
         let due: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_due()).collect();
         for slot in due {
-            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_on();
+            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_active();
             self.kill(slot);
             if kills_all {
                 for other in 0..self.slots.len() {
@@ -148,7 +153,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// SIGKILL; what is down stays down.
+    /// Sends SIGKILL, unless the server is down.
     fn kill(&mut self, slot: usize) {
         let life = Life::random(&mut self.lives);
         let slot = &mut self.slots[slot];
@@ -170,7 +175,7 @@ impl<'a> Fleet<'a> {
         self.announce();
     }
 
-    fn start_those_down(&mut self) -> Result<()> {
+    fn start_servers(&mut self) -> Result<()> {
         for slot in 0..self.slots.len() {
             self.start(slot)?;
         }
@@ -203,7 +208,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// A start that meets a fault of the disk may fail; it is tried again.
+    /// A start may fail while faults are injected, and is repeated.
     fn failed_to_start(&self, error: String) {
         let recently = self.stage.now().saturating_sub(Duration::from_secs(5));
         if !self.stage.had_faults_since(recently) {
@@ -211,10 +216,10 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Tells the clients which servers listen.
+    /// Publishes the addresses of the servers that listen.
     pub(super) fn announce(&self) {
         let targets = self.slots.iter().filter_map(Slot::server);
-        let paused = self.drill.paused();
+        let paused = self.drill.stopped_slot();
         let target = |(server, name): (&Server, ServerName)| Target {
             name,
             address: server.address,
@@ -223,23 +228,28 @@ impl<'a> Fleet<'a> {
         self.stage.set_targets(targets.map(target).collect());
     }
 
-    fn change_weather(&mut self) -> Result<()> {
-        // A drill measures ten seconds of silence during which the store accepts writes.
-        if self.drill.is_on() {
-            return self.set_weather(SyncFaults::default());
-        }
-        if Instant::now() < self.weather_until {
+    fn change_faults(&mut self) -> Result<()> {
+        // A drill expects a takeover after ten seconds without a heartbeat, counted while the store accepts writes.
+        if self.drill.is_active() {
             return Ok(());
         }
-        let Weather { faults, lasts } = Weather::random(&mut self.weather);
-        self.weather_until = Instant::now() + lasts;
-        self.set_weather(faults)
+        if Instant::now() < self.faults_until {
+            return Ok(());
+        }
+        let FaultPeriod { faults, lasts } = FaultPeriod::random(&mut self.faults);
+        self.faults_until = Instant::now() + lasts;
+        self.set_faults(faults)
     }
 
-    fn set_weather(&self, faults: SyncFaults) -> Result<()> {
+    /// Ends the injected faults. During a drill no others begin.
+    pub(super) fn clear_faults(&self) -> Result<()> {
+        self.set_faults(SyncFaults::default())
+    }
+
+    fn set_faults(&self, faults: SyncFaults) -> Result<()> {
         let Some(control) = self.control else { return Ok(()) };
         let now = self.stage.now();
-        // The window is open before the first fault and closed after the last.
+        // The recorded window contains every fault.
         if !faults.is_none() {
             self.stage.journal.with(|record| record.windows.push(Window { from: now, to: None }));
         }

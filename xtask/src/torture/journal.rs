@@ -1,20 +1,22 @@
-//! What the clients were told: every acknowledgement, every event, and when. The verification believes this and nothing else.
+//! The record of a round: every acknowledgement and every event that clients received, with its time. The verification compares
+//! it with the stored state.
 
-use crate::rig::{locked, places::EventId, script::Kind};
+use super::drill::Situation;
+use crate::rig::{event_id::EventId, locked, script::Kind};
 use serde_json::{Value, json};
 use std::{sync::Mutex, time::Duration};
 
-/// A moment on the clock of the test, which is the time, or the length of a trace.
+/// A time on the clock of the test: the time since the round began, or the length of a trace.
 pub(super) type Moment = Duration;
 
-/// One server process: its slot, and the how manyth process of that slot.
+/// One server process: its slot, and its number among the processes of that slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ServerName {
     pub(super) slot: usize,
     pub(super) spawn: u64,
 }
 
-/// A message and all that its client was told about it.
+/// A message, with the acknowledgements that its client received.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) session: String,
@@ -24,51 +26,51 @@ pub(super) struct Message {
     pub(super) first_sent: Moment,
     /// When it was first acknowledged.
     pub(super) accepted: Option<Moment>,
-    /// The server that did.
+    /// The server that acknowledged it first.
     pub(super) accepted_by: Option<ServerName>,
-    /// The run ids that acknowledged it: one for each attempt that was answered.
+    /// The run ids of the acknowledgements: one for each attempt that was answered.
     pub(super) runs: Vec<String>,
-    /// Somebody asked to cancel it.
+    /// A client requested the cancellation of its run.
     pub(super) is_cancelled: bool,
 }
 
-/// What one reader saw of one run.
+/// The events that one reader received of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     pub(super) session: String,
     pub(super) run: String,
     pub(super) seen: Vec<Seen>,
-    /// The stream was ended by the server: there is nothing more to see.
+    /// The server ended the stream.
     pub(super) is_complete: bool,
-    /// How the server says that the run failed.
+    /// The failure of the run, if the stream reported one.
     pub(super) error: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) id: EventId,
-    pub(super) what: What,
+    pub(super) body: EventBody,
     pub(super) at: Moment,
     pub(super) server: ServerName,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    Whole(Value),
-    /// A partial event, as far as it matters: whose text it extends.
-    Piece {
+pub(super) enum EventBody {
+    Stored(Value),
+    /// A partial event: its text, and the id of the event that the text belongs to.
+    Partial {
         event: String,
         text: String,
     },
 }
 
-impl What {
+impl EventBody {
     pub(super) fn of(event: Value) -> Self {
         if event["partial"] == true {
             let id = event["id"].as_str().unwrap_or_default().to_owned();
-            return Self::Piece { event: id, text: text(&event) };
+            return Self::Partial { event: id, text: text(&event) };
         }
-        Self::Whole(event)
+        Self::Stored(event)
     }
 }
 
@@ -93,14 +95,14 @@ impl Reading {
     }
 }
 
-/// Events that a terminal printed.
+/// The events that `lango run` printed.
 #[derive(Clone, Debug)]
 pub(super) struct Printed {
     pub(super) session: String,
     pub(super) events: Vec<Value>,
 }
 
-/// The disk misbehaved from one moment to another.
+/// A period with injected faults of the disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) from: Moment,
@@ -113,7 +115,21 @@ impl Window {
     }
 }
 
-/// What was recorded in one round.
+/// A server that was stopped in the middle of a run, and continued after another server had finished the run.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    pub(super) situation: Situation,
+    pub(super) session: String,
+    /// The token of the message whose run it is.
+    pub(super) token: String,
+    pub(super) run: String,
+    pub(super) server: ServerName,
+    pub(super) at: Moment,
+    /// The events of the session before the server continued; `None` if the run was not done by then.
+    pub(super) events: Option<Vec<Value>>,
+}
+
+/// The record of one round.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) messages: Vec<Message>,
@@ -122,11 +138,14 @@ pub(super) struct Record {
     /// When each server was killed or stopped.
     pub(super) ends: Vec<(ServerName, Moment)>,
     pub(super) windows: Vec<Window>,
-    /// What is wrong whatever the log says.
+    pub(super) stops: Vec<Stop>,
+    /// The ids of the calls that held tools have executed, one for each execution.
+    pub(super) executions: Vec<String>,
+    /// Violations that were found while the round ran.
     pub(super) problems: Vec<String>,
 }
 
-/// A record that many threads write.
+/// A record that is shared between threads.
 #[derive(Debug, Default)]
 pub(super) struct Journal(Mutex<Record>);
 
@@ -145,7 +164,7 @@ impl Journal {
 }
 
 impl Record {
-    /// As lines of JSON, for those who look into a violation.
+    /// The record as lines of JSON, for the evidence of a violation.
     pub(super) fn lines(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         for Message { session, token, key, first_sent, accepted, runs, is_cancelled, .. } in &self.messages {
@@ -169,6 +188,13 @@ impl Record {
             let to = window.to.map(|to| to.as_secs_f64());
             lines.push(json!({"faults": window.from.as_secs_f64(), "to": to}).to_string());
         }
+        for Stop { situation, session, run, server: ServerName { slot, spawn }, at, .. } in &self.stops {
+            let (server, at) = (format!("{slot}/{spawn}"), at.as_secs_f64());
+            let line =
+                json!({"stop": situation.name(), "session": session, "run": run, "server": server, "at": at});
+            lines.push(line.to_string());
+        }
+        lines.extend(self.executions.iter().map(|call| json!({"executed": call}).to_string()));
         lines.join("\n") + "\n"
     }
 }
@@ -176,11 +202,11 @@ impl Record {
 impl Seen {
     fn json(&self) -> Value {
         let ServerName { slot, spawn } = self.server;
-        let (id, what) = match &self.what {
-            What::Whole(event) => (event["id"].clone(), json!(text(event))),
-            What::Piece { event, text } => (json!(event), json!({"partial": text})),
+        let (id, body) = match &self.body {
+            EventBody::Stored(event) => (event["id"].clone(), json!(text(event))),
+            EventBody::Partial { event, text } => (json!(event), json!({"partial": text})),
         };
-        json!([format!("{slot}/{spawn}"), self.at.as_secs_f64(), self.id.stored, id, what])
+        json!([format!("{slot}/{spawn}"), self.at.as_secs_f64(), self.id.stored, id, body])
     }
 }
 
@@ -189,26 +215,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_event_is_kept_as_the_text_that_it_adds() {
+    fn a_partial_event_is_recorded_as_its_text() {
         let event = json!({"id": "e", "partial": true, "content": {"parts": [{"text": "a"}, {"text": "b"}]}});
-        assert!(matches!(What::of(event), What::Piece { event, text } if event == "e" && text == "ab"));
-        assert!(matches!(What::of(json!({"id": "e", "partial": false})), What::Whole(_)));
+        assert!(
+            matches!(EventBody::of(event), EventBody::Partial { event, text } if event == "e" && text == "ab")
+        );
+        assert!(matches!(EventBody::of(json!({"id": "e", "partial": false})), EventBody::Stored(_)));
     }
 
     #[test]
-    fn a_reader_comes_back_to_the_last_event_that_it_saw() {
+    fn the_last_event_id_is_that_of_the_last_event_received() {
         let mut reading = Reading::new("s", "r");
         assert_eq!(reading.last_id(), None);
         for id in ["4", "4-ab-2"] {
             let server = ServerName { slot: 0, spawn: 0 };
             let (id, at) = (EventId::parse(id).unwrap(), Moment::ZERO);
-            reading.seen.push(Seen { id, what: What::Whole(Value::Null), at, server });
+            reading.seen.push(Seen { id, body: EventBody::Stored(Value::Null), at, server });
         }
         assert_eq!(reading.last_id().as_deref(), Some("4-ab-2"));
     }
 
     #[test]
-    fn a_window_without_an_end_lasts() {
+    fn a_window_without_an_end_is_still_open() {
         let seconds = Duration::from_secs;
         let open = Window { from: seconds(5), to: None };
         assert!(open.overlaps(seconds(9), seconds(10)) && !open.overlaps(seconds(1), seconds(2)));

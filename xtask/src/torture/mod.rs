@@ -1,18 +1,18 @@
-//! The torture test: many clients talk to several servers on one database, over HTTP and by the terminal, while servers are
-//! killed with SIGKILL again and again, one is stopped, and syncs of the database fail or are slow. Afterwards everything that
-//! was acknowledged must be there, once and unchanged.
+//! The torture test: many clients send messages to several servers on one database, over HTTP and with `lango run`, while servers
+//! are killed with SIGKILL again and again, one is stopped, and syncs of the database fail or are slow. Afterwards everything
+//! that was acknowledged must be stored, once and unchanged.
 //!
-//! A test is a number of rounds. In each round new sessions are used on the same database; at its end the servers are left
-//! alone until all clients have finished, then all are killed, a fresh one is started, and what it tells is compared with what
-//! the clients were told.
+//! A test is a number of rounds, each with new sessions on the same database. At the end of a round no server is killed until all
+//! clients have finished; then all servers are killed, a new one is started, and its state is compared with what the clients
+//! received.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`plan`] | what happens, made from the seed |
-//! | [`fleet`], [`drill`] | the servers, their deaths, the disk; the server that is stopped |
-//! | [`client`], [`reader`], [`terminal`] | those who talk and read, and write down what they are told |
-//! | [`journal`], [`truth`], [`verify`] | what was told, what is stored, and whether they agree |
-//! | [`power_cut`] | a test of its own: the same clients, and what a power cut leaves of the disk |
+//! | [`plan`] | the messages, kills and faults, made from the seed |
+//! | [`fleet`], [`drill`] | the servers, their kills, the faults of the disk; the server that is stopped |
+//! | [`client`], [`reader`], [`terminal`] | clients that send messages, read runs, and record the answers |
+//! | [`journal`], [`truth`], [`verify`] | the record of the clients, the stored state, and their comparison |
+//! | [`power_cut`] | another test with the same clients: the state that a power cut leaves on the disk |
 //!
 //! The plan is reproducible; the interleaving of processes is not. A violation therefore keeps its evidence: the database, the
 //! logs of the servers and the journal of the clients.
@@ -38,6 +38,7 @@ use crate::{
     },
 };
 use client::Client;
+use drill::Situation;
 use fleet::{Fleet, Until};
 use journal::Record;
 use stage::{Clock, Round, Stage, Tally};
@@ -55,19 +56,23 @@ use truth::Truth;
 const USAGE: &str = "\
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
 
-Kills `lango serve` with SIGKILL over and over while clients talk to it, and verifies that nothing that was acknowledged is
-lost. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed sends the same
-messages and plans the same deaths. Exit code 1 and a directory with the evidence if anything is wrong.";
+Kills `lango serve` with SIGKILL over and over while clients send messages, and verifies that nothing that was acknowledged is
+lost. Once in every 100 kills it stops a server (SIGSTOP) in several situations at once and continues it after another server
+has taken its runs over. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed
+sends the same messages and plans the same kills. If there is a violation, the exit code is 1 and a directory has the
+evidence.";
 
 const CLIENTS: u64 = 12;
 const TERMINALS: u64 = 1;
 /// Kills of one round.
 const ROUND: u64 = 100;
 const DEFAULT_KILLS: u64 = 60;
-/// How long a fresh server may take to finish what the dead ones left.
+/// A test with this many kills must stop a server in every situation.
+const DRILLED: u64 = 60;
+/// How long a new server may take to finish the runs of the killed ones.
 const SETTLES_WITHIN: Duration = Duration::from_mins(3);
 const PROGRESS: Duration = Duration::from_secs(5);
-/// So many violations are printed; all of them are in the evidence.
+/// The number of violations that are printed; all of them are in the evidence.
 const PRINTED: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +82,7 @@ struct Options {
     seed: u64,
 }
 
-/// What `check` runs: the same kills every time, as far as a seed can make them the same.
+/// The test with a fixed seed, for `check`.
 pub(crate) fn check(workspace: &Workspace, kills: u64) -> Result<bool> {
     go(workspace, Options { minutes: None, kills: Some(kills), seed: 20_261_118 })
 }
@@ -90,7 +95,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
     go(workspace, options)
 }
 
-/// `None` if help is wanted.
+/// `None` if help is requested.
 fn options(args: &[&str]) -> Result<Option<Options>> {
     let mut options = Options { minutes: None, kills: None, seed: 1 };
     let mut rest = args;
@@ -166,7 +171,7 @@ struct Outcome {
     runs: usize,
 }
 
-/// Plays rounds until it is enough, or one of them has a violation.
+/// Plays rounds until the limit of kills or time is reached, or one of them has a violation.
 fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: Options) -> Result<Outcome> {
     let begun = Instant::now();
     let minutes = options.minutes.unwrap_or(24 * 60);
@@ -178,15 +183,18 @@ fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: 
         if done >= kills || Instant::now() >= time || interrupt::is_set() || !outcome.violations.is_empty() {
             break;
         }
-        let until = Until { kills: kills.min(done + ROUND), time };
+        let planned = kills.min(done + ROUND);
+        let until = Until { kills: planned, time, needs_drill: planned - done >= DRILLED };
         let round = Round { seed: options.seed, number };
         let stage = Stage::new(machine, round, tally, Clock::Time(Instant::now()));
         play(&stage, control, until)?;
-        let record = stage.journal.into_record();
+        let mut record = stage.journal.into_record();
+        record.executions = machine.held_calls()?;
         let server = machine.serve("truth")?;
         let deadline = Instant::now() + SETTLES_WITHIN;
         let truth = Truth::read(server.address, &round.session(""), deadline)?;
         outcome.violations = verify::verify(&record, &truth);
+        outcome.violations.extend(missing_stops(tally));
         outcome.violations.extend(damage(&[machine.database()]));
         outcome.runs += truth.sessions.values().map(|session| session.runs.len()).sum::<usize>();
         keep_evidence(machine.root(), &record, &truth, &outcome.violations)?;
@@ -194,7 +202,7 @@ fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: 
     Ok(outcome)
 }
 
-/// One round: clients, terminals and servers, until the servers have died often enough and the clients have finished.
+/// Plays one round: clients, terminals and servers, until enough servers were killed and the clients have finished.
 fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()> {
     thread::scope(|scope| {
         let spawn = |work: Box<dyn FnOnce() + Send>| {
@@ -216,7 +224,17 @@ fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()
     })
 }
 
-/// What SQLite says about files that are not sound, if Python is there to ask it.
+/// The situations in which no server was stopped, although the test was long enough for a drill.
+fn missing_stops(tally: &Tally) -> Vec<String> {
+    if tally.kills.load(Ordering::Relaxed) < DRILLED || interrupt::is_set() {
+        return Vec::new();
+    }
+    let is_missing = |situation: &Situation| tally.stops_in(*situation).load(Ordering::Relaxed) == 0;
+    let missing = Situation::ALL.into_iter().filter(is_missing);
+    missing.map(|situation| format!("no server was stopped in the situation {}", situation.name())).collect()
+}
+
+/// Checks the integrity of databases with the SQLite of Python, if Python is installed.
 fn damage(databases: &[PathBuf]) -> Vec<String> {
     let check = "\
 import sqlite3, sys
@@ -257,6 +275,18 @@ mod tests {
         let given = options(&["--minutes", "2", "--seed", "7"]).unwrap().unwrap();
         assert_eq!(given, Options { minutes: Some(2), kills: None, seed: 7 });
         assert_eq!(options(&["--kills", "3", "--help"]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_test_without_a_stop_in_every_situation_is_a_violation() {
+        let tally = Tally::default();
+        assert_eq!(missing_stops(&tally), Vec::<String>::new());
+        tally.kills.store(DRILLED, Ordering::Relaxed);
+        assert_eq!(missing_stops(&tally).len(), Situation::ALL.len());
+        for situation in [Situation::Streaming, Situation::IdempotentCall, Situation::FirstByte] {
+            stage::count(tally.stops_in(situation));
+        }
+        assert_eq!(missing_stops(&tally), ["no server was stopped in the situation once-call"]);
     }
 
     #[test]

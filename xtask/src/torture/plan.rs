@@ -1,5 +1,5 @@
-//! What will happen, made from the seed alone: what each client sends, when servers die, when the disk misbehaves.
-//! Pure: the same seed is the same plan, whatever the machine does meanwhile.
+//! The plan of a round: the messages of each client, the kills of the servers and the faults of the disk. It depends on the seed
+//! alone: the same seed gives the same plan.
 
 use crate::rig::{preload::SyncFaults, random::Random, script::Kind};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 /// Sessions that several clients and the terminals use at the same time.
 pub(super) const SHARED_SESSIONS: u64 = 3;
 
-/// Which session a message is for.
+/// The session that a message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SessionChoice {
     /// Only this client writes to it.
     Own,
     Shared(u64),
 }
 
-/// How a message is sent, and what the client does then.
+/// The request that sends a message, and what the client does then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Delivery {
     /// `POST /run_sse`, and reads to the end.
     Stream,
     /// `POST …/runs`, and reads the run's events.
@@ -36,14 +36,14 @@ pub(super) enum How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Send {
-        place: Place,
+        session: SessionChoice,
         kind: Kind,
-        how: How,
+        delivery: Delivery,
         is_keyed: bool,
     },
-    /// An earlier request with its key: it must be the run that it was.
+    /// Sends an earlier request with its key again: the answer must be the same run.
     Repeat,
-    /// An earlier key with another message: it must be refused.
+    /// Sends another message with an earlier key: it must be refused.
     Reuse,
 }
 
@@ -61,27 +61,31 @@ impl Iterator for Actions {
 
     fn next(&mut self) -> Option<Action> {
         let random = &mut self.0;
-        let place =
-            if random.chance(650) { Place::Own } else { Place::Shared(random.below(SHARED_SESSIONS)) };
+        let session = if random.chance(650) {
+            SessionChoice::Own
+        } else {
+            SessionChoice::Shared(random.below(SHARED_SESSIONS))
+        };
         let kind = Kind::random(random);
         let (number, is_keyed) = (random.below(1000), random.chance(800));
-        let how = match number {
-            0..250 => How::Stream,
-            250..450 => How::Begin,
-            450..550 => How::Leave,
-            550..750 => How::Wait,
-            750..820 => How::Burst(random.between(3, 6)),
-            820..900 => How::Cancel(random.below(400)),
+        let delivery = match number {
+            0..250 => Delivery::Stream,
+            250..450 => Delivery::Begin,
+            450..550 => Delivery::Leave,
+            550..750 => Delivery::Wait,
+            750..820 => Delivery::Burst(random.between(3, 6)),
+            820..900 => Delivery::Cancel(random.below(400)),
             900..960 => return Some(Action::Repeat),
             _ => return Some(Action::Reuse),
         };
-        // Without a key the outcome of a request that was cut off is not known: a burst and a cancelled run need theirs.
-        let is_keyed = is_keyed || matches!(how, How::Burst(_) | How::Cancel(_) | How::Leave);
-        Some(Action::Send { place, kind, how, is_keyed })
+        // Without a key a client does not learn the run of a request whose connection failed.
+        let is_keyed =
+            is_keyed || matches!(delivery, Delivery::Burst(_) | Delivery::Cancel(_) | Delivery::Leave);
+        Some(Action::Send { session, kind, delivery, is_keyed })
     }
 }
 
-/// When a server dies.
+/// When a server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Death {
     /// So long after its process was started, before it listens or shortly after.
@@ -90,13 +94,13 @@ pub(super) enum Death {
     InWork(Duration),
 }
 
-/// What a kill strikes.
+/// The life of one server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) death: Death,
-    /// All servers die at once: nobody survives to take over.
+    /// All servers are killed with it: none survives to take its runs over.
     pub(super) kills_all: bool,
-    /// Before the next start in its place.
+    /// Between the kill and the next start in the same slot.
     pub(super) pause: Duration,
 }
 
@@ -112,14 +116,14 @@ impl Life {
     }
 }
 
-/// A time with one behaviour of the disk.
+/// A period in which syncs of the database fail or are slow, or in which they work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Weather {
+pub(super) struct FaultPeriod {
     pub(super) faults: SyncFaults,
     pub(super) lasts: Duration,
 }
 
-impl Weather {
+impl FaultPeriod {
     /// Failures last less than the ten seconds for which a turn retries a commit.
     pub(super) fn random(random: &mut Random) -> Self {
         let lasts = Duration::from_millis(random.between(500, 2_500));
@@ -155,21 +159,32 @@ mod tests {
     #[test]
     fn every_way_to_send_is_planned_and_bursts_and_cancelled_runs_have_keys() {
         let actions = actions(3, 0);
-        let sends: Vec<(How, bool)> = actions
+        let sends: Vec<(Delivery, bool)> = actions
             .iter()
             .filter_map(|action| match action {
-                Action::Send { how, is_keyed, .. } => Some((*how, *is_keyed)),
+                Action::Send { delivery, is_keyed, .. } => Some((*delivery, *is_keyed)),
                 Action::Repeat | Action::Reuse => None,
             })
             .collect();
-        let has = |wanted: fn(&How) -> bool| sends.iter().any(|(how, _)| wanted(how));
-        assert!(has(|how| matches!(how, How::Stream)) && has(|how| matches!(how, How::Begin)));
-        assert!(has(|how| matches!(how, How::Leave)) && has(|how| matches!(how, How::Wait)));
-        assert!(has(|how| matches!(how, How::Burst(_))) && has(|how| matches!(how, How::Cancel(_))));
+        let has = |wanted: fn(&Delivery) -> bool| sends.iter().any(|(delivery, _)| wanted(delivery));
+        assert!(
+            has(|delivery| matches!(delivery, Delivery::Stream))
+                && has(|delivery| matches!(delivery, Delivery::Begin))
+        );
+        assert!(
+            has(|delivery| matches!(delivery, Delivery::Leave))
+                && has(|delivery| matches!(delivery, Delivery::Wait))
+        );
+        assert!(
+            has(|delivery| matches!(delivery, Delivery::Burst(_)))
+                && has(|delivery| matches!(delivery, Delivery::Cancel(_)))
+        );
         assert!(actions.contains(&Action::Repeat) && actions.contains(&Action::Reuse));
         assert!(sends.iter().any(|(_, is_keyed)| !is_keyed));
-        let needs_key = |how: &How| matches!(how, How::Burst(_) | How::Cancel(_) | How::Leave);
-        assert!(sends.iter().all(|(how, is_keyed)| *is_keyed || !needs_key(how)));
+        let needs_key = |delivery: &Delivery| {
+            matches!(delivery, Delivery::Burst(_) | Delivery::Cancel(_) | Delivery::Leave)
+        };
+        assert!(sends.iter().all(|(delivery, is_keyed)| *is_keyed || !needs_key(delivery)));
     }
 
     #[test]
@@ -185,9 +200,9 @@ mod tests {
     fn no_failure_lasts_as_long_as_a_commit_is_retried() {
         let mut random = Random::new(1);
         for _ in 0..1_000 {
-            let weather = Weather::random(&mut random);
-            assert!(weather.lasts < Duration::from_secs(3));
-            assert!(weather.faults.failing <= 1_000 && weather.faults.slow <= 1_000);
+            let period = FaultPeriod::random(&mut random);
+            assert!(period.lasts < Duration::from_secs(3));
+            assert!(period.faults.failing <= 1_000 && period.faults.slow <= 1_000);
         }
     }
 }

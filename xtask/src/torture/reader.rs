@@ -1,14 +1,14 @@
-//! How a client reads a run: to its end, from one server or another; it leaves at random and comes back to where it was.
+//! A client reads a run to its end, from random servers: it disconnects at random and continues with `Last-Event-ID`.
 
 use super::{
     client::{BETWEEN_ATTEMPTS, Client, READ},
-    journal::{Reading, Seen, What},
+    journal::{EventBody, Reading, Seen},
     stage::{Target, count},
 };
 use crate::rig::{
+    event_id::EventId,
     http::{Answer, Request},
     machine::run_path,
-    places::EventId,
 };
 use serde_json::Value;
 use std::{
@@ -16,11 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a run is read.
+/// The longest time that a run is read.
 const READING: Duration = Duration::from_mins(2);
 
 impl Client<'_> {
-    /// The answer of `/run`: all events of the run at once.
+    /// Reads the answer of `/run`, which has all events of the run.
     pub(super) fn read_body(&mut self, mut reading: Reading, answer: Answer, target: Target) -> Option<()> {
         let Ok(Value::Array(events)) = answer.json() else { return None };
         for (event, number) in events.into_iter().zip(1..) {
@@ -31,7 +31,7 @@ impl Client<'_> {
         Some(())
     }
 
-    /// Reads a run to its end, from one server or another, and leaves at random.
+    /// Reads a run to its end from random servers, and disconnects at random.
     pub(super) fn follow(&mut self, mut reading: Reading) {
         let path = format!("{}/events", run_path(&reading.session, &reading.run));
         let deadline = Instant::now() + READING;
@@ -66,7 +66,7 @@ impl Client<'_> {
         self.stage.journal.with(|record| record.readings.push(reading));
     }
 
-    /// Reads so many events, or up to the end of the stream.
+    /// Reads at most `budget` events.
     pub(super) fn read_events(
         &mut self,
         reading: &mut Reading,
@@ -82,7 +82,7 @@ impl Client<'_> {
             };
             match event.id.as_deref().and_then(EventId::parse) {
                 Some(id) => self.see(reading, id, event.data, target),
-                // The line that tells how a run failed has no id.
+                // The line that reports the failure of a run has no id.
                 None => reading.error = Some(event.data.to_string()),
             }
         }
@@ -91,6 +91,6 @@ impl Client<'_> {
 
     fn see(&self, reading: &mut Reading, id: EventId, event: Value, target: Target) {
         count(&self.stage.tally.events);
-        reading.seen.push(Seen { id, what: What::of(event), at: self.stage.now(), server: target.name });
+        reading.seen.push(Seen { id, body: EventBody::of(event), at: self.stage.now(), server: target.name });
     }
 }

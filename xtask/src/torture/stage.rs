@@ -1,6 +1,9 @@
-//! What the threads of one round share: which servers listen, what was recorded, and whether the round goes on.
+//! The state that the threads of one round share: the servers that listen, the journal, and whether the round continues.
 
-use super::journal::{Journal, Moment, ServerName};
+use super::{
+    drill::Situation,
+    journal::{Journal, Moment, ServerName},
+};
 use crate::rig::{interrupt, locked, machine::Machine, random::Random};
 use std::{
     fs,
@@ -13,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After a fault of the disk, errors are excused for so long.
+/// Errors are excused for this time after an injected fault.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// A server that listens.
@@ -21,26 +24,33 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 pub(super) struct Target {
     pub(super) name: ServerName,
     pub(super) address: SocketAddr,
-    /// It was stopped: whoever asks it waits in vain.
+    /// It is stopped: requests time out.
     pub(super) is_paused: bool,
 }
 
-/// What was done so far, in all rounds.
+/// Counters of all rounds.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) kills: AtomicU64,
-    pub(super) stops: AtomicU64,
+    /// Servers that were stopped, by [`Situation`].
+    stops: [AtomicU64; Situation::ALL.len()],
     pub(super) messages: AtomicU64,
     pub(super) events: AtomicU64,
 }
 
 impl Tally {
+    pub(super) fn stops_in(&self, situation: Situation) -> &AtomicU64 {
+        &self.stops[situation as usize]
+    }
+
     pub(super) fn line(&self) -> String {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let stops = Situation::ALL
+            .map(|situation| format!("{} {}", count(self.stops_in(situation)), situation.name()))
+            .join(", ");
         format!(
-            "{} kills, {} stops, {} acknowledged events, {} messages",
+            "{} kills, stops ({stops}), {} acknowledged events, {} messages",
             count(&self.kills),
-            count(&self.stops),
             count(&self.events),
             count(&self.messages)
         )
@@ -51,7 +61,7 @@ pub(super) fn count(number: &AtomicU64) {
     number.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Which round it is of which test.
+/// A round, and the seed of its test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) seed: u64,
@@ -68,11 +78,11 @@ impl Round {
     }
 }
 
-/// What moments are counted by.
+/// The clock of the test.
 #[derive(Debug)]
 pub(super) enum Clock {
     Time(Instant),
-    /// The length of a trace, a byte for a nanosecond: what was recorded before an acknowledgement is before its moment.
+    /// The length of a trace, a byte for a nanosecond: operations that were traced before an acknowledgement have an earlier time.
     Trace(PathBuf),
 }
 
@@ -122,14 +132,14 @@ impl<'a> Stage<'a> {
         *locked(&self.targets) = targets;
     }
 
-    /// Some server that listens, or did a moment ago; now and then one that was stopped.
+    /// A random server that listens, rarely one that is stopped. It may have been killed a moment ago.
     pub(super) fn target(&self, random: &mut Random) -> Option<Target> {
         let targets = locked(&self.targets);
         let first = random.pick(&targets)?;
         if first.is_paused && !random.chance(100) { random.pick(&targets) } else { Some(first) }
     }
 
-    /// From now on nothing new is sent.
+    /// Clients send no further messages, and finish their runs.
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
@@ -138,7 +148,7 @@ impl<'a> Stage<'a> {
         self.is_closing.load(Ordering::Relaxed) || interrupt::is_set()
     }
 
-    /// From now on nothing is waited for either.
+    /// Clients send no further messages, and do not wait for their runs.
     pub(super) fn abandon(&self) {
         self.close();
         self.is_abandoned.store(true, Ordering::Relaxed);
@@ -160,7 +170,7 @@ impl<'a> Stage<'a> {
         self.busy.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the disk misbehaved since that moment, or shortly before.
+    /// Whether faults were injected since that moment, or shortly before.
     pub(super) fn had_faults_since(&self, moment: Moment) -> bool {
         let (from, to) = (moment.saturating_sub(AFTERMATH), self.now());
         self.journal.with(|record| record.windows.iter().any(|window| window.overlaps(from, to)))

@@ -1,11 +1,11 @@
-//! What is stored when the dust has settled, as a fresh server tells it.
+//! The stored state at the end of a round, read from a new server.
 
 use crate::{
     Result,
     rig::{
+        event_id::EventId,
         http::Request,
         machine::{run_path, session_path, sessions_path},
-        places::EventId,
     },
 };
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(super) struct StoredRun {
     pub(super) id: String,
     pub(super) status: String,
     pub(super) error: Option<String>,
-    /// What a reader of the run is shown; of a run that is not over, nothing.
+    /// The events that a reader of the run receives; empty if the run is not over.
     pub(super) events: Vec<Value>,
 }
 
@@ -49,7 +49,7 @@ impl StoredRun {
 }
 
 impl Truth {
-    /// Reads all sessions whose id has this prefix, once their runs are over or the time is.
+    /// Reads all sessions whose id has this prefix, when their runs are over or at the deadline.
     pub(super) fn read(server: SocketAddr, prefix: &str, deadline: Instant) -> Result<Self> {
         let mut truth = Self::default();
         let listed = get(server, &sessions_path())?;
@@ -104,8 +104,8 @@ fn run_events(server: SocketAddr, session: &str, run: &str) -> Result<Vec<Value>
     let mut events = Vec::new();
     for event in answer.events() {
         let event = event?;
-        // Of a run that this server has finished itself it shows the partial events, too. The line that tells how a run
-        // failed has no id.
+        // The server also sends the partial events of a run that it has finished itself. The line that reports the failure of a
+        // run has no id.
         if event.id.as_deref().and_then(EventId::parse).is_some_and(|id| id.partial.is_none()) {
             events.push(event.data);
         }

@@ -1,17 +1,19 @@
-//! Compares what the clients were told with what is stored. Pure: a rule is a function from the record and the truth to
+//! Compares the record of the clients with the stored state. Each rule is a pure function from the record and the stored state to
 //! violations.
 //!
-//! | rule | says |
+//! | rule | states that |
 //! |---|---|
 //! | [`messages`] | an acknowledged message is in its session once, in the order of acceptance, and answered |
 //! | [`runs`] | an acknowledged run exists and is over; one key is one run; a run's events are in the log once |
-//! | [`readings`] | a reader saw the events of its run and of no other, each once, unchanged, and missed none |
-//! | [`shown`] | text that was shown a second before its server died is stored |
+//! | [`readings`] | a reader received the events of its run and of no other, each once, unchanged, without a gap |
+//! | [`shown`] | text that was shown a second before its server was killed or stopped is stored |
+//! | [`stops`] | the run of a stopped server is finished by another one, once |
 
 mod messages;
 mod readings;
 mod runs;
 mod shown;
+mod stops;
 
 #[cfg(test)]
 mod tests;
@@ -25,5 +27,6 @@ pub(super) fn verify(record: &Record, truth: &Truth) -> Vec<String> {
     violations.extend(runs::check(record, truth));
     violations.extend(readings::check(record, truth));
     violations.extend(shown::check(record, truth));
+    violations.extend(stops::check(record, truth));
     violations
 }

@@ -1,8 +1,8 @@
-//! A reader saw the events of its run and of no other, each once, unchanged, and missed none. What a terminal printed is in
-//! the log.
+//! A reader received the events of its run and of no other, each once, unchanged, and without a gap. The log contains every event
+//! that a terminal printed.
 
 use super::super::{
-    journal::{Reading, Record, Seen, What, text},
+    journal::{EventBody, Reading, Record, Seen, text},
     truth::{StoredRun, Truth},
 };
 use serde_json::Value;
@@ -35,9 +35,9 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
 }
 
 fn wholes(reading: &Reading) -> impl Iterator<Item = (&Seen, &Value)> {
-    reading.seen.iter().filter_map(|seen| match &seen.what {
-        What::Whole(event) => Some((seen, event)),
-        What::Piece { .. } => None,
+    reading.seen.iter().filter_map(|seen| match &seen.body {
+        EventBody::Stored(event) => Some((seen, event)),
+        EventBody::Partial { .. } => None,
     })
 }
 
@@ -80,13 +80,13 @@ fn partial(reading: &Reading) -> Vec<String> {
     let mut partials = Partials { reading, stored: 0, last: None, event: "", shown: String::new() };
     let mut violations = Vec::new();
     for seen in &reading.seen {
-        match (&seen.what, &seen.id.partial) {
-            (What::Whole(event), None) => violations.extend(partials.whole(seen, event)),
-            (What::Piece { event, text }, Some((process, number))) => {
+        match (&seen.body, &seen.id.partial) {
+            (EventBody::Stored(event), None) => violations.extend(partials.whole(seen, event)),
+            (EventBody::Partial { event, text }, Some((process, number))) => {
                 violations.extend(partials.follows(seen, (process, *number)));
                 partials.add(event, text);
             }
-            (What::Whole(_), Some(_)) | (What::Piece { .. }, None) => {
+            (EventBody::Stored(_), Some(_)) | (EventBody::Partial { .. }, None) => {
                 violations.push(format!("{} has the id of another kind of event", partials.named(seen)));
             }
         }

@@ -1,10 +1,11 @@
-//! Text that was shown a second before its server died is stored: in the whole event, or in the one that was interrupted.
+//! Text that was shown a second before its server was killed or stopped is stored: in the complete event, or in the interrupted
+//! one.
 //!
-//! A busy machine may write nothing for a while. So text counts as lost only if the same server accepted a message that was
-//! sent a second after the text was shown: what was to be stored before that message is stored.
+//! On a busy machine a save may be late. So text counts as lost only if the same server accepted a message that was sent a second
+//! after the text was shown: a save that was due before that message must have been committed before it.
 
 use super::super::{
-    journal::{Moment, Reading, Record, ServerName, What, text},
+    journal::{EventBody, Moment, Reading, Record, ServerName, text},
     truth::Truth,
 };
 use std::{
@@ -37,7 +38,7 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
             if !is_excused && stored_later(record, server, at + LIMIT, *end) {
                 let (run, seconds) = (&reading.run, end.saturating_sub(at).as_secs_f64());
                 violations.push(format!(
-                    "text of event {event} of run {run} was shown {seconds:.1} s before its server died and is lost"
+                    "text of event {event} of run {run} was shown {seconds:.1} s before its server was killed or stopped, and is lost"
                 ));
             }
         }
@@ -53,11 +54,11 @@ fn stored_later(record: &Record, server: ServerName, after: Moment, before: Mome
         .any(|(sent, accepted)| sent >= after && accepted <= before)
 }
 
-/// The pieces of each event that one server showed from its beginning, with their times.
+/// The pieces of text of each event that one server streamed, with their times.
 fn groups(reading: &Reading) -> BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> {
     let mut groups: BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> = BTreeMap::new();
     for seen in &reading.seen {
-        if let What::Piece { event, text } = &seen.what {
+        if let EventBody::Partial { event, text } = &seen.body {
             groups.entry((event, seen.server)).or_default().push((text, seen.at));
         }
     }

@@ -1,10 +1,10 @@
-//! Each rule finds its violation in a record of one session, and nothing in a sound one.
+//! Each rule finds its violation in a record of one session, and none in a valid record.
 
 use super::*;
 use crate::{
-    rig::{places::EventId, script::Kind},
+    rig::{event_id::EventId, script::Kind},
     torture::{
-        journal::{Message, Moment, Printed, Reading, Seen, ServerName, What, Window},
+        journal::{EventBody, Message, Moment, Printed, Reading, Seen, ServerName, Window},
         truth::{StoredRun, StoredSession},
     },
 };
@@ -38,9 +38,9 @@ fn run(id: &str, events: Vec<Value>) -> StoredRun {
     StoredRun { id: id.to_owned(), status: "done".to_owned(), error: None, events }
 }
 
-fn seen(id: &str, what: What, seconds: u64) -> Seen {
+fn seen(id: &str, body: EventBody, seconds: u64) -> Seen {
     let server = ServerName { slot: 0, spawn: 1 };
-    Seen { id: EventId::parse(id).unwrap(), what, at: at(seconds), server }
+    Seen { id: EventId::parse(id).unwrap(), body, at: at(seconds), server }
 }
 
 fn answer(token: &str, invocation: &str) -> Value {
@@ -62,9 +62,9 @@ fn sound() -> (Record, Truth) {
     truth.sessions.insert("s".to_owned(), StoredSession { events, runs });
     let reading = Reading {
         seen: vec![
-            seen("0-p-1", What::Piece { event: "a-1".to_owned(), text: "noted".to_owned() }, 2),
-            seen("0-p-2", What::Piece { event: "a-1".to_owned(), text: " note 1".to_owned() }, 2),
-            seen("1", What::Whole(first), 2),
+            seen("0-p-1", EventBody::Partial { event: "a-1".to_owned(), text: "noted".to_owned() }, 2),
+            seen("0-p-2", EventBody::Partial { event: "a-1".to_owned(), text: " note 1".to_owned() }, 2),
+            seen("1", EventBody::Stored(first), 2),
         ],
         is_complete: true,
         ..Reading::new("s", "r1")
@@ -173,7 +173,7 @@ fn a_reader_sees_each_event_of_its_run_once_and_unchanged() {
         session.runs[1].events.clear();
     });
     finds("is not what a reader saw", |record, _| {
-        record.readings[0].seen[2].what = What::Whole(answer("2", "i2"));
+        record.readings[0].seen[2].body = EventBody::Stored(answer("2", "i2"));
     });
     finds("saw event 2 where 1 comes next", |record, _| record.readings[0].seen[2].id.stored = 2);
     finds("saw event 1 where 2 comes next", |record, _| {
@@ -184,7 +184,7 @@ fn a_reader_sees_each_event_of_its_run_once_and_unchanged() {
     finds("comes where 1 is next", |record, _| drop(record.readings[0].seen.remove(0)));
     finds("comes after 0 stored events", |record, _| record.readings[0].seen[1].id.stored = 1);
     finds("does not begin as it was shown", |record, _| {
-        let What::Piece { text, .. } = &mut record.readings[0].seen[1].what else { return };
+        let EventBody::Partial { text, .. } = &mut record.readings[0].seen[1].body else { return };
         *text = " something else".to_owned();
     });
     finds("was printed and is not in the log", |record, _| {
@@ -204,7 +204,8 @@ fn a_reader_that_left_early_has_missed_nothing() {
 #[test]
 fn a_reader_may_see_the_pieces_of_a_second_process_from_their_beginning() {
     let (mut record, truth) = sound();
-    let piece = |event: &str, text: &str| What::Piece { event: event.to_owned(), text: text.to_owned() };
+    let piece =
+        |event: &str, text: &str| EventBody::Partial { event: event.to_owned(), text: text.to_owned() };
     let before = [seen("0-q-1", piece("a-0", "not"), 1), seen("0-q-2", piece("a-0", "ed"), 1)];
     record.readings[0].seen.splice(0..0, before);
     assert_eq!(verify(&record, &truth), Vec::<String>::new());
@@ -215,9 +216,9 @@ fn shown_and_lost(later: u64, windows: Vec<Window>) -> Vec<String> {
     let (mut record, truth) = sound();
     record.messages[1].first_sent = at(later);
     record.messages[1].accepted = Some(at(later));
-    let what = What::Piece { event: "a-lost".to_owned(), text: "noted".to_owned() };
+    let body = EventBody::Partial { event: "a-lost".to_owned(), text: "noted".to_owned() };
     let mut reading = Reading::new("s", "r2");
-    reading.seen.push(seen("0-p-1", what, 10));
+    reading.seen.push(seen("0-p-1", body, 10));
     record.readings.push(reading);
     record.ends.push((ServerName { slot: 0, spawn: 1 }, at(20)));
     record.windows = windows;
