@@ -11,7 +11,7 @@ use testkit::{
 };
 
 /// The lines of the conversation in a request's body.
-fn conversation(body: &Value) -> String {
+pub(crate) fn conversation(body: &Value) -> String {
     let list = ["messages", "contents", "input"].iter().find_map(|key| body[*key].as_array()).unwrap();
     let spoken = list.iter().filter(|item| item["role"] != "system");
     spoken.map(Value::to_string).collect::<Vec<_>>().join("\n")
