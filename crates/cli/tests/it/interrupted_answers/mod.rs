@@ -3,7 +3,10 @@
 mod cli;
 mod serve;
 
-use crate::common::{Gate, Log, Place, api_name, legal_api};
+use crate::{
+    common::{Gate, Log, Place, api_name, legal_api},
+    serve::client::PATIENCE,
+};
 use rusqlite::OpenFlags;
 use serde_json::Value;
 use session::SessionKey;
@@ -15,9 +18,6 @@ use testkit::{
     fakeprov::{Api, Fake, Received},
     legal,
 };
-
-/// Far beyond what anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the scenario `think` shows: a thought, then the answer in two pieces. The gate stops it behind the first.
 const THOUGHT: &str = "Now I know.";
