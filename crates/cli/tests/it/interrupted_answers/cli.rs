@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::Read as _,
-    process::{Child, Stdio},
+    process::{Child, Output, Stdio},
 };
 use testkit::fakeprov::Api;
 
@@ -42,10 +42,17 @@ impl Answering {
     /// Sends it a signal and waits for its end.
     fn stop(mut self, stage: &Stage, signal: Signal) -> Said {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-        let mut output = self.child.wait_with_output().unwrap();
-        self.out.append(&mut output.stdout);
-        output.stdout = self.out;
-        stage.place.heard(&output)
+        let (mut stdout, mut stderr) = (std::mem::take(&mut self.out), Vec::new());
+        self.child.stdout.as_mut().unwrap().read_to_end(&mut stdout).unwrap();
+        self.child.stderr.as_mut().unwrap().read_to_end(&mut stderr).unwrap();
+        stage.place.heard(&Output { status: self.child.wait().unwrap(), stdout, stderr })
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
