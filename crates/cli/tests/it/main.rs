@@ -14,6 +14,7 @@ mod errors;
 mod fallback;
 mod faults;
 mod help;
+mod interrupted_answers;
 mod kill;
 mod mcp;
 mod models;

@@ -1,6 +1,6 @@
 //! A conversation through real requests: what a provider gave goes back to it as it was, and any model can go on.
 
-use crate::common::{CANARY, Log, Place, REST, api_name, provider};
+use crate::common::{CANARY, Log, Place, REST, api_name, legal_api, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
 use session::SessionKey;
@@ -11,7 +11,7 @@ use testkit::{
 };
 
 /// The lines of the conversation in a request's body.
-fn conversation(body: &Value) -> String {
+pub(crate) fn conversation(body: &Value) -> String {
     let list = ["messages", "contents", "input"].iter().find_map(|key| body[*key].as_array()).unwrap();
     let spoken = list.iter().filter(|item| item["role"] != "system");
     spoken.map(Value::to_string).collect::<Vec<_>>().join("\n")
@@ -88,16 +88,6 @@ fn messages_of_ollama_are_given_back_as_they_came_after_a_restart() {
     {"role":"assistant","content":"Zürich 21°, Tōkyō 28°.","thinking":"Now I know."}
     {"role":"user","content":"thanks"}
     "#);
-}
-
-fn legal_api(api: Api) -> legal::Api {
-    match api {
-        Api::OpenAi => legal::Api::OpenAi,
-        Api::Responses => legal::Api::Responses,
-        Api::Anthropic => legal::Api::Anthropic,
-        Api::Gemini => legal::Api::Gemini,
-        Api::Ollama => legal::Api::Ollama,
-    }
 }
 
 /// Every wire format after every other: each step of the walk is another pair, and none is left out.

@@ -1,13 +1,15 @@
 //! A machine of one's own for each test, and what the binary says on it.
 
+mod gate;
 mod http;
 mod log;
 mod remote;
 mod terminal;
 
+pub(crate) use gate::Gate;
 pub(crate) use http::{Answer, Running};
 pub(crate) use log::{Log, said};
-pub(crate) use remote::{CANARY, REST, api_name, provider};
+pub(crate) use remote::{CANARY, REST, api_name, legal_api, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 
 use std::{

@@ -1,7 +1,10 @@
 //! A provider on loopback, and a configuration that leads to it.
 
 use super::Place;
-use testkit::fakeprov::{Api, Fake};
+use testkit::{
+    fakeprov::{Api, Fake},
+    legal,
+};
 
 /// The key that is sent, and that must be seen nowhere.
 pub(crate) const CANARY: &str = "sk-canary-4f1d0c7b9e";
@@ -11,6 +14,17 @@ pub(crate) fn api_name(api: Api) -> &'static str {
     match api {
         Api::OpenAi => "chat",
         Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama => api.name(),
+    }
+}
+
+/// The wire format whose rules its requests obey.
+pub(crate) fn legal_api(api: Api) -> legal::Api {
+    match api {
+        Api::OpenAi => legal::Api::OpenAi,
+        Api::Responses => legal::Api::Responses,
+        Api::Anthropic => legal::Api::Anthropic,
+        Api::Gemini => legal::Api::Gemini,
+        Api::Ollama => legal::Api::Ollama,
     }
 }
 

@@ -84,6 +84,16 @@ impl Served {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
+    /// Waits until it accepts no more connections: it has received a signal to stop.
+    #[track_caller]
+    pub(crate) fn until_closed(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(&self.address).is_ok() {
+            assert!(Instant::now() < deadline, "it still listens");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     pub(crate) fn wait(mut self) -> ExitStatus {
         self.process.wait().unwrap()
     }
