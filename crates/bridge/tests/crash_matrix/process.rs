@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const SIGABRT: i32 = 6;
 /// A process that takes longer hangs.
-const LONGEST: Duration = Duration::from_mins(1);
+const LONGEST: Duration = Duration::from_mins(6);
 
 /// What the processes of a case told.
 #[derive(Debug, Default)]
