@@ -18,7 +18,7 @@ mod turn;
 pub(crate) use orphans::resumption;
 
 use crate::{
-    agent::collect::Collector,
+    agent::collect::AnswerCollector,
     model,
     store::{
         artifacts::ArtifactAdapter,
@@ -130,7 +130,7 @@ impl Agent {
 
     /// Runs one turn when it is this message's turn, and answers with what the agent said.
     pub async fn run_and_collect(&self, request: RunRequest) -> Result<String, RunError> {
-        let collector = Mutex::new(Collector::default());
+        let collector = Mutex::new(AnswerCollector::default());
         let collect = |event: &Event| collector.lock().unwrap_or_else(PoisonError::into_inner).take(event);
         self.run(request, &collect).await?;
         Ok(collector.into_inner().unwrap_or_else(PoisonError::into_inner).into_text())

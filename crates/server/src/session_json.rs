@@ -10,7 +10,7 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use bridge::store::archive::{Head, Heads, Pages};
+use bridge::store::archive::{EventPages, SessionSummaries, SessionSummary};
 use futures::stream;
 use serde_json::Value;
 
@@ -23,20 +23,20 @@ const MOST: usize = 512;
 type Written<T> = Result<T, serde_json::Error>;
 
 /// All of it: at once if it is short, and else piece by piece.
-pub(crate) async fn answer(head: Head, pages: Pages) -> Result<Response, Failure> {
+pub(crate) async fn answer(head: SessionSummary, pages: EventPages) -> Result<Response, Failure> {
     let session = Session { head, pages, size: FIRST, begun: false, over: false };
     send(Text::Session(Box::new(session))).await
 }
 
 /// Sessions without their events.
-pub(crate) async fn list(heads: Heads) -> Result<Response, Failure> {
+pub(crate) async fn list(heads: SessionSummaries) -> Result<Response, Failure> {
     send(Text::List(List { heads, begun: false, over: false })).await
 }
 
 /// A page of it, and where the next one begins if there is one.
 pub(crate) async fn page(
-    head: &Head,
-    mut pages: Pages,
+    head: &SessionSummary,
+    mut pages: EventPages,
     limit: u64,
 ) -> Result<(Vec<u8>, Option<u64>), Failure> {
     let size = usize::try_from(limit).unwrap_or(FIRST);
@@ -90,8 +90,8 @@ impl Text {
 }
 
 struct Session {
-    head: Head,
-    pages: Pages,
+    head: SessionSummary,
+    pages: EventPages,
     /// How many events are read next.
     size: usize,
     begun: bool,
@@ -121,7 +121,7 @@ impl Session {
 }
 
 struct List {
-    heads: Heads,
+    heads: SessionSummaries,
     begun: bool,
     over: bool,
 }
@@ -150,13 +150,13 @@ fn not_written(error: serde_json::Error) -> ServiceError {
     StoreError::new(StoreFault::Other, error).into()
 }
 
-fn without_events(head: &Head) -> Written<Vec<u8>> {
+fn without_events(head: &SessionSummary) -> Written<Vec<u8>> {
     let mut body = begun(head)?;
     body.extend(ended(head)?);
     Ok(body)
 }
 
-fn begun(head: &Head) -> Written<Vec<u8>> {
+fn begun(head: &SessionSummary) -> Written<Vec<u8>> {
     let mut body = Vec::with_capacity(1024);
     let fields =
         [("id", &head.key.session_id), ("appName", &head.key.app_name), ("userId", &head.key.user_id)];
@@ -172,7 +172,7 @@ fn begun(head: &Head) -> Written<Vec<u8>> {
     Ok(body)
 }
 
-fn add(body: &mut Vec<u8>, head: &Head, events: &[(u64, Event)], mut first: bool) -> Written<()> {
+fn add(body: &mut Vec<u8>, head: &SessionSummary, events: &[(u64, Event)], mut first: bool) -> Written<()> {
     for (_, event) in events.iter().filter(|(place, _)| *place <= head.last_seq) {
         if !std::mem::take(&mut first) {
             body.push(b',');
@@ -182,7 +182,7 @@ fn add(body: &mut Vec<u8>, head: &Head, events: &[(u64, Event)], mut first: bool
     Ok(())
 }
 
-fn ended(head: &Head) -> Written<Vec<u8>> {
+fn ended(head: &SessionSummary) -> Written<Vec<u8>> {
     let mut body = b"],\"lastUpdateTime\":".to_vec();
     serde_json::to_writer(&mut body, &Value::from(head.last_update_time))?;
     body.push(b'}');

@@ -7,7 +7,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use bridge::runs::{End, Entry, Reader};
+use bridge::runs::{Reader, RunEntry, RunOutcome};
 use futures::stream;
 use serde_json::{Map, Value};
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -68,13 +68,13 @@ impl Told {
         }
     }
 
-    fn ended(&self, end: End) -> Option<String> {
+    fn ended(&self, end: RunOutcome) -> Option<String> {
         match end {
-            End::Done => None,
-            End::Cancelled => Some(error_line("Cancelled", "the run was cancelled")),
-            End::NotFound => Some(error_line("SessionNotFound", "the session is not there any more")),
-            End::Unasked { message } => Some(error_line("UnknownCall", &message)),
-            End::Failed { message, .. } => {
+            RunOutcome::Done => None,
+            RunOutcome::Cancelled => Some(error_line("Cancelled", "the run was cancelled")),
+            RunOutcome::NotFound => Some(error_line("SessionNotFound", "the session is not there any more")),
+            RunOutcome::Unasked { message } => Some(error_line("UnknownCall", &message)),
+            RunOutcome::Failed { message, .. } => {
                 let (kind, message) = failure(self.last.as_deref(), message);
                 Some(error_line(&kind, &message))
             }
@@ -90,7 +90,7 @@ pub(crate) fn failure(last: Option<&Event>, message: String) -> (String, String)
     }
 }
 
-fn piece(entry: &Entry, splits: Splits) -> String {
+fn piece(entry: &RunEntry, splits: Splits) -> String {
     let id = entry.place.to_id();
     let event = &entry.event;
     if splits == Splits::Nothing || event.content.is_none() || event.actions.artifact_delta.is_empty() {
@@ -124,12 +124,12 @@ fn error_line(kind: &str, message: &str) -> String {
 mod tests {
     use super::*;
     use adk::content::Content;
-    use bridge::runs::Place;
+    use bridge::runs::Cursor;
     use serde_json::json;
 
-    fn entry(event: Event) -> Entry {
+    fn entry(event: Event) -> RunEntry {
         let json = written(&event).into();
-        Entry { place: Place { stored: 3, partial: 0 }, event: Arc::new(event), json }
+        RunEntry { place: Cursor { stored: 3, partial: 0 }, event: Arc::new(event), json }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use adk::{content::Content, event::Event, flow::leads_nowhere};
 
 /// Text of a run. Decided for each model call on its own, because a run may have several (spec I).
 #[derive(Clone, Debug, Default)]
-pub struct Collector {
+pub struct AnswerCollector {
     text: String,
     /// The model call whose pieces are being collected.
     streaming: Option<String>,
@@ -12,7 +12,7 @@ pub struct Collector {
     interrupted: bool,
 }
 
-impl Collector {
+impl AnswerCollector {
     pub fn take(&mut self, event: &Event) {
         if event.is_from_user() {
             return;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn collected(events: impl IntoIterator<Item = Event>) -> String {
-        let mut collector = Collector::default();
+        let mut collector = AnswerCollector::default();
         events.into_iter().for_each(|event| collector.take(&event));
         collector.into_text()
     }

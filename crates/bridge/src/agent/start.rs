@@ -5,7 +5,7 @@ use crate::{
     model::{Notice, NoticeKind},
     store::{row::Restorer, service::service_error},
     tools::guard,
-    turns::{Arrival, Backoff, Position, QueuedRequest, Refused, TurnHandle},
+    turns::{Arrival, Backoff, QueuePosition, QueuedRequest, Refused, TurnHandle},
 };
 use adk::{
     error::{RunError, ServiceError},
@@ -106,16 +106,16 @@ impl Agent {
                 position = self.turns.wait(&key, turn) => position,
             };
             match position.map_err(|error| service_error(error, &key)) {
-                Ok(Position::First) if cancel.is_cancelled() => break Err(RunError::Cancelled),
-                Ok(Position::First) => {}
-                Ok(Position::Started(lease)) => break self.run_started(turn, lease, request, out).await,
-                Ok(Position::BehindOrphans(orphans)) => {
+                Ok(QueuePosition::First) if cancel.is_cancelled() => break Err(RunError::Cancelled),
+                Ok(QueuePosition::First) => {}
+                Ok(QueuePosition::Started(lease)) => break self.run_started(turn, lease, request, out).await,
+                Ok(QueuePosition::BehindOrphans(orphans)) => {
                     self.announce_orphans(&request, out);
                     // On a task of its own: it is another's message, and goes on if we do not.
                     tokio::spawn(self.clone().run_orphans(key.clone(), orphans));
                     continue;
                 }
-                Ok(Position::Gone) => {
+                Ok(QueuePosition::Gone) => {
                     turn.lose();
                     break Err(ServiceError::Stale(key).into());
                 }

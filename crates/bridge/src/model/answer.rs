@@ -8,7 +8,7 @@ use adk::{
 use provider::{Done, Error, Finish, StreamEvent, ToolCall, Usage};
 
 /// An answer as far as it has come.
-pub(super) struct Answer {
+pub(super) struct ResponseBuilder {
     /// Whether pieces are wanted as they come.
     stream: bool,
     origin: Origin,
@@ -17,7 +17,7 @@ pub(super) struct Answer {
 }
 
 /// What an event of the stream comes to.
-pub(super) enum Taken {
+pub(super) enum Progress {
     Nothing,
     Partial(Box<LlmResponse>),
     Whole(Box<LlmResponse>),
@@ -25,34 +25,34 @@ pub(super) enum Taken {
     Failed(Error),
 }
 
-impl Answer {
+impl ResponseBuilder {
     pub(super) fn new(origin: provider::Origin, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
         Self { stream, origin, parts: Vec::new(), usage: None }
     }
 
-    pub(super) fn take(&mut self, event: StreamEvent) -> Taken {
+    pub(super) fn take(&mut self, event: StreamEvent) -> Progress {
         match event {
             StreamEvent::TextDelta { text, signature } => self.extend(Part::text(text), signature),
             StreamEvent::Thought { text, signature } => self.extend(Part::thought(text), signature),
             StreamEvent::ToolCall(call) => {
                 self.parts.push(call_part(call));
-                Taken::Nothing
+                Progress::Nothing
             }
             StreamEvent::Usage(usage) => {
                 self.usage = Some(usage);
-                Taken::Nothing
+                Progress::Nothing
             }
-            StreamEvent::Warning(text) => Taken::Warning(text),
-            StreamEvent::Done(done) => Taken::Whole(Box::new(self.finish(done))),
-            StreamEvent::Error(error) => Taken::Failed(error),
+            StreamEvent::Warning(text) => Progress::Warning(text),
+            StreamEvent::Done(done) => Progress::Whole(Box::new(self.finish(done))),
+            StreamEvent::Error(error) => Progress::Failed(error),
         }
     }
 
     /// Adds a piece to the part that it continues. A signature closes its part, and is in no partial response.
-    fn extend(&mut self, piece: Part, signature: Option<String>) -> Taken {
+    fn extend(&mut self, piece: Part, signature: Option<String>) -> Progress {
         if piece.is_empty() && signature.is_none() {
-            return Taken::Nothing;
+            return Progress::Nothing;
         }
         let shown = piece.clone();
         let continues = |last: &&mut Part| last.thought == piece.thought && last.thought_signature.is_none();
@@ -64,10 +64,10 @@ impl Answer {
             last.thought_signature = signature;
         }
         if !self.stream || shown.is_empty() {
-            return Taken::Nothing;
+            return Progress::Nothing;
         }
         let content = Some(Content::new("model", vec![shown]));
-        Taken::Partial(Box::new(LlmResponse { content, partial: true, ..LlmResponse::default() }))
+        Progress::Partial(Box::new(LlmResponse { content, partial: true, ..LlmResponse::default() }))
     }
 
     fn finish(&mut self, done: Done) -> LlmResponse {

@@ -1,10 +1,10 @@
 //! One model call of an agent: its model is asked, and if that fails, again, with less, or another is.
 
 use super::{
-    answer::{Answer, Taken},
+    answer::{Progress, ResponseBuilder},
     notice::{Notice, NoticeKind},
     retries::{Remedy, Retries},
-    target::Target,
+    target::ModelTarget,
 };
 use crate::view::options;
 use adk::{
@@ -20,16 +20,16 @@ use std::{
 };
 
 /// Warnings that were given, so that each is given once.
-pub(super) type Told = Mutex<HashSet<String>>;
+pub(super) type GivenWarnings = Mutex<HashSet<String>>;
 /// Enough; a server that always finds new words is not listened to for ever.
 const MOST_WARNINGS: usize = 100;
 
 pub(super) struct Attempts {
-    targets: Arc<[Target]>,
+    targets: Arc<[ModelTarget]>,
     request: LlmRequest,
     stream: bool,
     retries: Retries,
-    told: Arc<Told>,
+    told: Arc<GivenWarnings>,
     /// Which of the targets is asked.
     at: usize,
     /// How often it has been asked again.
@@ -46,18 +46,18 @@ pub(super) struct Attempts {
 
 enum Stage {
     Ask,
-    Listen(EventStream, Answer),
+    Listen(EventStream, ResponseBuilder),
     Wait { left: Duration, because: String },
     Over,
 }
 
 impl Attempts {
     pub(super) fn new(
-        targets: Arc<[Target]>,
+        targets: Arc<[ModelTarget]>,
         request: LlmRequest,
         stream: bool,
         retries: Retries,
-        told: Arc<Told>,
+        told: Arc<GivenWarnings>,
     ) -> Self {
         Self {
             targets,
@@ -118,25 +118,25 @@ impl Attempts {
         self.warn_of_settings();
         let target = &self.targets[self.at];
         let events = target.ask(target.request(&self.request, self.room));
-        self.stage = Stage::Listen(events, Answer::new(target.origin(), self.stream));
+        self.stage = Stage::Listen(events, ResponseBuilder::new(target.origin(), self.stream));
     }
 
-    fn take(&mut self, taken: Taken) -> Option<Result<LlmResponse, LlmError>> {
+    fn take(&mut self, taken: Progress) -> Option<Result<LlmResponse, LlmError>> {
         match taken {
-            Taken::Nothing => None,
-            Taken::Warning(text) => {
+            Progress::Nothing => None,
+            Progress::Warning(text) => {
                 self.warn(text);
                 None
             }
-            Taken::Partial(piece) => {
+            Progress::Partial(piece) => {
                 self.shown = true;
                 Some(Ok(*piece))
             }
-            Taken::Whole(response) => {
+            Progress::Whole(response) => {
                 self.stage = Stage::Over;
                 Some(Ok(self.credited(*response)))
             }
-            Taken::Failed(error) => self.recover(error).map(Err),
+            Progress::Failed(error) => self.recover(error).map(Err),
         }
     }
 
@@ -269,7 +269,7 @@ fn until_next_second(left: Duration) -> Duration {
     }
 }
 
-fn cut_off(target: &Target) -> StreamEvent {
+fn cut_off(target: &ModelTarget) -> StreamEvent {
     StreamEvent::Error(Error::Truncated { provider: target.provider().to_owned() })
 }
 

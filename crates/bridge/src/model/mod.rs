@@ -20,29 +20,29 @@ mod target;
 
 pub use notice::{NOTICE, Notice, NoticeKind};
 pub use retries::Retries;
-pub use target::{Target, request_for};
+pub use target::{ModelTarget, request_for};
 
 use crate::view::budget::Budget;
 use adk::model::{Llm, LlmRequest, LlmStream};
-use attempts::{Attempts, Told};
+use attempts::{Attempts, GivenWarnings};
 use provider::{Provider, Request};
 use std::sync::Arc;
 
 /// A model, and those that are asked if it cannot answer.
 #[derive(Debug)]
 pub struct ModelAdapter {
-    targets: Arc<[Target]>,
+    targets: Arc<[ModelTarget]>,
     retries: Retries,
-    told: Arc<Told>,
+    told: Arc<GivenWarnings>,
 }
 
 impl ModelAdapter {
     pub fn new(provider: Arc<dyn Provider>, model: impl Into<String>, budget: Budget) -> Self {
-        Self::of(Target::new(provider, model, budget), Vec::new())
+        Self::of(ModelTarget::new(provider, model, budget), Vec::new())
     }
 
     /// The model with its fallbacks, in the order in which they are asked.
-    pub fn of(model: Target, fallbacks: Vec<Target>) -> Self {
+    pub fn of(model: ModelTarget, fallbacks: Vec<ModelTarget>) -> Self {
         let targets = std::iter::once(model).chain(fallbacks).collect();
         Self { targets, retries: Retries::default(), told: Arc::default() }
     }

@@ -13,7 +13,7 @@ use std::{
 };
 
 #[derive(Clone)]
-pub struct Target {
+pub struct ModelTarget {
     provider: Arc<dyn Provider>,
     model: String,
     name: String,
@@ -25,7 +25,7 @@ pub struct Target {
     learned: Arc<AtomicU32>,
 }
 
-impl Target {
+impl ModelTarget {
     pub fn new(provider: Arc<dyn Provider>, model: impl Into<String>, budget: Budget) -> Self {
         let model = model.into();
         let name = match &*model {
@@ -108,9 +108,9 @@ fn has_answers(contents: &[Said]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for ModelTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
+        f.debug_struct("ModelTarget")
             .field("name", &self.name)
             .field("budget", &self.budget)
             .finish_non_exhaustive()

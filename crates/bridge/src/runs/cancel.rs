@@ -1,9 +1,9 @@
 //! Cancelling: a run of this process is told to end; one that waits for a person is ended here, with its question.
 
-use super::{Live, Place, Runs};
+use super::{Cursor, LiveRun, Runs};
 use crate::{
     store::{
-        entries::Prepared,
+        entries::PreparedCommit,
         service::{SessionServiceAdapter, service_error, store_key},
         session::SessionAdapter,
     },
@@ -79,7 +79,7 @@ impl Runs {
         let failed = |error: ServiceError| Error::Backend(error.into());
         let Some(session) = sessions.read(key).await.map_err(failed)? else { return Ok(false) };
         let entries = withdrawals(&session, id).into_iter().map(Entry::continues).collect();
-        let (commit, _) = Prepared::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
+        let (commit, _) = PreparedCommit::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
         let turn = TurnChange::Cancel { run: id.to_owned(), error: Some(REASON.to_owned()) };
         let commit = Commit { turn, expected_seq: Some(session.last_seq), ..commit };
         self.store.commit(&store_key(key), commit).await?;
@@ -92,7 +92,7 @@ impl Runs {
 
     /// Ends all runs of a session, and waits until they are over.
     pub async fn cancel_all(&self, key: &SessionKey) {
-        let running = self.shelf.running_in(key);
+        let running = self.registry.running_in(key);
         for live in &running {
             live.cancel.cancel();
         }
@@ -102,8 +102,8 @@ impl Runs {
     }
 }
 
-async fn ended(live: &Live) {
-    let mut place = Place::default();
+async fn ended(live: &LiveRun) {
+    let mut place = Cursor::default();
     while let Ok(entry) = live.after(place).await {
         place = entry.place;
     }

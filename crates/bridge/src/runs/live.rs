@@ -16,15 +16,15 @@ const ENTRIES: usize = 4096;
 
 /// Where a reader is in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Cursor {
     /// How many stored events it has seen.
     pub stored: u64,
     /// How many partial ones since the last of them.
     pub partial: u64,
 }
 
-impl Place {
-    /// Reads what [`Place::to_id`] wrote. Partial events of another process are none of ours.
+impl Cursor {
+    /// Reads what [`Cursor::to_id`] wrote. Partial events of another process are none of ours.
     pub fn from_id(id: &str) -> Option<Self> {
         let mut numbers = id.splitn(3, '-');
         let stored = numbers.next()?.parse().ok()?;
@@ -48,15 +48,15 @@ fn generation() -> &'static str {
 
 /// An event as it leaves.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    pub place: Place,
+pub struct RunEntry {
+    pub place: Cursor,
     pub event: Arc<Event>,
     /// The event as ADK's JSON, made once for all readers.
     pub json: Arc<str>,
 }
 
-impl Entry {
-    pub(super) fn new(place: Place, event: Event) -> Self {
+impl RunEntry {
+    pub(super) fn new(place: Cursor, event: Event) -> Self {
         let json = serde_json::to_string(&event).unwrap_or_default().into();
         Self { place, event: Arc::new(event), json }
     }
@@ -64,7 +64,7 @@ impl Entry {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RunOutcome {
     Done,
     Cancelled,
     /// There is no such session; nothing has happened.
@@ -80,7 +80,7 @@ pub enum End {
     },
 }
 
-impl End {
+impl RunOutcome {
     pub(super) fn of(result: &Result<(), RunError>, told: bool) -> Self {
         match result {
             Ok(()) => Self::Done,
@@ -94,31 +94,31 @@ impl End {
 
 /// Why a run has no further event in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LiveEnd {
-    Over(End),
+pub(super) enum LiveOutcome {
+    Over(RunOutcome),
     /// Another process has the run: the log says how it continues.
     Moved,
 }
 
-pub(super) struct Live {
+pub(super) struct LiveRun {
     pub(super) cancel: CancellationToken,
     /// What is before this place is in the log alone: another process did it.
-    from: Place,
-    log: Mutex<Log>,
+    from: Cursor,
+    log: Mutex<EntryBuffer>,
     news: Notify,
 }
 
 #[derive(Default)]
-struct Log {
-    entries: Vec<Entry>,
-    last: Place,
-    end: Option<LiveEnd>,
+struct EntryBuffer {
+    entries: Vec<RunEntry>,
+    last: Cursor,
+    end: Option<LiveOutcome>,
 }
 
-impl Log {
+impl EntryBuffer {
     /// Of how far a call is, the last word is enough.
     fn forget_progress(&mut self, call_id: &str) {
-        let told = |entry: &Entry| CallProgress::of(&entry.event);
+        let told = |entry: &RunEntry| CallProgress::of(&entry.event);
         let newest = self.entries.iter().rev().map(told).take_while(Option::is_some).flatten();
         let before = newest.map(|progress| progress.call_id).position(|id| id == call_id);
         if let Some(back) = before {
@@ -127,27 +127,27 @@ impl Log {
     }
 }
 
-impl Live {
-    pub(super) fn new(cancel: CancellationToken, from: Place) -> Self {
-        let log = Log { last: from, ..Log::default() };
+impl LiveRun {
+    pub(super) fn new(cancel: CancellationToken, from: Cursor) -> Self {
+        let log = EntryBuffer { last: from, ..EntryBuffer::default() };
         Self { cancel, from, log: Mutex::new(log), news: Notify::new() }
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, EntryBuffer> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it has all that comes after a place.
-    pub(super) fn reaches(&self, place: Place) -> bool {
-        place >= self.from && self.end() != Some(LiveEnd::Moved)
+    pub(super) fn reaches(&self, place: Cursor) -> bool {
+        place >= self.from && self.end() != Some(LiveOutcome::Moved)
     }
 
     pub(super) fn push(&self, event: &Event) {
         let mut log = self.log();
         log.last = if event.is_partial() {
-            Place { partial: log.last.partial + 1, ..log.last }
+            Cursor { partial: log.last.partial + 1, ..log.last }
         } else {
-            Place { stored: log.last.stored + 1, partial: 0 }
+            Cursor { stored: log.last.stored + 1, partial: 0 }
         };
         if log.entries.len() >= ENTRIES && !event.is_partial() {
             log.entries.retain(|entry| entry.place.partial == 0);
@@ -155,7 +155,7 @@ impl Live {
         if let Some(progress) = CallProgress::of(event) {
             log.forget_progress(&progress.call_id);
         }
-        let entry = Entry::new(log.last, event.clone());
+        let entry = RunEntry::new(log.last, event.clone());
         log.entries.push(entry);
         drop(log);
         self.news.notify_waiters();
@@ -164,22 +164,26 @@ impl Live {
     pub(super) fn finish(&self, result: &Result<(), RunError>, has_moved: bool) {
         let mut log = self.log();
         let told = log.entries.last().is_some_and(|entry| entry.event.error_code.is_some());
-        log.end = Some(if has_moved { LiveEnd::Moved } else { LiveEnd::Over(End::of(result, told)) });
+        log.end = Some(if has_moved {
+            LiveOutcome::Moved
+        } else {
+            LiveOutcome::Over(RunOutcome::of(result, told))
+        });
         drop(log);
         self.news.notify_waiters();
     }
 
     /// The log knows more of a run that was over: readers find the rest there.
     pub(super) fn continue_in_log(&self) {
-        self.log().end = Some(LiveEnd::Moved);
+        self.log().end = Some(LiveOutcome::Moved);
     }
 
-    pub(super) fn end(&self) -> Option<LiveEnd> {
+    pub(super) fn end(&self) -> Option<LiveOutcome> {
         self.log().end.clone()
     }
 
     /// What comes after a place: the next entry, or the end. Waits for it.
-    pub(super) async fn after(&self, place: Place) -> Result<Entry, LiveEnd> {
+    pub(super) async fn after(&self, place: Cursor) -> Result<RunEntry, LiveOutcome> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
@@ -210,9 +214,9 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for LiveRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").finish_non_exhaustive()
+        f.debug_struct("LiveRun").finish_non_exhaustive()
     }
 }
 
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_call_that_says_much_takes_the_room_of_its_last_word() {
-        let live = Live::new(CancellationToken::new(), Place::default());
+        let live = LiveRun::new(CancellationToken::new(), Cursor::default());
         live.push(&Event::new("i", "a"));
         for at in 0..100 {
             live.push(&progress("one", &at.to_string()));

@@ -5,14 +5,14 @@ mod cancel;
 mod live;
 mod reader;
 mod recovery;
-mod shelf;
+mod registry;
 
 pub use cancel::CancelOutcome;
-pub use live::{End, Entry, Place};
+pub use live::{Cursor, RunEntry, RunOutcome};
 pub use reader::Reader;
 pub use recovery::{Recovery, RecoverySource};
+pub use registry::{RunCounts, Seat};
 pub use session::RunStatus;
-pub use shelf::{Seat, Tally};
 
 use crate::{
     agent::Agent,
@@ -24,9 +24,9 @@ use adk::{
     runner::RunRequest,
     session::SessionKey,
 };
-use live::Live;
+use live::LiveRun;
+use registry::{RunKey, RunRegistry};
 use session::{RequestKey, Store};
-use shelf::{RunKey, Shelf};
 use std::{fmt, sync::Arc};
 use tokio_util::task::TaskTracker;
 
@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 pub struct Runs {
     store: Arc<dyn Store>,
     turns: Turns,
-    shelf: Shelf,
+    registry: RunRegistry,
     tasks: TaskTracker,
 }
 
@@ -93,7 +93,7 @@ impl RunView {
 impl Runs {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let turns = Turns::new(Arc::clone(&store));
-        Self { store, turns, shelf: Shelf::default(), tasks: TaskTracker::new() }
+        Self { store, turns, registry: RunRegistry::default(), tasks: TaskTracker::new() }
     }
 
     /// The turns of this process, for the agents that it runs.
@@ -103,7 +103,7 @@ impl Runs {
 
     /// A place for one more run of a user; none if `most` of them are taken.
     pub fn seat(&self, user: &str, most: usize) -> Option<Seat> {
-        self.shelf.seat(user, most)
+        self.registry.seat(user, most)
     }
 
     /// Begins a run; it goes on whoever listens. The message is stored when this returns. With a key that the user has used
@@ -122,10 +122,10 @@ impl Runs {
         let name = RunName { id: id.clone(), request_key: request_key.clone() };
         let arrival = agent.arrive(&request, name)?;
         let key = RunKey { session: session.clone(), id };
-        let live = Arc::new(Live::new(request.cancel.clone(), from));
+        let live = Arc::new(LiveRun::new(request.cancel.clone(), from));
         let accepted = arrival.turn.signal_acceptance({
-            let (shelf, key, live) = (self.shelf.clone(), key.clone(), Arc::clone(&live));
-            move || shelf.add(&key, &live)
+            let (registry, key, live) = (self.registry.clone(), key.clone(), Arc::clone(&live));
+            move || registry.add(&key, &live)
         });
         let turn = Arc::clone(&arrival.turn);
         let reader = Reader::live(self.clone(), key.clone(), Arc::clone(&live), from);
@@ -139,7 +139,7 @@ impl Runs {
             // Readers that hear of the end find the seat free.
             drop(seat);
             live.finish(&result, turn.continues_in_log());
-            runs.shelf.put_away(key, &live);
+            runs.registry.put_away(key, &live);
             Ok(())
         });
         if accepted.await.is_ok() {
@@ -148,7 +148,7 @@ impl Runs {
         match turn.refusal() {
             Some(Refused::KeyReused) => Err(StartError::KeyReused),
             Some(Refused::Duplicate(id)) => {
-                let reader = self.reader(&session, &id, Place::default()).await?;
+                let reader = self.reader(&session, &id, Cursor::default()).await?;
                 Ok(reader.ok_or(ServiceError::NotFound(session))?)
             }
             Some(Refused::Busy | Refused::Stale) | None => {
@@ -171,7 +171,7 @@ impl Runs {
             return Err(error.into());
         };
         match self.store.run_of_request(&store_key(&session), &request).await {
-            Ok(Some(run)) => Ok(Reader::stored(self.clone(), session, run, Place::default())),
+            Ok(Some(run)) => Ok(Reader::stored(self.clone(), session, run, Cursor::default())),
             Ok(None) => Err(error.into()),
             Err(session::Error::KeyReused) => Err(StartError::KeyReused),
             Err(error) => Err(service_error(error, &session).into()),
@@ -179,21 +179,21 @@ impl Runs {
     }
 
     /// The id of the run that a request becomes, and where its stored events end: an answer continues the run that asked.
-    async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(String, Place), StartError> {
+    async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(String, Cursor), StartError> {
         let Some(id) = agent.answered_run(request).await? else {
-            return Ok((RunName::fresh().id, Place::default()));
+            return Ok((RunName::fresh().id, Cursor::default()));
         };
         let run = self.store.run(&store_key(&request.key), &id).await;
         let run = run.map_err(|error| service_error(error, &request.key))?;
         let from = match run {
             Some(run) => Reader::end_of(self, &request.key, &run).await?,
-            None => Place::default(),
+            None => Cursor::default(),
         };
         Ok((id, from))
     }
 
-    fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<Live>> {
-        self.shelf.find(key, id)
+    fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<LiveRun>> {
+        self.registry.find(key, id)
     }
 
     /// The events of a run behind a place, as far as there are any, and then on.
@@ -201,7 +201,7 @@ impl Runs {
         &self,
         key: &SessionKey,
         id: &str,
-        after: Place,
+        after: Cursor,
     ) -> Result<Option<Reader>, ServiceError> {
         if let Some(live) = self.live(key, id).filter(|live| live.reaches(after)) {
             let key = RunKey { session: key.clone(), id: id.to_owned() };
@@ -226,17 +226,17 @@ impl Runs {
 
     /// How many runs are not over.
     pub fn running(&self) -> usize {
-        self.shelf.running()
+        self.registry.running()
     }
 
     /// Whether a session has a run here that is not over.
     pub fn is_running(&self, key: &SessionKey) -> bool {
-        !self.shelf.running_in(key).is_empty()
+        !self.registry.running_in(key).is_empty()
     }
 
     /// What was done so far.
-    pub fn tally(&self) -> Tally {
-        self.shelf.tally()
+    pub fn tally(&self) -> RunCounts {
+        self.registry.tally()
     }
 
     /// Waits until the text that runs have shown so far is saved, for a process that is about to end in the middle of them.

@@ -2,8 +2,8 @@
 
 use super::{
     Runs,
-    live::{End, Entry, Live, LiveEnd, Place},
-    shelf::RunKey,
+    live::{Cursor, LiveOutcome, LiveRun, RunEntry, RunOutcome},
+    registry::RunKey,
 };
 use crate::store::{
     row::Restorer,
@@ -21,28 +21,28 @@ const PAGE: usize = 256;
 #[derive(Debug)]
 pub struct Reader {
     id: String,
-    place: Place,
-    source: Source,
+    place: Cursor,
+    source: ReaderSource,
 }
 
 #[derive(Debug)]
-enum Source {
-    Live { live: Arc<Live>, runs: Runs, key: SessionKey },
-    Log(Box<Log>),
+enum ReaderSource {
+    LiveRun { live: Arc<LiveRun>, runs: Runs, key: SessionKey },
+    LogReader(Box<LogReader>),
 }
 
-impl Source {
+impl ReaderSource {
     /// The log of a run that another process continues.
     async fn log(runs: Runs, key: SessionKey, id: &str) -> Result<Self, ServiceError> {
         let run = runs.store.run(&store_key(&key), id).await.map_err(|error| service_error(error, &key))?;
         let run = run.ok_or_else(|| ServiceError::NotFound(key.clone()))?;
-        Ok(Self::Log(Box::new(Log::new(runs, key, run))))
+        Ok(Self::LogReader(Box::new(LogReader::new(runs, key, run))))
     }
 }
 
 /// What the log has of a run.
 #[derive(Debug)]
-struct Log {
+struct LogReader {
     runs: Runs,
     key: SessionKey,
     run: Run,
@@ -50,27 +50,27 @@ struct Log {
     /// How far the log was read, and how many events of the run that was.
     read: Seq,
     counted: u64,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<RunEntry>,
 }
 
 impl Reader {
-    pub(super) fn live(runs: Runs, key: RunKey, live: Arc<Live>, place: Place) -> Self {
+    pub(super) fn live(runs: Runs, key: RunKey, live: Arc<LiveRun>, place: Cursor) -> Self {
         let RunKey { session: key, id } = key;
-        Self { id, place, source: Source::Live { live, runs, key } }
+        Self { id, place, source: ReaderSource::LiveRun { live, runs, key } }
     }
 
-    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, place: Place) -> Self {
+    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, place: Cursor) -> Self {
         let id = run.id.clone();
-        Self { id, place, source: Source::Log(Box::new(Log::new(runs, key, run))) }
+        Self { id, place, source: ReaderSource::LogReader(Box::new(LogReader::new(runs, key, run))) }
     }
 
     /// Where the stored events of a run end.
-    pub(super) async fn end_of(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Place, ServiceError> {
-        let mut log = Log::new(runs.clone(), key.clone(), run.clone());
+    pub(super) async fn end_of(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Cursor, ServiceError> {
+        let mut log = LogReader::new(runs.clone(), key.clone(), run.clone());
         while log.read_page().await? {
             log.ready.clear();
         }
-        Ok(Place { stored: log.counted, partial: 0 })
+        Ok(Cursor { stored: log.counted, partial: 0 })
     }
 
     /// The run's id.
@@ -79,24 +79,24 @@ impl Reader {
     }
 
     /// The place that it has read to.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Cursor {
         self.place
     }
 
     /// The next event, or how the run ended. Waits for it.
-    pub async fn next(&mut self) -> Result<Result<Entry, End>, ServiceError> {
+    pub async fn next(&mut self) -> Result<Result<RunEntry, RunOutcome>, ServiceError> {
         loop {
             let entry = match &mut self.source {
-                Source::Live { live, runs, key } => match live.after(self.place).await {
+                ReaderSource::LiveRun { live, runs, key } => match live.after(self.place).await {
                     Ok(entry) => Ok(entry),
-                    Err(LiveEnd::Over(end)) => Err(end),
-                    Err(LiveEnd::Moved) => {
+                    Err(LiveOutcome::Over(end)) => Err(end),
+                    Err(LiveOutcome::Moved) => {
                         let (runs, key) = (runs.clone(), key.clone());
-                        self.source = Source::log(runs, key, &self.id).await?;
+                        self.source = ReaderSource::log(runs, key, &self.id).await?;
                         continue;
                     }
                 },
-                Source::Log(log) => {
+                ReaderSource::LogReader(log) => {
                     let Some(entry) = log.next(self.place).await? else {
                         self.follow().await;
                         continue;
@@ -113,15 +113,17 @@ impl Reader {
 
     /// The run goes on, and not before our eyes: it may be taken up in this process, or be another's.
     async fn follow(&mut self) {
-        let Source::Log(log) = &self.source else { return };
+        let ReaderSource::LogReader(log) = &self.source else { return };
         match log.runs.live(&log.key, &self.id).filter(|live| live.reaches(self.place)) {
-            Some(live) => self.source = Source::Live { live, runs: log.runs.clone(), key: log.key.clone() },
+            Some(live) => {
+                self.source = ReaderSource::LiveRun { live, runs: log.runs.clone(), key: log.key.clone() }
+            }
             None => tokio::time::sleep(LOOK).await,
         }
     }
 }
 
-impl Log {
+impl LogReader {
     fn new(runs: Runs, key: SessionKey, run: Run) -> Self {
         let read = run.started_after;
         // Authors are in the rows that runs write; the name is for older ones.
@@ -130,7 +132,7 @@ impl Log {
     }
 
     /// `None` if there is nothing more now, and the run is not over.
-    async fn next(&mut self, place: Place) -> Result<Option<Result<Entry, End>>, ServiceError> {
+    async fn next(&mut self, place: Cursor) -> Result<Option<Result<RunEntry, RunOutcome>>, ServiceError> {
         loop {
             while let Some(entry) = self.ready.pop_front() {
                 if entry.place > place {
@@ -178,22 +180,22 @@ impl Log {
             let event = self.restorer.restore(row);
             if !event.is_from_user() {
                 self.counted += 1;
-                self.ready.push_back(Entry::new(Place { stored: self.counted, partial: 0 }, event));
+                self.ready.push_back(RunEntry::new(Cursor { stored: self.counted, partial: 0 }, event));
             }
         }
         Ok(!rows.is_empty())
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> RunOutcome {
         match self.run.status {
-            RunStatus::Cancelled => End::Cancelled,
+            RunStatus::Cancelled => RunOutcome::Cancelled,
             RunStatus::Failed => {
-                End::Failed { message: self.run.error.clone().unwrap_or_default(), told: true }
+                RunOutcome::Failed { message: self.run.error.clone().unwrap_or_default(), told: true }
             }
             RunStatus::Interrupted => {
-                End::Failed { message: "the run was interrupted".to_owned(), told: false }
+                RunOutcome::Failed { message: "the run was interrupted".to_owned(), told: false }
             }
-            RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Done => End::Done,
+            RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Done => RunOutcome::Done,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Recovery: a server continues the runs of owners that are gone. Before it listens it takes over what dead processes left;
 //! then, and as long as it serves, it runs them, in each session in the order of acceptance and before newer messages.
 
-use super::{Place, Reader, Runs, live::Live, shelf::RunKey};
+use super::{Cursor, Reader, Runs, live::LiveRun, registry::RunKey};
 use crate::{
     agent::{Agent, resumption},
     store::service::{service_error, store_failed, store_key},
@@ -167,14 +167,14 @@ impl Runs {
         let key = &SessionKey::new(app, user, session);
         let Some(from) = self.end_of_orphan(key, &orphan.run.id).await? else { return Ok(()) };
         let request = resumption(key.clone());
-        let live = Arc::new(Live::new(request.cancel.clone(), from));
+        let live = Arc::new(LiveRun::new(request.cancel.clone(), from));
         let name = RunKey { session: key.clone(), id: orphan.run.id.clone() };
-        self.shelf.add(&name, &live);
+        self.registry.add(&name, &live);
         let owner = orphan.owner.name().to_owned();
         let result = agent.run_orphan(orphan, request, &|event| live.push(event)).await;
         let has_moved = self.has_moved(&name, &owner).await;
         live.finish(&result, has_moved);
-        self.shelf.put_away(name, &live);
+        self.registry.put_away(name, &live);
         match result {
             Err(RunError::Service(error @ ServiceError::Damaged { .. })) => Err(error),
             // The run has the other errors itself.
@@ -184,7 +184,7 @@ impl Runs {
 
     /// Where the stored events of a run end; `None` if the run is gone. A store that fails is asked again: the runs behind
     /// this one wait for it.
-    async fn end_of_orphan(&self, key: &SessionKey, id: &str) -> Result<Option<Place>, ServiceError> {
+    async fn end_of_orphan(&self, key: &SessionKey, id: &str) -> Result<Option<Cursor>, ServiceError> {
         let mut backoff = Backoff::unlimited();
         loop {
             match self.try_end_of_orphan(key, id).await {
@@ -194,7 +194,7 @@ impl Runs {
         }
     }
 
-    async fn try_end_of_orphan(&self, key: &SessionKey, id: &str) -> Result<Option<Place>, ServiceError> {
+    async fn try_end_of_orphan(&self, key: &SessionKey, id: &str) -> Result<Option<Cursor>, ServiceError> {
         failpoint::reach(Point::OrphanLookup).await.map_err(ServiceError::from)?;
         let run = self.store.run(&store_key(key), id).await.map_err(|error| service_error(error, key))?;
         match run {

@@ -35,7 +35,7 @@ pub struct Archive {
 
 /// A session without its events.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct SessionSummary {
     pub key: SessionKey,
     pub state: Map<String, Value>,
     pub title: Option<String>,
@@ -44,7 +44,7 @@ pub struct Head {
     pub last_seq: u64,
 }
 
-impl Head {
+impl SessionSummary {
     /// Of a session that is there and cannot be read.
     fn damaged(key: SessionKey) -> Self {
         let state = Map::from_iter([(DAMAGED.to_owned(), Value::Bool(true))]);
@@ -54,7 +54,7 @@ impl Head {
 
 /// The sessions of a user, read one by one: of all of them only their names are in memory.
 #[derive(Clone, Debug)]
-pub struct Heads {
+pub struct SessionSummaries {
     archive: Archive,
     app: String,
     user: String,
@@ -62,15 +62,15 @@ pub struct Heads {
     ids: Vec<String>,
 }
 
-impl Heads {
-    pub async fn next(&mut self) -> Result<Option<Head>, ServiceError> {
+impl SessionSummaries {
+    pub async fn next(&mut self) -> Result<Option<SessionSummary>, ServiceError> {
         while let Some(id) = self.ids.pop() {
             let key = SessionKey::new(&self.app, &self.user, id);
             match self.archive.head(&key).await {
                 // One that was deleted since is left out.
                 Ok(None) => {}
                 // One that cannot be read does not hide the others.
-                Err(ServiceError::Damaged { .. }) => return Ok(Some(Head::damaged(key))),
+                Err(ServiceError::Damaged { .. }) => return Ok(Some(SessionSummary::damaged(key))),
                 head => return head,
             }
         }
@@ -80,7 +80,7 @@ impl Heads {
 
 /// One version of a file, without the file.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct ArtifactVersion {
     pub number: u64,
     pub mime_type: Option<String>,
     pub custom_metadata: Map<String, Value>,
@@ -92,7 +92,7 @@ impl Archive {
         Self { store }
     }
 
-    pub async fn head(&self, key: &SessionKey) -> Result<Option<Head>, ServiceError> {
+    pub async fn head(&self, key: &SessionKey) -> Result<Option<SessionSummary>, ServiceError> {
         let loaded = self.store.load(&store_key(key), TailBudget::NONE).await;
         Ok(loaded.map_err(|error| service_error(error, key))?.map(head))
     }
@@ -105,8 +105,8 @@ impl Archive {
     }
 
     /// The events of a session behind a place in its log, oldest first.
-    pub fn events(&self, key: &SessionKey, root_agent: &str, after: u64) -> Pages {
-        Pages {
+    pub fn events(&self, key: &SessionKey, root_agent: &str, after: u64) -> EventPages {
+        EventPages {
             store: Arc::clone(&self.store),
             key: key.clone(),
             restorer: Restorer::new(root_agent),
@@ -115,7 +115,7 @@ impl Archive {
     }
 
     /// The sessions of a user as they are now, the one that was changed last at the end.
-    pub async fn list(&self, app: &str, user: &str) -> Result<Heads, ServiceError> {
+    pub async fn list(&self, app: &str, user: &str) -> Result<SessionSummaries, ServiceError> {
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
             let (of_app, of_user) = (Some(app.to_owned()), Some(user.to_owned()));
@@ -124,7 +124,12 @@ impl Archive {
             after = rows.last().cloned();
             ids.extend(rows.into_iter().map(|row| row.key.session));
             if after.is_none() {
-                return Ok(Heads { archive: self.clone(), app: app.to_owned(), user: user.to_owned(), ids });
+                return Ok(SessionSummaries {
+                    archive: self.clone(),
+                    app: app.to_owned(),
+                    user: user.to_owned(),
+                    ids,
+                });
             }
         }
     }
@@ -135,7 +140,7 @@ impl Archive {
         key: &SessionKey,
         state: &Map<String, Value>,
         events: &[Event],
-    ) -> Result<Head, ServiceError> {
+    ) -> Result<SessionSummary, ServiceError> {
         let invalid =
             |error: serde_json::Error| ServiceError::Invalid { key: key.clone(), message: error.to_string() };
         let steps = events.iter().map(told).collect::<Result<_, _>>().map_err(invalid)?;
@@ -195,12 +200,12 @@ impl Archive {
         key: &SessionKey,
         name: &str,
         version: Option<u64>,
-    ) -> Result<Option<(Part, Version)>, ServiceError> {
+    ) -> Result<Option<(Part, ArtifactVersion)>, ServiceError> {
         let found = self.store.artifact(&file_key(key, name), version).await;
         let Some(file) = found.map_err(|error| service_error(error, key))? else { return Ok(None) };
         let part = serde_json::from_str(&file.part)
             .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
-        let version = Version {
+        let version = ArtifactVersion {
             number: file.version,
             mime_type: file.mime_type,
             custom_metadata: serde_json::from_str(&file.custom_metadata).unwrap_or_default(),
@@ -228,9 +233,9 @@ fn told(event: &Event) -> Result<Commit, serde_json::Error> {
     Ok(Commit { facts, ..Commit::message(save(event)?) })
 }
 
-fn head(snapshot: Snapshot) -> Head {
+fn head(snapshot: Snapshot) -> SessionSummary {
     let Snapshot { row, state, .. } = snapshot;
-    Head {
+    SessionSummary {
         key: SessionKey::new(&row.key.app, &row.key.user, &row.key.session),
         state: StateAdapter::new(state).all().clone(),
         title: row.title,
@@ -245,14 +250,14 @@ fn file_key(key: &SessionKey, name: &str) -> ArtifactKey {
 
 /// The events of a session, a page at a time: a session of a million events is never in memory.
 #[derive(Clone)]
-pub struct Pages {
+pub struct EventPages {
     store: Arc<dyn Store>,
     key: SessionKey,
     restorer: Restorer,
     after: Seq,
 }
 
-impl Pages {
+impl EventPages {
     /// The next events with their places; none at the end.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<(u64, Event)>, ServiceError> {
         let page = PageRequest { after: self.after, limit };
@@ -269,8 +274,8 @@ impl fmt::Debug for Archive {
     }
 }
 
-impl fmt::Debug for Pages {
+impl fmt::Debug for EventPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("after", &self.after).finish_non_exhaustive()
+        f.debug_struct("EventPages").field("after", &self.after).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use adk::{content::Content, event::Event};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Piece {
+struct DraftPiece {
     /// How many saves before it were acknowledged. A save whose acknowledgement was lost is repeated, with what was shown
     /// since: the later one of two pieces with one number replaces the other.
     number: u64,
@@ -14,18 +14,18 @@ struct Piece {
 /// A piece of the draft: the frame of the answer's event, with text that was shown.
 pub(crate) fn piece(number: u64, frame: &Event, shown: Content) -> String {
     let event = Event { content: Some(shown), ..frame.clone() };
-    serde_json::to_string(&Piece { number, event }).unwrap_or_default()
+    serde_json::to_string(&DraftPiece { number, event }).unwrap_or_default()
 }
 
 /// The event that a draft becomes. A piece that cannot be read is left out.
 pub fn restore(stored: &session::Draft) -> Option<Event> {
-    let mut pieces: Vec<Piece> = Vec::with_capacity(stored.pieces.len());
-    for piece in stored.pieces.iter().filter_map(|piece| serde_json::from_str::<Piece>(piece).ok()) {
+    let mut pieces: Vec<DraftPiece> = Vec::with_capacity(stored.pieces.len());
+    for piece in stored.pieces.iter().filter_map(|piece| serde_json::from_str::<DraftPiece>(piece).ok()) {
         pieces.pop_if(|last| last.number == piece.number);
         pieces.push(piece);
     }
     let (mut draft, mut frame) = (adk::draft::Draft::default(), None);
-    for Piece { mut event, .. } in pieces {
+    for DraftPiece { mut event, .. } in pieces {
         if let Some(content) = event.content.take() {
             draft.push(&content);
         }

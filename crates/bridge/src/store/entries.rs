@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 /// How a run ends with an event.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct RunEnding {
     pub(crate) status: RunStatus,
     pub(crate) error: Option<String>,
 }
 
-impl Ending {
+impl RunEnding {
     /// A run waits for answers to its own questions only: those of other runs may be open, too.
     fn of_run(self, session: &SessionAdapter, facts: &Facts, run: Option<&str>) -> Self {
         let asked_by = |id: &String| session.question_runs.get(id).map(String::as_str).or(run);
@@ -40,14 +40,14 @@ impl Ending {
 }
 
 /// A commit of events, before it is stored.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommit {
     commit: Commit,
-    ending: Option<Ending>,
-    shown: Shown,
+    ending: Option<RunEnding>,
+    shown: CommittedView,
 }
 
 /// What the session shows once the commit is stored.
-pub(crate) struct Shown {
+pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
     facts: Facts,
@@ -57,7 +57,7 @@ pub(crate) struct Shown {
     asked_by: Option<String>,
 }
 
-impl Prepared {
+impl PreparedCommit {
     /// What to store for events that a run, or none, appends to the session.
     pub(crate) fn new(
         session: &SessionAdapter,
@@ -92,7 +92,7 @@ impl Prepared {
             }
             events.push((event, is_kept));
         }
-        let shown = Shown {
+        let shown = CommittedView {
             timestamp: events.last().map(|(event, _)| event.timestamp),
             upcoming: upcoming(session, events, &commit),
             deltas,
@@ -103,7 +103,7 @@ impl Prepared {
         Ok(Self { commit, ending, shown })
     }
 
-    pub(crate) fn take_ending(&mut self) -> Option<Ending> {
+    pub(crate) fn take_ending(&mut self) -> Option<RunEnding> {
         self.ending.take()
     }
 
@@ -118,7 +118,7 @@ impl Prepared {
         runs
     }
 
-    pub(crate) fn into_commit(self) -> (Commit, Shown) {
+    pub(crate) fn into_commit(self) -> (Commit, CommittedView) {
         (self.commit, self.shown)
     }
 }
@@ -130,7 +130,7 @@ fn upcoming(session: &SessionAdapter, events: Vec<(Event, bool)>, commit: &Commi
     session.events.about_to_store(events, session.last_seq)
 }
 
-impl Shown {
+impl CommittedView {
     /// Shows what was stored, and answers with the events as the wire has them.
     pub(crate) fn show(self, session: &mut SessionAdapter, committed: Committed) -> Vec<Arc<Event>> {
         let is_known = |upcoming: &Upcoming| session.events.holds(upcoming.id());
@@ -157,11 +157,11 @@ impl Shown {
 }
 
 /// How the run ends with this event, if it does.
-fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<Ending> {
+fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
     let status = match outcome {
         Outcome::Continues => return None,
         Outcome::Ends(RunEnd::Cancelled) => {
-            return Some(Ending {
+            return Some(RunEnding {
                 status: RunStatus::Cancelled,
                 error: Some(RunError::Cancelled.to_string()),
             });
@@ -180,7 +180,7 @@ fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<Ending> {
             }
         }
     };
-    Some(Ending { status, error: event.error_message.clone() })
+    Some(RunEnding { status, error: event.error_message.clone() })
 }
 
 /// The first words of the user name the session.

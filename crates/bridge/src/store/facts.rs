@@ -98,7 +98,7 @@ fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<Ro
         FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, run, fact: name }, true),
         FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, true),
         FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
-        // Kept for the day on which its result comes, but not carried along until then.
+        // CachedSession for the day on which its result comes, but not carried along until then.
         FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, false),
         FactChange::Asked(question) => {
             set(QUESTION, question.id.clone(), &Placed { at, run, fact: question }, true)

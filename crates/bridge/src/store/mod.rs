@@ -9,19 +9,19 @@
 //! | `facts` | pending work: open calls, questions, the active agent |
 //! | `ledger` | the record that a tool call has begun |
 //! | `draft` | the text of an interrupted answer |
-//! | `recent` | sessions that stay in memory between turns |
+//! | `cache` | sessions that stay in memory between turns |
 //! | `task` | the user's request that a long turn works on |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
 //! | [`artifacts`] | `ArtifactAdapter`: files of a session |
 
 pub mod archive;
 pub mod artifacts;
+pub(crate) mod cache;
 pub(crate) mod draft;
 pub(crate) mod entries;
 pub mod events;
 pub(crate) mod facts;
 pub(crate) mod ledger;
-pub(crate) mod recent;
 pub mod row;
 pub mod service;
 pub mod session;

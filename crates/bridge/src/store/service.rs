@@ -2,10 +2,10 @@
 
 use crate::{
     store::{
-        entries::Prepared,
+        cache::SessionCache,
+        entries::PreparedCommit,
         facts,
-        recent::Recent,
-        row::{Kind, Restorer},
+        row::{LegacyKind, Restorer},
         session::SessionAdapter,
         state, task,
     },
@@ -27,12 +27,12 @@ pub struct SessionServiceAdapter {
     store: Arc<dyn Store>,
     root_agent: String,
     budget: Budget,
-    recent: Arc<Recent>,
+    cache: Arc<SessionCache>,
 }
 
 impl SessionServiceAdapter {
     pub fn new(store: Arc<dyn Store>, root_agent: impl Into<String>, budget: Budget) -> Self {
-        Self { store, root_agent: root_agent.into(), budget, recent: Arc::default() }
+        Self { store, root_agent: root_agent.into(), budget, cache: Arc::default() }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -65,24 +65,24 @@ impl SessionServiceAdapter {
 
     /// Whether the session is in memory, so that its next turn need not read it.
     pub fn remembers(&self, key: &SessionKey) -> bool {
-        self.recent.holds(key)
+        self.cache.holds(key)
     }
 
     /// For whoever knows that it is not what it was.
     pub fn forget(&self, key: &SessionKey) {
-        self.recent.forget(key);
+        self.cache.forget(key);
     }
 
-    pub(crate) fn recent(&self) -> &Recent {
-        &self.recent
+    pub(crate) fn cache(&self) -> &SessionCache {
+        &self.cache
     }
 
     /// The session with the events that are in memory, if nothing has happened to it since.
     async fn remembered(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
-        let Some(kept) = self.recent.of(key, self.budget) else { return Ok(None) };
+        let Some(kept) = self.cache.of(key, self.budget) else { return Ok(None) };
         let snapshot = self.snapshot(key, TailBudget::NONE).await?;
         let Some(snapshot) = snapshot.filter(|snapshot| kept.is_still(&snapshot.row)) else {
-            self.recent.forget(key);
+            self.cache.forget(key);
             return Ok(None);
         };
         Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.session.events)))
@@ -110,7 +110,8 @@ impl SessionServiceAdapter {
         let mut tail = self.budget.tail();
         loop {
             let Some(snapshot) = self.snapshot(key, tail).await? else { return Ok(None) };
-            let only_answers = snapshot.tail.iter().all(|row| Kind::of(&row.message) == Kind::Tool);
+            let only_answers =
+                snapshot.tail.iter().all(|row| LegacyKind::of(&row.message) == LegacyKind::Tool);
             if !(snapshot.truncated && only_answers) {
                 return Ok(Some(snapshot));
             }
@@ -191,7 +192,7 @@ impl SessionService for SessionServiceAdapter {
         session: &mut SessionAdapter,
         entries: Vec<Entry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
-        let prepared = Prepared::new(session, entries, None)?;
+        let prepared = PreparedCommit::new(session, entries, None)?;
         let (commit, prepared) = prepared.into_commit();
         let committed = self.store.commit(&store_key(&session.key), commit).await;
         let committed = committed.map_err(|error| service_error(error, &session.key))?;

@@ -1,7 +1,7 @@
 //! SessionAdapter: a stored session as ADK sees it.
 
 use crate::{
-    store::{draft, events::EventsAdapter, facts, recent::Kept, state::StateAdapter},
+    store::{cache::CachedSession, draft, events::EventsAdapter, facts, state::StateAdapter},
     view::budget::Budget,
 };
 use adk::{
@@ -58,7 +58,7 @@ impl SessionAdapter {
 
     /// What the next turn may begin with. A session that waits for something is read instead: what it waits for changes
     /// without a trace in the log.
-    pub(crate) fn to_keep(&self, epoch: u64) -> Option<Kept> {
+    pub(crate) fn to_keep(&self, epoch: u64) -> Option<CachedSession> {
         let Facts { active_agent, open_calls, questions, deferred: _ } = &self.facts;
         let facts = Facts { active_agent: active_agent.clone(), ..Facts::default() };
         let rests = open_calls.is_empty() && questions.is_empty();
@@ -71,7 +71,7 @@ impl SessionAdapter {
             draft: None,
             ..*self
         };
-        rests.then(|| Kept { session: keep(), epoch })
+        rests.then(|| CachedSession { session: keep(), epoch })
     }
 
     /// The history, as the adapter of the seeds shows it.

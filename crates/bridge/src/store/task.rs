@@ -3,7 +3,7 @@
 
 use crate::{
     store::{
-        row::{Kind, Restorer},
+        row::{LegacyKind, Restorer},
         service::{service_error, store_key},
     },
     view::{history, messages},
@@ -26,7 +26,7 @@ pub(crate) fn of(event: &Event) -> Option<Text> {
 
 /// What the user asked for last in these rows.
 pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
-    let mut by_user = rows.iter().rev().filter(|row| Kind::of(&row.message) == Kind::User);
+    let mut by_user = rows.iter().rev().filter(|row| LegacyKind::of(&row.message) == LegacyKind::User);
     by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
 }
 

@@ -4,7 +4,7 @@
 use crate::{
     store::{
         draft,
-        entries::{Ending, Prepared, Shown},
+        entries::{CommittedView, PreparedCommit, RunEnding},
         service::{SessionServiceAdapter, service_error},
         session::SessionAdapter,
     },
@@ -45,7 +45,7 @@ impl TurnSessions {
 
     /// The copy that an earlier turn left in memory. The commit that starts this turn finds out whether it is out of date.
     fn cached(&self, key: &SessionKey) -> Option<SessionAdapter> {
-        let kept = self.sessions.recent().take(key, self.sessions.budget())?;
+        let kept = self.sessions.cache().take(key, self.sessions.budget())?;
         let cached_epoch = Some(kept.epoch);
         self.turn.is_unstarted().then_some(SessionAdapter { cached_epoch, ..kept.session })
     }
@@ -53,15 +53,15 @@ impl TurnSessions {
     async fn store(
         &self,
         session: &SessionAdapter,
-        mut prepared: Prepared,
-    ) -> Result<(Committed, Shown, bool), ServiceError> {
+        mut prepared: PreparedCommit,
+    ) -> Result<(Committed, CommittedView, bool), ServiceError> {
         let ending = prepared.take_ending();
         let (mut commit, shown) = prepared.into_commit();
         // A commit of state alone leaves the draft for the event that it becomes.
         commit.discards_draft = !commit.messages.is_empty() && self.has_draft.load(Ordering::Relaxed);
         let (discards, ends) = (commit.discards_draft, ending.is_some());
         let committed = match ending {
-            Some(Ending { status, error }) => self.turn.finish(commit, status, error).await,
+            Some(RunEnding { status, error }) => self.turn.finish(commit, status, error).await,
             None => self.turn.step(commit).await,
         };
         let committed = committed.map_err(|error| service_error(error, &session.key))?;
@@ -104,13 +104,13 @@ impl SessionService for TurnSessions {
         session: &mut SessionAdapter,
         entries: Vec<Entry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
-        let prepared = Prepared::new(session, entries, Some(self.turn.run_id()))?;
+        let prepared = PreparedCommit::new(session, entries, Some(self.turn.run_id()))?;
         let (committed, shown, ends) = self.store(session, prepared).await?;
         let epoch = committed.epoch;
         session.draft = None;
         let events = shown.show(session, committed);
         if ends && let Some(kept) = session.to_keep(epoch) {
-            self.sessions.recent().keep(kept);
+            self.sessions.cache().keep(kept);
         }
         Ok(events)
     }
@@ -130,7 +130,7 @@ impl TurnService for TurnSessions {
             // The run goes on with a correction of our own.
             return self.append_all(session, opening).await;
         }
-        let prepared = Prepared::new(session, opening, Some(self.turn.run_id()))?;
+        let prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
         let supersedes = prepared.superseded(session, self.turn.run_id());
         let (if_epoch, options) = (session.cached_epoch, self.options.clone());
         let terms = StartTerms { if_epoch, supersedes, options };

@@ -39,7 +39,7 @@ pub struct Guard {
 }
 
 /// What becomes of a call.
-pub(crate) enum Admission {
+pub(crate) enum GuardDecision {
     Run,
     Ask(ToolConfirmation),
     /// With what the model is told.
@@ -76,28 +76,30 @@ impl Guard {
         tool: &dyn Tool,
         args: &Map<String, Value>,
         context: &ToolContext,
-    ) -> Admission {
+    ) -> GuardDecision {
         let verdict = doubted(tool, self.verdict(tool, args, context));
         if verdict.decision == Decision::Ask && self.is_for_guest(context) {
-            return Admission::Refuse(not_theirs(&verdict));
+            return GuardDecision::Refuse(not_theirs(&verdict));
         }
         let asks = verdict.decision == Decision::Ask || tool.spec().confirm;
         if asks && verdict.decision != Decision::Deny && context.confirmation.is_none() && self.unattended {
-            return Admission::Refuse(nobody(tool, &verdict));
+            return GuardDecision::Refuse(nobody(tool, &verdict));
         }
         match (verdict.decision, &context.confirmation) {
-            (Decision::Deny, _) => Admission::Refuse(format!("this call is not allowed: {}", verdict.reason)),
-            (Decision::Allow | Decision::Ask, None) if tool.spec().confirm => {
-                Admission::Ask(plain_question(&tool.spec().name))
+            (Decision::Deny, _) => {
+                GuardDecision::Refuse(format!("this call is not allowed: {}", verdict.reason))
             }
-            (Decision::Allow, _) => Admission::Run,
-            (Decision::Ask, None) => Admission::Ask(self.question(tool, args, &verdict)),
+            (Decision::Allow | Decision::Ask, None) if tool.spec().confirm => {
+                GuardDecision::Ask(plain_question(&tool.spec().name))
+            }
+            (Decision::Allow, _) => GuardDecision::Run,
+            (Decision::Ask, None) => GuardDecision::Ask(self.question(tool, args, &verdict)),
             (Decision::Ask, Some(answer)) => {
                 if says_always(answer) {
                     // Whoever cannot store a rule is asked again, and has lost nothing.
                     let _ = self.book.add(&owner(context), &verdict.always);
                 }
-                Admission::Run
+                GuardDecision::Run
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     store::state,
-    tools::guard::{self, Admission, Guard, UNTRUSTED},
+    tools::guard::{self, Guard, GuardDecision, UNTRUSTED},
 };
 use adk::{
     content::{Blob, Part},
@@ -53,9 +53,9 @@ impl ToolAdapter {
             return Err(ToolError::Interrupted);
         }
         match self.admit(&args, &context) {
-            Admission::Run => {}
-            Admission::Ask(question) => return Ok(ToolOutcome::Ask(question)),
-            Admission::Refuse(why) => return Err(ToolError::Failed(why)),
+            GuardDecision::Run => {}
+            GuardDecision::Ask(question) => return Ok(ToolOutcome::Ask(question)),
+            GuardDecision::Refuse(why) => return Err(ToolError::Failed(why)),
         }
         if effect != Effect::ReadOnly {
             let begun = context.begin().await;
@@ -70,14 +70,14 @@ impl ToolAdapter {
         self.told(outcome, &context, &mask)
     }
 
-    fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> Admission {
+    fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> GuardDecision {
         let name = &self.tool.spec().name;
         match &self.guard {
             Some(guard) => guard.admit(&*self.tool, args, context),
             None if self.tool.spec().confirm && context.confirmation.is_none() => {
-                Admission::Ask(guard::plain_question(name))
+                GuardDecision::Ask(guard::plain_question(name))
             }
-            None => Admission::Run,
+            None => GuardDecision::Run,
         }
     }
 

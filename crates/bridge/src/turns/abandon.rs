@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Where a turn was when it was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum AbandonedPhase {
     Queued,
     /// The commit that starts the run was under way.
     Starting,
@@ -24,7 +24,7 @@ pub(super) struct Abandoned {
     pub(super) run: String,
     pub(super) claim: Claim,
     pub(super) gate: Arc<SessionGate>,
-    pub(super) left: Left,
+    pub(super) left: AbandonedPhase,
 }
 
 impl Abandoned {
@@ -42,11 +42,13 @@ impl Abandoned {
 
     async fn try_end(&self) -> Result<()> {
         match (&self.left, &self.claim) {
-            (Left::Running(lease), _) => self.finish(lease.clone()).await,
-            (Left::Queued, Claim::Own(owner) | Claim::Shared(owner)) => self.withdraw(owner.name()).await,
-            (Left::Starting, Claim::Own(owner)) => self.end_started(owner).await,
+            (AbandonedPhase::Running(lease), _) => self.finish(lease.clone()).await,
+            (AbandonedPhase::Queued, Claim::Own(owner) | Claim::Shared(owner)) => {
+                self.withdraw(owner.name()).await
+            }
+            (AbandonedPhase::Starting, Claim::Own(owner)) => self.end_started(owner).await,
             // The claim is held by the other runs; when the last of them has ended, another owner continues this one.
-            (Left::Starting, Claim::Shared(_)) => Ok(()),
+            (AbandonedPhase::Starting, Claim::Shared(_)) => Ok(()),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use handle::{StartTerms, TurnHandle};
 pub(crate) use phase::Refused;
 pub(crate) use request::{QueuedRequest, RunOptions};
-pub(crate) use waiting::Position;
+pub(crate) use waiting::QueuePosition;
 
 use crate::store::service::store_key;
 use adk::{draft::DraftFlush, session::SessionKey};
@@ -48,9 +48,9 @@ use watch::OwnerWatch;
 
 /// What coordinates the turns of one process on one store. Clones share it.
 #[derive(Clone)]
-pub struct Turns(Arc<Shared>);
+pub struct Turns(Arc<TurnsInner>);
 
-struct Shared {
+struct TurnsInner {
     store: Arc<dyn Store>,
     gates: Mutex<HashMap<SessionKey, Weak<SessionGate>>>,
     heartbeat: Arc<HeartbeatTask>,
@@ -90,7 +90,7 @@ impl Turns {
         let watch = OwnerWatch::new(Arc::clone(&store));
         let heartbeat = Arc::new(HeartbeatTask::new(Arc::clone(&store)));
         let (gates, draft_flush, sweeper) = (Mutex::default(), DraftFlush::default(), OnceLock::new());
-        Self(Arc::new(Shared { store, gates, heartbeat, watch, draft_flush, sweeper }))
+        Self(Arc::new(TurnsInner { store, gates, heartbeat, watch, draft_flush, sweeper }))
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {

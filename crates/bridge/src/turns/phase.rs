@@ -1,6 +1,6 @@
 //! Where the turn of a run is.
 
-use super::abandon::Left;
+use super::abandon::AbandonedPhase;
 use session::{Error, Lease, RunStatus};
 
 /// Where the turn of a run is.
@@ -64,11 +64,11 @@ impl Phase {
     }
 
     /// What a turn that is dropped leaves open.
-    pub(super) fn left(&self) -> Option<Left> {
+    pub(super) fn left(&self) -> Option<AbandonedPhase> {
         match self {
-            Self::Queued { .. } => Some(Left::Queued),
-            Self::Starting => Some(Left::Starting),
-            Self::Running(lease) => Some(Left::Running(lease.clone())),
+            Self::Queued { .. } => Some(AbandonedPhase::Queued),
+            Self::Starting => Some(AbandonedPhase::Starting),
+            Self::Running(lease) => Some(AbandonedPhase::Running(lease.clone())),
             Self::Unstarted(_) | Self::Ended(_) | Self::Lost => None,
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 const POLL: Duration = Duration::from_millis(40);
 
 /// Where a queued run is that is not merely behind others.
-pub(crate) enum Position {
+pub(crate) enum QueuePosition {
     /// It is the first, and nothing runs.
     First,
     /// It has started, although the commit that started it failed for all we knew.
@@ -23,7 +23,7 @@ pub(crate) enum Position {
 
 impl Turns {
     /// Waits until a queued run is not merely behind others.
-    pub(crate) async fn wait(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<Position> {
+    pub(crate) async fn wait(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<QueuePosition> {
         let gate = turn.gate();
         loop {
             let changed = gate.changed.notified();
@@ -47,28 +47,28 @@ impl Turns {
     }
 
     /// `None` if others are before it.
-    async fn position(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<Option<Position>> {
+    async fn position(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<Option<QueuePosition>> {
         failpoint::reach(Point::QueuePosition).await?;
         let activity = self.0.store.activity(turn.key()).await?;
         if let Some(lease) = activity.lease_of(turn.run_id(), turn.owner()) {
-            return Ok(Some(Position::Started(lease)));
+            return Ok(Some(QueuePosition::Started(lease)));
         }
         let Activity { running, first_queued, .. } = activity;
         let Some(first) = first_queued.filter(|first| first.ticket <= turn.ticket()) else {
-            return Ok(Some(Position::Gone));
+            return Ok(Some(QueuePosition::Gone));
         };
         if first.id == turn.run_id() && first.owner != turn.owner() {
-            return Ok(Some(Position::Gone));
+            return Ok(Some(QueuePosition::Gone));
         }
         match running {
-            None if first.id == turn.run_id() => Ok(Some(Position::First)),
+            None if first.id == turn.run_id() => Ok(Some(QueuePosition::First)),
             None => self.behind(key, &first).await,
             Some(running) => self.behind(key, &running).await,
         }
     }
 
     /// Finds out whether the owner of the run that is before ours is gone.
-    async fn behind(&self, key: &SessionKey, blocker: &OwnedRun) -> session::Result<Option<Position>> {
+    async fn behind(&self, key: &SessionKey, blocker: &OwnedRun) -> session::Result<Option<QueuePosition>> {
         self.0.watch.observe().await?;
         if !self.0.watch.is_gone(&blocker.owner) {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Turns {
             return Ok(None);
         }
         let orphans = self.take_over(Some(key)).await?;
-        Ok((!orphans.is_empty()).then_some(Position::BehindOrphans(orphans)))
+        Ok((!orphans.is_empty()).then_some(QueuePosition::BehindOrphans(orphans)))
     }
 
     /// Observes other processes on behalf of a sweeper.

@@ -1,4 +1,4 @@
-//! Ids of calls where there are none: one rule for rows, for messages and for repairs.
+//! CallIds of calls where there are none: one rule for rows, for messages and for repairs.
 
 use adk::content::{FunctionCall, FunctionResponse};
 use std::collections::{HashMap, HashSet};
@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 /// The ids of one event or message. What was given stays; what is made up is `call_<name>`, and `call_<name>_2` for the
 /// second, so that parallel calls of one tool do not collide.
 #[derive(Debug, Default)]
-pub(crate) struct Ids {
-    calls: Taken,
-    responses: Taken,
+pub(crate) struct CallIds {
+    calls: UsedIds,
+    responses: UsedIds,
 }
 
-impl Ids {
+impl CallIds {
     pub(crate) fn of_call(&mut self, call: &FunctionCall) -> String {
         self.calls.keep_or_make(call.id.as_deref(), call.id_or_name())
     }
@@ -21,15 +21,15 @@ impl Ids {
     }
 }
 
-/// Ids that are in use.
+/// CallIds that are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct UsedIds {
     ids: HashSet<String>,
     /// The number to try next for an id that is taken: a thousand equal ids must not cost a million tries.
     next: HashMap<String, usize>,
 }
 
-impl Taken {
+impl UsedIds {
     fn keep_or_make(&mut self, given: Option<&str>, id: String) -> String {
         if given.is_some_and(|given| !given.is_empty()) {
             self.ids.insert(id.clone());
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_given_id_stays_and_missing_ones_are_made_of_the_name() {
-        let mut ids = Ids::default();
+        let mut ids = CallIds::default();
         let made: Vec<String> =
             [Some("c1"), None, Some(""), Some("c1")].map(|id| ids.of_call(&call(id))).into();
         assert_eq!(made, ["c1", "call_search", "call_search_2", "c1"]);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn calls_and_responses_fall_back_to_the_same_ids() {
-        let mut ids = Ids::default();
+        let mut ids = CallIds::default();
         let response = FunctionResponse { name: "search".to_owned(), ..FunctionResponse::default() };
         for _ in 0..3 {
             assert_eq!(ids.of_call(&call(None)), ids.of_response(&response));
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_number_that_was_given_is_not_made_up_again() {
-        let mut taken = Taken::default();
+        let mut taken = UsedIds::default();
         let made = ["x_2", "x", "x", "x", "x_2"].map(|id| taken.unique(id.to_owned()));
         assert_eq!(made, ["x_2", "x", "x_3", "x_4", "x_2_2"]);
     }

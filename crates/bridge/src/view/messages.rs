@@ -1,6 +1,6 @@
 //! ADK's contents as a provider's messages.
 
-use crate::view::{history::TOLD, ids::Ids};
+use crate::view::{history::TOLD, ids::CallIds};
 use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{FunctionDeclaration, GenerateContentConfig},
@@ -58,7 +58,7 @@ fn push(parts: &mut Vec<Part>, part: Part) {
 }
 
 /// Most parts need no ids, and a history has many parts.
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<Ids>) -> Option<Part> {
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<Part> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
         mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())

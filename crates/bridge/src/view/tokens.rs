@@ -227,7 +227,7 @@ impl Scanner<'_> {
         let lower = self.letters(Class::Lower);
         self.unbroken = if before == Before::Nothing { self.unbroken + 1 } else { 1 };
         self.cents += match self.class(self.at) {
-            Some(Class::Wide) => self.wide_word(Word { upper, lower, ..Word::default() }, before),
+            Some(Class::Wide) => self.wide_word(WordCost { upper, lower, ..WordCost::default() }, before),
             Some(Class::Mark) => latin(upper, lower, before) + self.contraction(),
             Some(Class::Lower | Class::Upper | Class::Digit | Class::Space | Class::Newline) | None => {
                 latin(upper, lower, before)
@@ -247,7 +247,7 @@ impl Scanner<'_> {
     }
 
     /// A word that goes on beyond ASCII.
-    fn wide_word(&mut self, mut word: Word, before: Before) -> u64 {
+    fn wide_word(&mut self, mut word: WordCost, before: Before) -> u64 {
         loop {
             match self.class(self.at) {
                 Some(Class::Lower) => word.lower += 1,
@@ -292,7 +292,7 @@ fn run(length: usize, longest: usize) -> u64 {
 }
 
 #[derive(Default)]
-struct Word {
+struct WordCost {
     upper: usize,
     lower: usize,
     /// What the accents add.
@@ -304,7 +304,7 @@ struct Word {
     start: u64,
 }
 
-impl Word {
+impl WordCost {
     fn add(&mut self, script: Script) {
         let rate = script.rate();
         if matches!(script, Script::Latin | Script::LatinExtended) {

@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{
     Budget, ModelAdapter,
-    model::{NOTICE, Notice, NoticeKind, Retries, Target},
+    model::{ModelTarget, NOTICE, Notice, NoticeKind, Retries},
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
@@ -54,7 +54,7 @@ fn hello() -> Vec<StreamEvent> {
 
 /// A model with a fallback.
 fn two(first: &Arc<Fake>, second: &Arc<Fake>) -> ModelAdapter {
-    let target = |fake: &Arc<Fake>, model: &str| Target::new(fake.clone(), model, Budget::default());
+    let target = |fake: &Arc<Fake>, model: &str| ModelTarget::new(fake.clone(), model, Budget::default());
     ModelAdapter::of(target(first, "small"), vec![target(second, "large")]).retrying(retries())
 }
 
@@ -304,7 +304,7 @@ async fn what_a_provider_says_that_it_takes_is_remembered() {
 #[tokio::test]
 async fn a_model_is_shown_no_more_than_its_context_holds() {
     let fake = Fake::called("one", vec![]);
-    let target = Target::new(fake.clone(), "small", Budget::default()).holding(Some(4_000));
+    let target = ModelTarget::new(fake.clone(), "small", Budget::default()).holding(Some(4_000));
     let model = ModelAdapter::of(target, Vec::new());
     model.generate(long_talk(), false).collect::<Vec<_>>().await;
     assert!((2_000..=3_200).contains(&weight(&fake, 0)), "{}", weight(&fake, 0));

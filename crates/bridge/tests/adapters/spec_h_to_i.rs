@@ -8,7 +8,7 @@ use adk::{
     event::Event,
     model::{Llm, LlmRequest, LlmResponse},
 };
-use bridge::{Budget, ModelAdapter, agent::collect::Collector, model::Retries};
+use bridge::{Budget, ModelAdapter, agent::collect::AnswerCollector, model::Retries};
 use futures::StreamExt;
 use provider::StreamEvent;
 use serde_json::json;
@@ -143,7 +143,7 @@ fn spec_i1_partials_win_over_a_final_that_says_something_else() {
         partial: Some(partial),
         ..Event { id: "1".into(), ..Event::new("e-1", "root") }
     };
-    let mut collector = Collector::default();
+    let mut collector = AnswerCollector::default();
     for event in [event("Hel", true), event("lo", true), event("HELLO", false)] {
         collector.take(&event);
     }
@@ -185,7 +185,7 @@ fn spec_i_thoughts_that_were_streamed_do_not_swallow_the_final_text() {
         partial: Some(partial),
         ..Event { id: "1".into(), ..Event::new("e-1", "root") }
     };
-    let mut collector = Collector::default();
+    let mut collector = AnswerCollector::default();
     collector.take(&event(Part::thought("hm"), true));
     collector.take(&event(Part::text("Noon."), false));
     assert_eq!(collector.into_text(), "Noon.");

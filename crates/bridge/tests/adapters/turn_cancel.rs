@@ -14,7 +14,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{CancelOutcome, End, Place, RunStatus, StartError, Terms},
+    runs::{CancelOutcome, Cursor, RunOutcome, RunStatus, StartError, Terms},
 };
 use provider::StreamEvent;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ async fn readers_of_a_waiting_run_that_is_cancelled_see_the_withdrawal_and_the_e
         let (runs, agent) = started(&place.store, &model).await;
         let id = run(&runs, &agent, say("clean up")).await;
         runs.cancel(&key(), &id).await.unwrap();
-        let mut reader = runs.reader(&key(), &id, Place::default()).await.unwrap().unwrap();
+        let mut reader = runs.reader(&key(), &id, Cursor::default()).await.unwrap().unwrap();
         let mut seen = Vec::new();
         let end = loop {
             match reader.next().await.unwrap() {
@@ -108,7 +108,7 @@ async fn readers_of_a_waiting_run_that_is_cancelled_see_the_withdrawal_and_the_e
                 Err(end) => break end,
             }
         };
-        assert_eq!((seen.len(), end), (4, End::Cancelled), "{}", place.name);
+        assert_eq!((seen.len(), end), (4, RunOutcome::Cancelled), "{}", place.name);
         assert_eq!(seen[3].responses().next().unwrap().name, REQUEST_CONFIRMATION);
     }
 }

@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{self as bridge_runs, End, Terms},
+    runs::{self as bridge_runs, RunOutcome, Terms},
 };
 use serde_json::{Map, json};
 use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
@@ -309,7 +309,7 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
             async move { runs.recover(recovery, source).await }
         });
         until(async || model.requests().len() == 1).await;
-        let mut reader = runs.reader(&key(), "hello", bridge_runs::Place::default()).await.unwrap().unwrap();
+        let mut reader = runs.reader(&key(), "hello", bridge_runs::Cursor::default()).await.unwrap().unwrap();
         let outside = place.again();
         displace(&place.store, &dead_owner(&outside)).await;
         let echo = start(&outside, root(&Fake::echo())).await;
@@ -323,7 +323,7 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
             }
         };
         recovering.abort();
-        assert_eq!((said, end), (vec!["re: hello".to_owned()], End::Done), "{}", place.name);
+        assert_eq!((said, end), (vec!["re: hello".to_owned()], RunOutcome::Done), "{}", place.name);
     }
 }
 
@@ -350,7 +350,7 @@ async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
             let (runs, source) = (resumed.clone(), Arc::new(OneAgent(echo)));
             async move { runs.recover(recovery, source).await }
         });
-        let mut reader = resumed.reader(&key(), &id, bridge_runs::Place::default()).await.unwrap().unwrap();
+        let mut reader = resumed.reader(&key(), &id, bridge_runs::Cursor::default()).await.unwrap().unwrap();
         let mut last = None;
         while let Ok(entry) = reader.next().await.unwrap() {
             last = Some(entry.event);

@@ -7,7 +7,7 @@ use crate::common::{
 use adk::agent::LlmAgent;
 use bridge::{
     Agent, Budget, Runs,
-    runs::{CancelOutcome, End, Entry, Place, Reader, RunStatus, StartError, Terms},
+    runs::{CancelOutcome, Cursor, Reader, RunEntry, RunOutcome, RunStatus, StartError, Terms},
 };
 use serde_json::json;
 use session::TurnChange;
@@ -29,13 +29,13 @@ trait Said {
     fn said(&self) -> String;
 }
 
-impl Said for Entry {
+impl Said for RunEntry {
     fn said(&self) -> String {
         self.event.content.as_ref().map(adk::content::Content::said).unwrap_or_default()
     }
 }
 
-async fn rest(reader: &mut Reader) -> (Vec<Entry>, End) {
+async fn rest(reader: &mut Reader) -> (Vec<RunEntry>, RunOutcome) {
     let mut entries = Vec::new();
     loop {
         match reader.next().await.unwrap() {
@@ -45,7 +45,7 @@ async fn rest(reader: &mut Reader) -> (Vec<Entry>, End) {
     }
 }
 
-fn ids(entries: &[Entry]) -> Vec<String> {
+fn ids(entries: &[RunEntry]) -> Vec<String> {
     entries.iter().map(|entry| entry.place.to_id()).collect()
 }
 
@@ -59,12 +59,12 @@ async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
         let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
         let mut first = runs.start(&agent, say_streaming("time?"), Terms::default()).await.unwrap();
         let (all, end) = rest(&mut first).await;
-        assert_eq!(end, End::Done);
+        assert_eq!(end, RunOutcome::Done);
         // A call, its answer, four pieces and the whole.
         assert_eq!(all.len(), 7, "{}", place.name);
         for seen in 0..=all.len() {
             let last = all[..seen].last().map(|entry| entry.place.to_id());
-            let after = last.and_then(|id| Place::from_id(&id)).unwrap_or_default();
+            let after = last.and_then(|id| Cursor::from_id(&id)).unwrap_or_default();
             let mut again = runs.reader(&key(), first.id(), after).await.unwrap().unwrap();
             assert_eq!(ids(&rest(&mut again).await.0), ids(&all[seen..]));
         }
@@ -80,16 +80,16 @@ async fn after_a_restart_the_log_has_what_was_stored_of_a_run() {
         runs.start(&agent, say("and now?"), Terms::default()).await.unwrap().next().await.unwrap().unwrap();
         runs.idle().await;
         let restarted = Runs::new(place.store.clone());
-        let stored: Vec<&Entry> = all.iter().filter(|entry| entry.place.partial == 0).collect();
+        let stored: Vec<&RunEntry> = all.iter().filter(|entry| entry.place.partial == 0).collect();
         for seen in 0..=stored.len() {
             let after = stored[..seen].last().map(|entry| entry.place).unwrap_or_default();
             let mut reader = restarted.reader(&key(), first.id(), after).await.unwrap().unwrap();
             let (entries, end) = rest(&mut reader).await;
             let json: Vec<&str> = entries.iter().map(|entry| &*entry.json).collect();
             assert_eq!(json, stored[seen..].iter().map(|entry| &*entry.json).collect::<Vec<_>>());
-            assert_eq!(end, End::Done, "{}", place.name);
+            assert_eq!(end, RunOutcome::Done, "{}", place.name);
         }
-        assert!(restarted.reader(&key(), "never", Place::default()).await.unwrap().is_none());
+        assert!(restarted.reader(&key(), "never", Cursor::default()).await.unwrap().is_none());
     }
 }
 
@@ -105,7 +105,7 @@ async fn a_run_goes_on_when_its_reader_leaves() {
         runs.idle().await;
         let view = runs.view(&key(), &id).await.unwrap().unwrap();
         assert_eq!(view.status, RunStatus::Done, "{}", place.name);
-        let mut again = runs.reader(&key(), &id, Place::default()).await.unwrap().unwrap();
+        let mut again = runs.reader(&key(), &id, Cursor::default()).await.unwrap().unwrap();
         assert_eq!(rest(&mut again).await.0[0].said(), "late");
     }
 }
@@ -149,7 +149,7 @@ async fn a_request_that_is_repeated_to_another_process_is_one_run() {
         // Nothing is stored yet, so the other process is the first.
         let mut quick = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
         let (answered, end) = rest(&mut quick).await;
-        assert_eq!(end, End::Done, "{}", place.name);
+        assert_eq!(end, RunOutcome::Done, "{}", place.name);
         tap.hold_loads(false);
         let mut slow = slow.await.unwrap();
         assert_eq!(slow.id(), quick.id());
@@ -229,7 +229,7 @@ async fn a_request_that_could_not_be_stored_leaves_its_key_free() {
         assert!(store.runs(&store_key(), 9).await.unwrap().is_empty());
         tap.fail_nothing();
         let mut reader = runs.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
-        assert_eq!(rest(&mut reader).await.1, End::Done, "{}", place.name);
+        assert_eq!(rest(&mut reader).await.1, RunOutcome::Done, "{}", place.name);
         assert_eq!(log(&place.store).await, ["user: pay 10", "root: re: pay 10"], "{}", place.name);
     }
 }
@@ -265,11 +265,11 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
         until(|| async { queued(&place.store).await.len() == 2 }).await;
         assert_eq!((runs.running(), runs.is_running(&key())), (3, true));
         assert_eq!(cancel(&runs, given_up.id()).await, CancelOutcome::Over, "{}", place.name);
-        assert_eq!(rest(&mut given_up).await.1, End::Cancelled);
+        assert_eq!(rest(&mut given_up).await.1, RunOutcome::Cancelled);
         assert_eq!(cancel(&runs, cut.id()).await, CancelOutcome::Over);
-        assert_eq!(rest(&mut cut).await.1, End::Cancelled, "{}", place.name);
+        assert_eq!(rest(&mut cut).await.1, RunOutcome::Cancelled, "{}", place.name);
         gate.add_permits(1);
-        assert_eq!(rest(&mut waits).await.1, End::Done);
+        assert_eq!(rest(&mut waits).await.1, RunOutcome::Done);
         assert_eq!(cancel(&runs, cut.id()).await, CancelOutcome::Over);
         assert_eq!(cancel(&runs, "never").await, CancelOutcome::NotFound);
         assert!(!runs.is_running(&key()));
@@ -314,7 +314,7 @@ async fn the_runs_of_a_dead_owner_continue_in_their_order() {
         let dead = dead_owner(&place.store);
         running(&place.store, &dead, "hello").await;
         enqueue(&place.store, &dead, &payload("and then?").await).await;
-        let mut reader = runs.reader(&key(), "hello", Place::default()).await.unwrap().unwrap();
+        let mut reader = runs.reader(&key(), "hello", Cursor::default()).await.unwrap().unwrap();
         let recovery = runs.claim_orphans().await.unwrap();
         assert_eq!(recovery.len(), 2, "{}", place.name);
         // A message that comes before they are started is answered after them.
@@ -331,10 +331,10 @@ async fn the_runs_of_a_dead_owner_continue_in_their_order() {
             async move { runs.recover(recovery, source).await }
         });
         let (entries, end) = rest(&mut reader).await;
-        assert_eq!((entries[0].said().as_str(), end), ("re: hello", End::Done), "{}", place.name);
+        assert_eq!((entries[0].said().as_str(), end), ("re: hello", RunOutcome::Done), "{}", place.name);
         assert_eq!(entries[0].event.invocation_id, "hello");
         assert_eq!(entries.len(), 1, "{}: a reader receives the events of its own run only", place.name);
-        assert_eq!(newer.await.unwrap().1, End::Done);
+        assert_eq!(newer.await.unwrap().1, RunOutcome::Done);
         recovering.abort();
         let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
         assert_eq!(said, ["user: hello", "user: and then?", "user: last"], "{}", place.name);

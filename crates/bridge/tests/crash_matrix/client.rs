@@ -13,7 +13,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{Place, Reader, Terms},
+    runs::{Cursor, Reader, Terms},
 };
 use serde_json::Value;
 use session::Store;
@@ -48,7 +48,7 @@ impl Client {
                 self.over.insert(name, watch::channel(true).1);
                 continue;
             }
-            let cursor = self.known.cursors.get(&name).and_then(|cursor| Place::from_id(cursor));
+            let cursor = self.known.cursors.get(&name).and_then(|cursor| Cursor::from_id(cursor));
             let reader = self.reader(&run, cursor.unwrap_or_default()).await;
             match reader {
                 Some(reader) => self.follow(&name, reader),
@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    async fn reader(&self, run: &str, after: Place) -> Option<Reader> {
+    async fn reader(&self, run: &str, after: Cursor) -> Option<Reader> {
         for _ in 0..ATTEMPTS {
             if let Ok(reader) = self.runs.reader(&self.key, run, after).await {
                 return reader;
@@ -73,7 +73,7 @@ impl Client {
         self.over.insert(name.to_owned(), over);
         let (runs, key, out) = (self.runs.clone(), self.key.clone(), Arc::clone(&self.out));
         let mut follower =
-            Follower { name: name.to_owned(), runs, key, out, reader, place: Place::default() };
+            Follower { name: name.to_owned(), runs, key, out, reader, place: Cursor::default() };
         tokio::spawn(async move {
             while follower.read().await {}
             end.send_replace(true);
@@ -182,7 +182,7 @@ struct Follower {
     key: SessionKey,
     out: Arc<Reporter>,
     reader: Reader,
-    place: Place,
+    place: Cursor,
 }
 
 impl Follower {

@@ -2,7 +2,7 @@
 
 use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
 use anyhow::{Context, bail};
-use bridge::{Budget, ModelAdapter, model::Target};
+use bridge::{Budget, ModelAdapter, model::ModelTarget};
 use futures::{StreamExt, future, stream};
 use provider::{
     Api, Endpoint, Error, EventStream, Provider, Remote, Request, Secret, StreamEvent,
@@ -19,14 +19,14 @@ const GLANCE: Duration = Duration::from_millis(250);
 pub(super) fn adapter(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelAdapter> {
     let first = target(settings, model)?;
     let others = settings.fallback.iter().map(|name| fallback(settings, name));
-    let others = others.collect::<anyhow::Result<Vec<Target>>>()?;
+    let others = others.collect::<anyhow::Result<Vec<ModelTarget>>>()?;
     let others = others.into_iter().filter(|other| other.name() != first.name()).collect();
     Ok(ModelAdapter::of(first, others).retrying(settings.retries))
 }
 
-fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<Target> {
+fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
     match model.name.split_once('/').unwrap_or((&model.name, "")) {
-        ("demo", name) => Ok(Target::new(Arc::new(Demo), name, settings.budget)),
+        ("demo", name) => Ok(ModelTarget::new(Arc::new(Demo), name, settings.budget)),
         ("scripted", name) if !name.is_empty() => scripted(model, name, settings.budget),
         _ => {
             let (provider, name) = find(settings, model)?;
@@ -37,7 +37,7 @@ fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<Target> {
 }
 
 /// A fallback that cannot be used is an error only when it is needed.
-fn fallback(settings: &Settings, model: &ModelName) -> anyhow::Result<Target> {
+fn fallback(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
     let unusable = settings.providers.split(&model.name).and_then(|(provider, name)| {
         let why = endpoint(provider).err()?;
         let unusable = Unusable { provider: provider.name.clone(), why: why.to_string() };
@@ -46,19 +46,24 @@ fn fallback(settings: &Settings, model: &ModelName) -> anyhow::Result<Target> {
     unusable.map_or_else(|| target(settings, model), Ok)
 }
 
-fn reached(settings: &Settings, config: &ProviderConfig, name: &str, provider: Arc<dyn Provider>) -> Target {
+fn reached(
+    settings: &Settings,
+    config: &ProviderConfig,
+    name: &str,
+    provider: Arc<dyn Provider>,
+) -> ModelTarget {
     let context = settings.models.get(&config.name, name).context;
-    Target::new(provider, name, settings.budget).holding(context).stamped(config.stamp())
+    ModelTarget::new(provider, name, settings.budget).holding(context).stamped(config.stamp())
 }
 
-fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<Target> {
+fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<ModelTarget> {
     let path = model.base.join(file);
     if !path.exists() {
         return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
     }
     let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
     let name = script.model().unwrap_or(file).to_owned();
-    Ok(Target::new(Arc::new(script), name, budget))
+    Ok(ModelTarget::new(Arc::new(script), name, budget))
 }
 
 /// The provider of a model, and its name there.

@@ -16,7 +16,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use bridge::store::archive::Version;
+use bridge::store::archive::ArtifactVersion;
 use serde_json::{Value, json};
 
 pub(crate) async fn list(
@@ -62,7 +62,7 @@ enum Asked<'a> {
     File,
     Versions,
     AllMetadata,
-    Version(&'a str),
+    ArtifactVersion(&'a str),
     Metadata(&'a str),
 }
 
@@ -76,7 +76,7 @@ fn asked(path: &str) -> (&str, Asked<'_>) {
     let (inner, metadata) = path.strip_suffix("/metadata").map_or((path, false), |inner| (inner, true));
     match inner.rsplit_once("/versions/") {
         Some((name, version)) if !version.contains('/') => {
-            (name, if metadata { Asked::Metadata(version) } else { Asked::Version(version) })
+            (name, if metadata { Asked::Metadata(version) } else { Asked::ArtifactVersion(version) })
         }
         Some(_) | None => (path, Asked::File),
     }
@@ -91,7 +91,7 @@ pub(crate) async fn get(
     let (name, asked) = asked(params.get("path"));
     match asked {
         Asked::File => file(&server, &key, name, query.number("version")?).await,
-        Asked::Version(version) => file(&server, &key, name, number(version)?).await,
+        Asked::ArtifactVersion(version) => file(&server, &key, name, number(version)?).await,
         Asked::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
         Asked::Metadata(version) => {
             let found = server.archive.file(&key, name, number(version)?).await?;
@@ -133,7 +133,7 @@ fn not_found() -> Failure {
     Failure::not_found("Artifact not found")
 }
 
-fn described(key: &SessionKey, name: &str, version: &Version) -> Value {
+fn described(key: &SessionKey, name: &str, version: &ArtifactVersion) -> Value {
     let SessionKey { app_name, user_id, session_id } = key;
     let session = if name.starts_with("user:") { String::new() } else { format!("/sessions/{session_id}") };
     let number = version.number;
@@ -180,7 +180,7 @@ mod tests {
                 Asked::File => "the file".to_owned(),
                 Asked::Versions => "its versions".to_owned(),
                 Asked::AllMetadata => "all about them".to_owned(),
-                Asked::Version(version) => format!("version {version}"),
+                Asked::ArtifactVersion(version) => format!("version {version}"),
                 Asked::Metadata(version) => format!("about version {version}"),
             };
             assert_eq!(format!("{name}: {what}"), meant, "{path}");

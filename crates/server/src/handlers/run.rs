@@ -22,7 +22,7 @@ use axum::{
     response::Response,
 };
 use bridge::{
-    runs::{End, Reader, Seat, StartError, Terms},
+    runs::{Reader, RunOutcome, Seat, StartError, Terms},
     tools::guard::GUEST,
 };
 use serde_json::{Map, Value, json};
@@ -62,11 +62,11 @@ pub(crate) async fn run(
     };
     body.push(b']');
     match end {
-        End::Done => Ok(named(super::json(body), &id)),
-        End::NotFound => Err(no_session(&key.session_id)),
-        End::Cancelled => Err(Failure::conflict("the run was cancelled")),
-        End::Unasked { message } => Err(Failure::conflict(message)),
-        End::Failed { message, .. } => {
+        RunOutcome::Done => Ok(named(super::json(body), &id)),
+        RunOutcome::NotFound => Err(no_session(&key.session_id)),
+        RunOutcome::Cancelled => Err(Failure::conflict("the run was cancelled")),
+        RunOutcome::Unasked { message } => Err(Failure::conflict(message)),
+        RunOutcome::Failed { message, .. } => {
             let (kind, message) = sse::failure(last.as_deref(), message);
             Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
         }

@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
-use bridge::runs::{CancelOutcome, Place, RunView};
+use bridge::runs::{CancelOutcome, Cursor, RunView};
 use serde_json::{Value, json};
 
 /// Where a reader that comes back was.
@@ -43,7 +43,7 @@ pub(crate) async fn begin(
     };
     let mut run = shown(&view);
     // A message that answers a question continues the run that asked: its earlier events are before this place.
-    if reader.place() > Place::default() {
+    if reader.place() > Cursor::default() {
         run["lastEventId"] = reader.place().to_id().into();
     }
     let answer = (StatusCode::ACCEPTED, Json(run)).into_response();
@@ -90,13 +90,13 @@ pub(crate) async fn events(
     Ok(run::named(sse::answer(reader, Splits::Nothing, &server), id))
 }
 
-fn place(headers: &HeaderMap, query: &Query) -> Result<Option<Place>, Failure> {
+fn place(headers: &HeaderMap, query: &Query) -> Result<Option<Cursor>, Failure> {
     let header = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or("?").to_owned());
     let Some(id) = header.or_else(|| query.text("after")).filter(|id| !id.is_empty()) else {
         return Ok(None);
     };
     let wrong = || Failure::bad_request(format!("{id} is not the id of an event of a run"));
-    Place::from_id(&id).map(Some).ok_or_else(wrong)
+    Cursor::from_id(&id).map(Some).ok_or_else(wrong)
 }
 
 /// Ends the model's stream and the tools; calls that are open are settled by the next message. The question of a run that waits

@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderName, HeaderValue},
     response::{IntoResponse, Response},
 };
-use bridge::store::archive::Head;
+use bridge::store::archive::SessionSummary;
 use serde_json::{Map, Value};
 
 /// The most events that one page may have.
@@ -124,11 +124,11 @@ fn root_agent(server: &Server, key: &SessionKey) -> String {
     app.map(|app| app.agent.tree().root().agent.name.clone()).unwrap_or_default()
 }
 
-async fn found(server: &Server, key: &SessionKey) -> Result<Head, Failure> {
+async fn found(server: &Server, key: &SessionKey) -> Result<SessionSummary, Failure> {
     server.archive.head(key).await?.ok_or_else(|| Failure::not_found("Session not found"))
 }
 
-async fn whole(server: &Server, head: Head) -> Result<Response, Failure> {
+async fn whole(server: &Server, head: SessionSummary) -> Result<Response, Failure> {
     let pages = server.archive.events(&head.key, &root_agent(server, &head.key), 0);
     session_json::answer(head, pages).await
 }

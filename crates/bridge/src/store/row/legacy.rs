@@ -7,14 +7,14 @@ use std::collections::{HashSet, VecDeque};
 
 /// What kind of row it is. A row with outputs is a tool's, whatever its role says (responses were once stored as `user`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LegacyKind {
     User,
     Assistant,
     Tool,
     Other,
 }
 
-impl Kind {
+impl LegacyKind {
     pub(crate) fn of(row: &Message) -> Self {
         let has_output = row.tool_calls.iter().any(ToolCall::is_response);
         let has_input = row.tool_calls.iter().any(ToolCall::is_call);
@@ -29,22 +29,22 @@ impl Kind {
 }
 
 /// Calls of the assistant that rows without ids may still answer, in order (spec N1).
-pub(super) type Waiting = VecDeque<(String, String)>;
+pub(super) type OpenLegacyCalls = VecDeque<(String, String)>;
 
 /// Whether what the row says depends on the rows before it.
 pub(super) fn is_positional(row: &Message) -> bool {
-    Kind::of(row) == Kind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
+    LegacyKind::of(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
 }
 
 /// The parts of a row by its columns alone.
-pub(super) fn parts(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
-    match Kind::of(row) {
-        Kind::Tool if is_positional(row) => vec![positional(row, waiting)],
-        Kind::Tool => {
+pub(super) fn parts(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
+    match LegacyKind::of(row) {
+        LegacyKind::Tool if is_positional(row) => vec![positional(row, waiting)],
+        LegacyKind::Tool => {
             let answers = row.tool_calls.iter().filter(|call| call.is_response());
             answers.map(response_part).collect()
         }
-        Kind::User | Kind::Assistant | Kind::Other => {
+        LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
             let text = (!row.content.is_empty()).then(|| Part::text(row.content.clone()));
             let calls = row.tool_calls.iter().filter(|call| call.is_call()).map(call_part);
             text.into_iter().chain(calls).collect()
@@ -53,9 +53,9 @@ pub(super) fn parts(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
 }
 
 /// The same for a row whose `meta` is of no use any more: a text beside the answers, which `meta` told apart, stays.
-pub(super) fn with_text(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
+pub(super) fn with_text(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
     let mut parts = parts(row, waiting);
-    if Kind::of(row) == Kind::Tool && !is_positional(row) {
+    if LegacyKind::of(row) == LegacyKind::Tool && !is_positional(row) {
         let (mut text, mut rest) = (String::new(), row.content.as_str());
         for answer in row.tool_calls.iter().filter(|call| call.is_response()) {
             let Some((before, behind)) = rest.split_once(&answer.output) else { continue };
@@ -69,20 +69,20 @@ pub(super) fn with_text(row: &Message, waiting: &mut Waiting) -> Vec<Part> {
 }
 
 /// Keeps account of which calls a later row without ids may answer.
-pub(super) fn follow(row: &Message, waiting: &mut Waiting) {
-    match Kind::of(row) {
-        Kind::Tool => {
+pub(super) fn follow(row: &Message, waiting: &mut OpenLegacyCalls) {
+    match LegacyKind::of(row) {
+        LegacyKind::Tool => {
             let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
             waiting.retain(|(id, _)| !answered.contains(id.as_str()));
         }
-        Kind::User | Kind::Assistant | Kind::Other => {
+        LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
             let calls = row.tool_calls.iter().filter(|call| call.is_call());
             *waiting = calls.map(|call| (call.id.clone(), call.name.clone())).collect();
         }
     }
 }
 
-fn positional(row: &Message, waiting: &mut Waiting) -> Part {
+fn positional(row: &Message, waiting: &mut OpenLegacyCalls) -> Part {
     let Some((id, name)) = waiting.pop_front() else { return Part::text(row.content.clone()) };
     let response = Some(parse_object(&row.content));
     FunctionResponse { id: Some(id), name, response, extra: Map::new() }.into()

@@ -110,7 +110,7 @@ impl Frame {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slot {
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) place: PartLocation,
     #[serde(rename = "th", default, skip_serializing_if = "Option::is_none")]
     pub(super) thought: Option<bool>,
     #[serde(rename = "sig", default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ pub(super) struct Slot {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(super) enum PartLocation {
     /// The next so many bytes of `content`.
     #[serde(rename = "t")]
     Text(usize),

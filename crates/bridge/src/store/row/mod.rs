@@ -8,6 +8,6 @@ mod meta;
 mod restore;
 mod save;
 
-pub(crate) use legacy::Kind;
+pub(crate) use legacy::LegacyKind;
 pub use restore::{DEFAULT_AGENT, Restorer};
 pub use save::save;

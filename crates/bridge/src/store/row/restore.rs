@@ -1,8 +1,8 @@
 //! A row becomes an event again.
 
 use super::{
-    legacy::{self, Kind, Waiting},
-    meta::{Meta, Place, Slot},
+    legacy::{self, LegacyKind, OpenLegacyCalls},
+    meta::{Meta, PartLocation, Slot},
 };
 use adk::{
     content::{Content, Data, Part},
@@ -18,7 +18,7 @@ pub const DEFAULT_AGENT: &str = "lango-agent";
 #[derive(Clone, Debug)]
 pub struct Restorer {
     root_agent: Arc<str>,
-    waiting: Waiting,
+    waiting: OpenLegacyCalls,
 }
 
 impl Restorer {
@@ -67,11 +67,11 @@ impl Restorer {
 
     fn without_meta(&self, stored: &Stored, parts: Vec<Part>) -> Event {
         let row = &stored.message;
-        let role = match Kind::of(row) {
-            Kind::User => "user",
-            Kind::Assistant => "model",
-            Kind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
-            Kind::Tool | Kind::Other => &row.role,
+        let role = match LegacyKind::of(row) {
+            LegacyKind::User => "user",
+            LegacyKind::Assistant => "model",
+            LegacyKind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
+            LegacyKind::Tool | LegacyKind::Other => &row.role,
         };
         Event {
             content: (!parts.is_empty()).then(|| Content::new(role, parts)),
@@ -86,9 +86,9 @@ impl Restorer {
         if !row.author.is_empty() {
             return row.author.clone();
         }
-        match Kind::of(row) {
-            Kind::User => "user".to_owned(),
-            Kind::Assistant | Kind::Tool | Kind::Other => self.root_agent.to_string(),
+        match LegacyKind::of(row) {
+            LegacyKind::User => "user".to_owned(),
+            LegacyKind::Assistant | LegacyKind::Tool | LegacyKind::Other => self.root_agent.to_string(),
         }
     }
 }
@@ -99,17 +99,19 @@ fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
     let mut parts = Vec::with_capacity(layout.len());
     for slot in layout {
         let mut part = match slot.place {
-            Place::Text(length) => {
+            PartLocation::Text(length) => {
                 let (text, behind) = rest.split_at_checked(length)?;
                 rest = behind;
                 Part { thought_signature: slot.signature, ..Part::text(text) }
             }
-            Place::Call(index) => legacy::call_part(row.tool_calls.get(index).filter(|call| call.is_call())?),
-            Place::Response(index, length) => {
+            PartLocation::Call(index) => {
+                legacy::call_part(row.tool_calls.get(index).filter(|call| call.is_call())?)
+            }
+            PartLocation::Response(index, length) => {
                 rest = rest.split_at_checked(length)?.1;
                 legacy::response_part(row.tool_calls.get(index).filter(|call| call.is_response())?)
             }
-            Place::Part(part) => {
+            PartLocation::Part(part) => {
                 parts.push(*part);
                 continue;
             }

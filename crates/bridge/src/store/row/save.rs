@@ -1,10 +1,10 @@
 //! An event becomes a row.
 
 use super::{
-    legacy::{self, Waiting},
-    meta::{Frame, Meta, Place, Slot},
+    legacy::{self, OpenLegacyCalls},
+    meta::{Frame, Meta, PartLocation, Slot},
 };
-use crate::view::{cost, ids::Ids, tokens};
+use crate::view::{cost, ids::CallIds, tokens};
 use adk::{
     content::{Content, Data, Part},
     event::Event,
@@ -12,7 +12,7 @@ use adk::{
 use serde_json::{Map, Value};
 use session::{Message, ToolCall};
 
-/// The row of an event. Ids that are missing are made up by the one rule that calls and responses share (spec J2).
+/// The row of an event. CallIds that are missing are made up by the one rule that calls and responses share (spec J2).
 pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
     let mut columns = Columns::default();
     for part in event.content.iter().flat_map(|content| &content.parts) {
@@ -30,7 +30,7 @@ pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
         meta: None,
     };
     let parts = event.content.as_ref().map_or(&[][..], |content| &content.parts);
-    let plain = !legacy::is_positional(&row) && legacy::parts(&row, &mut Waiting::new()) == parts;
+    let plain = !legacy::is_positional(&row) && legacy::parts(&row, &mut OpenLegacyCalls::new()) == parts;
     let meta = Meta {
         role: event.content.as_ref().and_then(|content| content.role.clone()),
         layout: (!plain).then_some(columns.layout),
@@ -62,7 +62,7 @@ struct Columns {
     content: String,
     tool_calls: Vec<ToolCall>,
     layout: Vec<Slot>,
-    ids: Ids,
+    ids: CallIds,
 }
 
 impl Columns {
@@ -70,13 +70,13 @@ impl Columns {
         let (place, function_extra) = match &part.data {
             Data::Text(text) => {
                 self.content.push_str(text);
-                (Place::Text(text.len()), Map::new())
+                (PartLocation::Text(text.len()), Map::new())
             }
             Data::FunctionCall(call) => {
                 let id = self.ids.of_call(call);
                 let input = json_text(call.args.as_ref())?;
                 (
-                    Place::Call(
+                    PartLocation::Call(
                         self.add(
                             part,
                             ToolCall { id, name: call.name.clone(), input, ..ToolCall::default() },
@@ -92,13 +92,13 @@ impl Columns {
                 let length = output.len();
                 let index = self
                     .add(part, ToolCall { id, name: response.name.clone(), output, ..ToolCall::default() });
-                (Place::Response(index, length), response.extra.clone())
+                (PartLocation::Response(index, length), response.extra.clone())
             }
             Data::InlineData(_) | Data::FileData(_) | Data::Unknown => {
-                (Place::Part(Box::new(part.clone())), Map::new())
+                (PartLocation::Part(Box::new(part.clone())), Map::new())
             }
         };
-        let is_whole = matches!(place, Place::Part(_));
+        let is_whole = matches!(place, PartLocation::Part(_));
         self.layout.push(Slot {
             place,
             thought: part.thought.filter(|_| !is_whole),

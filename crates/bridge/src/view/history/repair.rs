@@ -2,7 +2,7 @@
 //! empty, a user first and a question last. Nothing that was said is dropped on the way.
 
 use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
-use crate::view::ids::Taken;
+use crate::view::ids::UsedIds;
 use provider::{Message, Part, Role, ToolResult};
 use serde_json::{Value, json};
 use std::{
@@ -107,7 +107,7 @@ impl Healed {
 
     /// Two calls of one message never share an id.
     fn open_calls(&mut self, parts: &mut [Part]) {
-        let mut taken = Taken::default();
+        let mut taken = UsedIds::default();
         for part in parts {
             let Part::Call(call) = part else { continue };
             let id = id_or_name(&call.id, &call.name).into_owned();

@@ -17,13 +17,13 @@ const BYTES: usize = 32 * 1024 * 1024;
 const FRAME: usize = 4 * 1024;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedSession {
     pub(crate) session: SessionAdapter,
     /// The number of the turn that left it so.
     pub(crate) epoch: u64,
 }
 
-impl Kept {
+impl CachedSession {
     /// A session that was deleted and made again is another one.
     pub(crate) fn is_still(&self, row: &SessionRow) -> bool {
         let SessionAdapter { last_seq, created_at, .. } = &self.session;
@@ -43,48 +43,48 @@ impl Kept {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Shelf>);
+pub(crate) struct SessionCache(Mutex<Lru>);
 
 #[derive(Debug, Default)]
-struct Shelf {
-    kept: HashMap<SessionKey, (u64, Kept)>,
+struct Lru {
+    kept: HashMap<SessionKey, (u64, CachedSession)>,
     /// By when they were kept, the oldest first.
     order: BTreeMap<u64, SessionKey>,
     uses: u64,
     weight: usize,
 }
 
-impl Recent {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+impl SessionCache {
+    fn lru(&self) -> MutexGuard<'_, Lru> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn holds(&self, key: &SessionKey) -> bool {
-        self.shelf().kept.contains_key(key)
+        self.lru().kept.contains_key(key)
     }
 
     /// A look at it, which leaves it where it is.
-    pub(crate) fn of(&self, key: &SessionKey, budget: Budget) -> Option<Kept> {
-        let kept = self.shelf().kept.get(key).map(|(_, kept)| kept.clone());
+    pub(crate) fn of(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
+        let kept = self.lru().kept.get(key).map(|(_, kept)| kept.clone());
         kept.filter(|kept| kept.is_in(budget))
     }
 
     /// For a turn, which will keep it again at its end.
-    pub(crate) fn take(&self, key: &SessionKey, budget: Budget) -> Option<Kept> {
-        self.shelf().take(key).filter(|kept| kept.is_in(budget))
+    pub(crate) fn take(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
+        self.lru().take(key).filter(|kept| kept.is_in(budget))
     }
 
-    pub(crate) fn keep(&self, kept: Kept) {
-        self.shelf().keep(kept);
+    pub(crate) fn keep(&self, kept: CachedSession) {
+        self.lru().keep(kept);
     }
 
     pub(crate) fn forget(&self, key: &SessionKey) {
-        self.shelf().take(key);
+        self.lru().take(key);
     }
 }
 
-impl Shelf {
-    fn keep(&mut self, kept: Kept) {
+impl Lru {
+    fn keep(&mut self, kept: CachedSession) {
         let key = kept.session.key.clone();
         self.take(&key);
         self.uses += 1;
@@ -99,7 +99,7 @@ impl Shelf {
         }
     }
 
-    fn take(&mut self, key: &SessionKey) -> Option<Kept> {
+    fn take(&mut self, key: &SessionKey) -> Option<CachedSession> {
         let (used, kept) = self.kept.remove(key)?;
         self.order.remove(&used);
         self.weight -= kept.weight();

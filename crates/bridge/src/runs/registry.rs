@@ -1,7 +1,7 @@
 //! The runs that are in memory: those that go on, and the last of those that are over. Whatever is asked of one session or of one
 //! user costs what they have, and not what all have.
 
-use super::live::{End, Live, LiveEnd};
+use super::live::{LiveOutcome, LiveRun, RunOutcome};
 use adk::session::SessionKey;
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,7 +15,7 @@ const FINISHED_BYTES: usize = 4 * 1024 * 1024;
 
 /// What has happened since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct RunCounts {
     pub done: u64,
     pub cancelled: u64,
     pub failed: u64,
@@ -23,15 +23,18 @@ pub struct Tally {
     pub events: u64,
 }
 
-impl Tally {
-    fn count(&mut self, end: Option<&LiveEnd>, events: u64) {
+impl RunCounts {
+    fn count(&mut self, end: Option<&LiveOutcome>, events: u64) {
         self.events += events;
         match end {
             // Another process counts it.
-            Some(LiveEnd::Moved) => {}
-            Some(LiveEnd::Over(End::Done)) => self.done += 1,
-            Some(LiveEnd::Over(End::Cancelled)) => self.cancelled += 1,
-            Some(LiveEnd::Over(End::NotFound | End::Unasked { .. } | End::Failed { .. })) | None => {
+            Some(LiveOutcome::Moved) => {}
+            Some(LiveOutcome::Over(RunOutcome::Done)) => self.done += 1,
+            Some(LiveOutcome::Over(RunOutcome::Cancelled)) => self.cancelled += 1,
+            Some(LiveOutcome::Over(
+                RunOutcome::NotFound | RunOutcome::Unasked { .. } | RunOutcome::Failed { .. },
+            ))
+            | None => {
                 self.failed += 1;
             }
         }
@@ -46,19 +49,19 @@ pub(super) struct RunKey {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Shelf(Arc<Mutex<Kept>>);
+pub(super) struct RunRegistry(Arc<Mutex<RegistryState>>);
 
 /// A run that is over.
 struct Finished {
     key: RunKey,
     /// About how many bytes it keeps.
     size: usize,
-    live: Weak<Live>,
+    live: Weak<LiveRun>,
 }
 
 #[derive(Default)]
-struct Kept {
-    sessions: HashMap<SessionKey, HashMap<String, Arc<Live>>>,
+struct RegistryState {
+    sessions: HashMap<SessionKey, HashMap<String, Arc<LiveRun>>>,
     running: usize,
     /// Those that are over, oldest first.
     finished: VecDeque<Finished>,
@@ -66,26 +69,26 @@ struct Kept {
     bytes: usize,
     /// How many seats each user has taken.
     seats: HashMap<String, usize>,
-    tally: Tally,
+    tally: RunCounts,
 }
 
-impl Shelf {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+impl RunRegistry {
+    fn kept(&self) -> MutexGuard<'_, RegistryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, key: &RunKey, live: &Arc<Live>) {
+    pub(super) fn add(&self, key: &RunKey, live: &Arc<LiveRun>) {
         let mut kept = self.kept();
         kept.running += 1;
         kept.sessions.entry(key.session.clone()).or_default().insert(key.id.clone(), Arc::clone(live));
     }
 
-    pub(super) fn find(&self, session: &SessionKey, id: &str) -> Option<Arc<Live>> {
+    pub(super) fn find(&self, session: &SessionKey, id: &str) -> Option<Arc<LiveRun>> {
         self.kept().sessions.get(session)?.get(id).cloned()
     }
 
     /// Those of a session that are not over.
-    pub(super) fn running_in(&self, session: &SessionKey) -> Vec<Arc<Live>> {
+    pub(super) fn running_in(&self, session: &SessionKey) -> Vec<Arc<LiveRun>> {
         let kept = self.kept();
         let all = kept.sessions.get(session).into_iter().flat_map(HashMap::values);
         all.filter(|live| live.end().is_none()).map(Arc::clone).collect()
@@ -95,12 +98,12 @@ impl Shelf {
         self.kept().running
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> RunCounts {
         self.kept().tally
     }
 
     /// A run that is over stays for a while, and makes the oldest leave.
-    pub(super) fn put_away(&self, key: RunKey, live: &Arc<Live>) {
+    pub(super) fn put_away(&self, key: RunKey, live: &Arc<LiveRun>) {
         let (size, events, end) = (live.size(), live.len(), live.end());
         let mut kept = self.kept();
         kept.running -= 1;
@@ -121,15 +124,15 @@ impl Shelf {
             return None;
         }
         kept.seats.insert(user.to_owned(), taken + 1);
-        Some(Seat { shelf: self.clone(), user: user.to_owned() })
+        Some(Seat { registry: self.clone(), user: user.to_owned() })
     }
 }
 
-impl Kept {
+impl RegistryState {
     /// A run that waited for a person may be running again, in memory of its own: that one stays.
     fn remove(&mut self, Finished { key, live, .. }: &Finished) {
         let Some(runs) = self.sessions.get_mut(&key.session) else { return };
-        let is_same = |current: &Arc<Live>| Weak::as_ptr(live) == Arc::as_ptr(current);
+        let is_same = |current: &Arc<LiveRun>| Weak::as_ptr(live) == Arc::as_ptr(current);
         if runs.get(&key.id).is_some_and(is_same) {
             runs.remove(&key.id);
         }
@@ -149,13 +152,13 @@ impl Kept {
 
 /// The right of a user to one more run, taken before the run begins and given back when it is over.
 pub struct Seat {
-    shelf: Shelf,
+    registry: RunRegistry,
     user: String,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.shelf.kept().leave(&self.user);
+        self.registry.kept().leave(&self.user);
     }
 }
 
@@ -168,63 +171,63 @@ impl fmt::Debug for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::live::Place;
+    use crate::runs::live::Cursor;
     use tokio_util::sync::CancellationToken;
 
     fn key(session: &str, id: usize) -> RunKey {
         RunKey { session: SessionKey::new("app", "ann", session), id: id.to_string() }
     }
 
-    fn live() -> Arc<Live> {
-        Arc::new(Live::new(CancellationToken::new(), Place::default()))
+    fn live() -> Arc<LiveRun> {
+        Arc::new(LiveRun::new(CancellationToken::new(), Cursor::default()))
     }
 
     #[test]
     fn a_user_has_so_many_seats_and_each_is_given_back() {
-        let shelf = Shelf::default();
-        let (first, second) = (shelf.seat("ann", 2), shelf.seat("ann", 2));
-        assert!(first.is_some() && second.is_some() && shelf.seat("ann", 2).is_none());
-        assert!(shelf.seat("bob", 2).is_some(), "each has its own");
+        let registry = RunRegistry::default();
+        let (first, second) = (registry.seat("ann", 2), registry.seat("ann", 2));
+        assert!(first.is_some() && second.is_some() && registry.seat("ann", 2).is_none());
+        assert!(registry.seat("bob", 2).is_some(), "each has its own");
         drop(first);
-        assert!(shelf.seat("ann", 2).is_some());
+        assert!(registry.seat("ann", 2).is_some());
         drop(second);
-        assert!(shelf.kept().seats.is_empty(), "nothing is kept of those who have none");
+        assert!(registry.kept().seats.is_empty(), "nothing is kept of those who have none");
     }
 
     #[test]
     fn the_last_runs_that_are_over_stay_and_nothing_else_does() {
-        let shelf = Shelf::default();
+        let registry = RunRegistry::default();
         let going_on = live();
-        shelf.add(&key("goes on", 0), &going_on);
+        registry.add(&key("goes on", 0), &going_on);
         for number in 0..FINISHED + 10 {
             let (key, live) = (key(&number.to_string(), number), live());
-            shelf.add(&key, &live);
+            registry.add(&key, &live);
             live.finish(&Ok(()), false);
-            shelf.put_away(key, &live);
+            registry.put_away(key, &live);
         }
-        assert_eq!(shelf.running(), 1);
-        assert_eq!(shelf.running_in(&key("goes on", 0).session).len(), 1);
-        assert!(shelf.running_in(&key("20", 20).session).is_empty());
-        assert!(shelf.find(&key("20", 20).session, "20").is_some());
-        assert!(shelf.find(&key("9", 9).session, "9").is_none());
-        assert_eq!(shelf.kept().sessions.len(), FINISHED + 1);
+        assert_eq!(registry.running(), 1);
+        assert_eq!(registry.running_in(&key("goes on", 0).session).len(), 1);
+        assert!(registry.running_in(&key("20", 20).session).is_empty());
+        assert!(registry.find(&key("20", 20).session, "20").is_some());
+        assert!(registry.find(&key("9", 9).session, "9").is_none());
+        assert_eq!(registry.kept().sessions.len(), FINISHED + 1);
     }
     #[test]
     fn a_run_that_continues_is_not_evicted_with_its_earlier_part() {
-        let shelf = Shelf::default();
+        let registry = RunRegistry::default();
         let (waited, continued) = (live(), live());
         let key_of = |number| key("s", number);
-        shelf.add(&key_of(0), &waited);
+        registry.add(&key_of(0), &waited);
         waited.finish(&Ok(()), false);
-        shelf.put_away(key_of(0), &waited);
-        shelf.add(&key_of(0), &continued);
+        registry.put_away(key_of(0), &waited);
+        registry.add(&key_of(0), &continued);
         for number in 1..=FINISHED {
             let live = live();
-            shelf.add(&key_of(number), &live);
+            registry.add(&key_of(number), &live);
             live.finish(&Ok(()), false);
-            shelf.put_away(key_of(number), &live);
+            registry.put_away(key_of(number), &live);
         }
-        let found = shelf.find(&key_of(0).session, "0");
+        let found = registry.find(&key_of(0).session, "0");
         assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &continued)));
     }
 }
