@@ -296,7 +296,12 @@ impl Stopped {
             sent.filter(|sent| !is_done(witness, sent)).map(|sent| sent.run.as_str()).collect();
         let is_answered = open.is_empty() && self.witnesses.iter().all(Observer::is_ended);
         let is_late = self.since.elapsed() > TAKEOVER;
-        if !is_answered && !is_late && !interrupt::is_set() {
+        if !is_answered && interrupt::is_set() {
+            // The runs continue on the stopped server, or on another one: both are right.
+            leave(fleet, self.slots, observers(&mut self.cases).chain(&mut self.witnesses))?;
+            return Ok(Phase::Over);
+        }
+        if !is_answered && !is_late {
             return Ok(Phase::Stopped(self));
         }
         if !open.is_empty() && is_late {
@@ -322,9 +327,7 @@ impl Stopped {
         }
         server.process.resume();
         for observer in witnesses {
-            if !interrupt::is_set() {
-                observer.problem().into_iter().for_each(|problem| fleet.stage.journal.problem(problem));
-            }
+            observer.problem().into_iter().for_each(|problem| fleet.stage.journal.problem(problem));
             fleet.stage.journal.with(|record| record.readings.push(observer.reading));
         }
         Ok(Phase::Resumed(Resumed { slots, since: Instant::now(), cases }))
