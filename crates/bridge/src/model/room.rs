@@ -111,8 +111,7 @@ mod tests {
     #[test]
     fn a_request_that_is_too_long_becomes_half_as_long_or_shorter() {
         assert_eq!(shorter(&request(4_000), None), Some(2_022));
-        let told = shorter(&request(4_000), Some(1_000)).unwrap();
-        assert!((700..800).contains(&told), "{told}");
+        assert_eq!(shorter(&request(4_000), Some(1_000)), Some(793));
         assert_eq!(shorter(&request(400), Some(100_000)), Some(LEAST_TOKENS));
         assert_eq!(shorter(&request(100), None), None, "there is nothing to leave out");
     }
@@ -124,7 +123,6 @@ mod tests {
         let parameters = serde_json::json!({"type": "object", "properties": {}});
         let tool = ToolSpec { name: "look".to_owned(), description: "Looks. ".repeat(100), parameters };
         let full = Request { tools: vec![tool], ..request(0) };
-        let room = of_context(10_000, &full);
-        assert!((7_500..7_850).contains(&room), "{room}");
+        assert_eq!(of_context(10_000, &full), 7_780);
     }
 }

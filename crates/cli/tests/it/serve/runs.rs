@@ -84,20 +84,23 @@ fn a_busy_session_takes_messages_in_their_order_and_says_where_they_are() {
     let place = Place::scripted("", SLOW);
     let server = Served::start(&place);
     let session = server.session("lango", "s");
-    let first = server.begin(&session, "wait for it");
+    // It does not end by itself, so the queue stands still.
+    let first = server.begin(&session, "hang on");
     server.until(&first, |run| run["status"] == "running");
     let mut waiting = Vec::new();
     for number in 0..4 {
         let run = server.begin(&session, &format!("m{number}"));
-        server.until(&run, |run| run["position"] == number || run["status"] == "done");
+        let view = server.get(&run);
+        assert_eq!((&view["status"], &view["position"]), (&json!("queued"), &json!(number)));
         waiting.push(run);
     }
+    server.ask("POST", &format!("{first}/cancel"), &Value::Null).well();
     for run in &waiting {
         server.until(run, |run| run["status"] == "done");
     }
     let said: Vec<String> = lines(&server.get(&session)["events"]);
     let by_user: Vec<&String> = said.iter().filter(|line| line.starts_with("user")).collect();
-    assert_eq!(by_user, ["user: wait for it", "user: m0", "user: m1", "user: m2", "user: m3"]);
+    assert_eq!(by_user, ["user: hang on", "user: m0", "user: m1", "user: m2", "user: m3"]);
     let listed = server.get(&format!("{session}/runs"));
     assert_eq!(listed.as_array().unwrap().len(), 5);
 }
