@@ -51,7 +51,7 @@ impl Check {
 }
 
 /// Problems of fences and quotes. `read` gives the text of a file of the repository.
-pub(super) fn check(page: &Page, read: impl Fn(&str) -> Option<String>) -> Vec<Problem> {
+pub(super) fn check<'a>(page: &Page, read: impl Fn(&str) -> Option<&'a str>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for block in &page.blocks {
         let wrong = match Check::of(block) {
@@ -60,7 +60,7 @@ pub(super) fn check(page: &Page, read: impl Fn(&str) -> Option<String>) -> Vec<P
             Check::Unclear(why) => Some(why),
             Check::Quote(path) => match read(&path) {
                 Some(text) => {
-                    missing_line(&block.text, &text).map(|line| format!("{path} has no line `{line}` there"))
+                    missing_line(&block.text, text).map(|line| format!("{path} has no line `{line}` there"))
                 }
                 None => Some(format!("it quotes {path}, which is not there")),
             },

@@ -19,7 +19,8 @@ pub(super) fn check(pages: &[Page], files: &BTreeSet<&str>) -> Vec<Problem> {
             let wrong = broken(page, &link.text, pages, files);
             problems.extend(wrong.map(|what| Problem::new(page.place(link.line), what)));
         }
-        for span in page.spans.iter().filter(|span| is_own_path(&span.text) && !exists(&span.text, files)) {
+        let is_missing = |path: &str| !exists(path, files) && !exists(&with_src(path), files);
+        for span in page.spans.iter().filter(|span| is_own_path(&span.text) && is_missing(&span.text)) {
             let what = format!("there is no `{}` in this repository", span.text);
             problems.push(Problem::new(page.place(span.line), what));
         }
@@ -64,6 +65,14 @@ fn joined(page: &str, link: &str) -> String {
 fn is_own_path(text: &str) -> bool {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     OWN_FOLDERS.iter().any(|folder| text.starts_with(folder)) && text.chars().all(is_path)
+}
+
+/// `testkit/legal` as `testkit/src/legal`, and `crates/adk/flow` as `crates/adk/src/flow`: readers know what is left out.
+fn with_src(path: &str) -> String {
+    let depth = if path.starts_with("crates/") { 2 } else { 1 };
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.insert(depth.min(parts.len()), "src");
+    parts.join("/")
 }
 
 /// A file, or a folder with files in it.
@@ -162,7 +171,7 @@ mod tests {
     fn a_path_in_inline_code_exists() {
         let a = (
             "docs/src/a.md",
-            "`crates/x/src/y.rs` `crates/x/` `crates/x/src/z.rs` `crates/<name>/src` `bridge/a.rs`\n",
+            "`crates/x/src/y.rs` `crates/x/` `crates/x/y.rs` `crates/x/src/z.rs` `crates/<name>/src` `bridge/a.rs`\n",
         );
         let b = ("docs/src/how-to/b.md", "text\n");
         let told = told(&[CONTENTS, a, b], &["crates/x/src/y.rs"]);

@@ -3,7 +3,7 @@
 //! | read | for |
 //! |---|---|
 //! | [`page`] | a Markdown file as the checks see it |
-//! | `links` | links, the table of contents, paths in inline code |
+//! | `links`, `searches` | links, the table of contents, paths and searches in inline code |
 //! | `blocks`, `shell`, `run` | code blocks: configurations, commands, quotes of source files |
 //! | [`generated`] | the parts that are written by `cargo xtask docs --write` |
 //! | `config` | the configuration reference, from the types of `lango.toml` |
@@ -15,28 +15,30 @@ pub(crate) mod generated;
 mod links;
 pub(crate) mod page;
 mod run;
+mod searches;
 mod shell;
 pub(crate) mod spec;
 
 use crate::{Result, Workspace, peers, tidy::Problem};
 use page::Page;
 use run::Examiner;
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, process::Command};
 
 /// The folder of the pages.
 pub(crate) const SOURCE: &str = "docs/src/";
 
 /// The step of `cargo xtask check`: says every problem, and whether there was none.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
-    let names = workspace.files()?;
+    let (names, texts) = (workspace.files()?, workspace.texts()?);
     let files: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let read = |path: &str| fs::read_to_string(workspace.root.join(path)).ok();
-    let mut pages = Vec::new();
-    for path in names.iter().filter(|path| links::is_page(path)) {
-        pages.push(Page::parse(path, &fs::read_to_string(workspace.root.join(path))?));
-    }
+    let read = |wanted: &str| texts.iter().find(|(path, _)| path == wanted).map(|(_, text)| text.as_str());
+    let pages = texts.iter().filter(|(path, _)| links::is_page(path));
+    let pages: Vec<Page> = pages.map(|(path, text)| Page::parse(path, text)).collect();
     let mut problems = links::check(&pages, &files);
-    problems.extend(pages.iter().flat_map(|page| blocks::check(page, read)));
+    for page in &pages {
+        problems.extend(blocks::check(page, read));
+        problems.extend(searches::check(page, &texts));
+    }
     let mut examiner = Examiner::new(workspace)?;
     for page in &pages {
         problems.extend(examiner.check(page)?);
