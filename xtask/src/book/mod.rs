@@ -22,10 +22,14 @@ pub(crate) mod spec;
 use crate::{Result, Workspace, peers, tidy::Problem};
 use page::Page;
 use run::Examiner;
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 /// The folder of the pages.
 pub(crate) const SOURCE: &str = "docs/src/";
+
+fn is_rust(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|end| end == "rs")
+}
 
 /// The step of `cargo xtask check`: says every problem, and whether there was none.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool> {

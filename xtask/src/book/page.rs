@@ -56,11 +56,13 @@ impl Page {
                     page.links.push(Located { text: dest_url.into_string(), line });
                 }
                 Event::Text(said) => {
-                    heading.iter_mut().for_each(|heading| heading.push_str(&said));
-                    block.iter_mut().for_each(|block| block.text.push_str(&said));
+                    heading = heading.map(|heading| heading + &said);
+                    if let Some(block) = &mut block {
+                        block.text.push_str(&said);
+                    }
                 }
                 Event::Code(said) => {
-                    heading.iter_mut().for_each(|heading| heading.push_str(&said));
+                    heading = heading.map(|heading| heading + &said);
                     page.spans.push(Located { text: said.into_string(), line });
                 }
                 _ => {}

@@ -1,6 +1,6 @@
 //! Searches that a page recommends, ``rg 'term'`` in inline code: each finds something, and not too much.
 
-use super::page::Page;
+use super::{is_rust, page::Page};
 use crate::tidy::Problem;
 
 /// A search that finds more files than this answers no question.
@@ -14,8 +14,7 @@ pub(super) fn check(page: &Page, files: &[(String, String)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for span in &page.spans {
         let Some((term, below)) = search(&span.text) else { continue };
-        let is_source =
-            |path: &str| path.ends_with(".rs") && !path.contains("/tests") && path.starts_with(below);
+        let is_source = |path: &str| is_rust(path) && !path.contains("/tests") && path.starts_with(below);
         let found = files.iter().filter(|(path, text)| is_source(path) && text.contains(term)).count();
         let what = match found {
             _ if term.contains(PATTERN) => format!("`{}` has a character that is a pattern to rg", span.text),

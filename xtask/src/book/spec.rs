@@ -57,7 +57,7 @@ pub(crate) fn ids(name: &str) -> Vec<String> {
     while let Some(word) = words.next() {
         match ids.last().cloned() {
             Some(from) if word == "to" => {
-                ids.extend(words.next_if(|to| is_id(to)).into_iter().flat_map(|to| between(&from, to)))
+                ids.extend(words.next_if(|to| is_id(to)).into_iter().flat_map(|to| between(&from, to)));
             }
             _ if is_id(word) => ids.push(word.to_owned()),
             _ => break,

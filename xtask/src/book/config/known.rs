@@ -40,7 +40,7 @@ fn row(element: &Expr) -> Result<Known, String> {
                     "api" => known.api = path_end(&field.expr).to_lowercase(),
                     "url_variable" => known.url_variable = texts(&field.expr).pop(),
                     "chosen_by_key" => {
-                        known.is_chosen_by_key = matches!(&field.expr, Expr::Lit(lit) if matches!(&lit.lit, Lit::Bool(yes) if yes.value))
+                        known.is_chosen_by_key = is_true(&field.expr);
                     }
                     other => return Err(format!("KNOWN sets `{other}`, which the reference does not show")),
                 }
@@ -70,6 +70,10 @@ fn base(call: &ExprCall) -> Result<Known, String> {
         }
         other => Err(format!("KNOWN calls `{other}`, which the reference does not know")),
     }
+}
+
+fn is_true(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lit(literal) if matches!(&literal.lit, Lit::Bool(yes) if yes.value))
 }
 
 /// The last name of a path.

@@ -10,6 +10,7 @@ mod defaults;
 mod known;
 mod types;
 
+use super::is_rust;
 use std::fmt::Write;
 use types::{Field, Kind, Types};
 
@@ -164,7 +165,7 @@ fn providers(known: &[known::Known]) -> String {
 /// Variables that the configuration reads and the page does not mention.
 pub(super) fn unmentioned_variables(files: &[(String, String)], page: &str) -> Vec<String> {
     let sources = files.iter().filter(|(path, _)| path.starts_with("crates/cli/src/config/"));
-    let sources = sources.filter(|(path, _)| path.ends_with(".rs") && !path.ends_with("/tests.rs"));
+    let sources = sources.filter(|(path, _)| is_rust(path) && !path.ends_with("/tests.rs"));
     let mut missing: Vec<String> = Vec::new();
     for (path, text) in sources {
         let shipped = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The serde types of `lango.toml`, read from their source: keys, kinds of values, and what their doc comments say.
 
+use super::super::is_rust;
 use std::collections::BTreeMap;
 use syn::{
     Attribute, Expr, Fields, GenericArgument, Ident, Item, ItemEnum, ItemStruct, Lit, LitStr, Meta,
@@ -63,17 +64,12 @@ struct Serde {
 impl Types {
     pub(super) fn parse(files: &[(String, String)]) -> Result<Self, String> {
         let (mut modules, mut others) = (BTreeMap::new(), Vec::new());
-        for (path, text) in
-            files.iter().filter(|(path, _)| path.ends_with(".rs") && path.starts_with("crates/"))
-        {
-            match path.strip_prefix(CONFIG).and_then(|name| name.strip_suffix(".rs")) {
-                Some(name) if !name.contains('/') => {
-                    let file = syn::parse_file(text).map_err(|error| format!("{path}: {error}"))?;
-                    modules.insert(name.to_owned(), file);
-                }
-                Some(_) => {}
-                None if text.contains("Deserialize") => others.push(text.clone()),
-                None => {}
+        for (path, text) in files.iter().filter(|(path, _)| is_rust(path) && path.starts_with("crates/")) {
+            if let Some(name) = path.strip_prefix(CONFIG).and_then(|name| name.strip_suffix(".rs")) {
+                let file = syn::parse_file(text).map_err(|error| format!("{path}: {error}"))?;
+                modules.insert(name.to_owned(), file);
+            } else if text.contains("Deserialize") {
+                others.push(text.clone());
             }
         }
         Ok(Self { modules, others })
