@@ -124,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_of_a_file_that_is_gone_is_told() {
+    fn a_quote_of_a_file_that_is_gone_is_reported() {
         let page = Page::parse("docs/src/a.md", "```rust,from=crates/a.rs\nfn a() {}\n```\n\n```\nx\n```\n");
-        let told: Vec<String> = check(&page, |_| None).iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[0], "docs/src/a.md:1: it quotes crates/a.rs, which is not there");
+        let reported: Vec<String> = check(&page, |_| None).iter().map(ToString::to_string).collect();
+        assert_eq!(reported.len(), 2);
+        assert_eq!(reported[0], "docs/src/a.md:1: it quotes crates/a.rs, which is not there");
         assert!(check(&Page::parse("README.md", "```\nx\n```\n"), |_| None).is_empty());
     }
 

@@ -93,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_missing_is_told() {
-        let told = check(&[], &[]);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].to_string().contains("docs/src/configuration.md: the page is not there"));
+    fn a_page_that_is_missing_is_reported() {
+        let reported = check(&[], &[]);
+        assert_eq!(reported.len(), 1);
+        assert!(reported[0].to_string().contains("docs/src/configuration.md: the page is not there"));
     }
 }

@@ -40,7 +40,7 @@ fn broken(page: &Page, link: &str, pages: &[Page], files: &BTreeSet<&str>) -> Op
         return Some(format!("the link `{link}` leads to {target}, which is not there"));
     }
     if page.is_in_book() && !target.starts_with(SOURCE) {
-        return Some(format!("the link `{link}` leaves the book, where nobody can follow it"));
+        return Some(format!("the link `{link}` leaves the book, so it is broken in the built pages"));
     }
     let fragment = fragment?;
     let known = pages.iter().find(|page| page.path == target)?;
@@ -110,7 +110,7 @@ pub(super) fn is_page(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(pages: &[(&str, &str)], others: &[&str]) -> Vec<String> {
+    fn reported(pages: &[(&str, &str)], others: &[&str]) -> Vec<String> {
         let parsed: Vec<Page> = pages.iter().map(|(path, text)| Page::parse(path, text)).collect();
         let files: BTreeSet<&str> =
             pages.iter().map(|(path, _)| *path).chain(others.iter().copied()).collect();
@@ -124,31 +124,33 @@ mod tests {
         let a =
             ("docs/src/a.md", "# Top\n\n[b](how-to/b.md#part-two) [self](#top) [out](https://example.com)\n");
         let b = ("docs/src/how-to/b.md", "## Part two\n\n[a](../a.md)\n");
-        assert_eq!(told(&[CONTENTS, a, b], &[]), Vec::<String>::new());
+        assert_eq!(reported(&[CONTENTS, a, b], &[]), Vec::<String>::new());
     }
 
     #[test]
-    fn a_link_to_nothing_is_told_with_its_line() {
+    fn a_link_to_nothing_is_reported_with_its_line() {
         let a = ("docs/src/a.md", "\n[x](nowhere.md) [y](how-to/b.md#gone)\n");
         let b = ("docs/src/how-to/b.md", "text\n");
-        let told = told(&[CONTENTS, a, b], &[]);
-        assert_eq!(told.len(), 2, "{told:?}");
+        let reported = reported(&[CONTENTS, a, b], &[]);
+        assert_eq!(reported.len(), 2, "{reported:?}");
         assert!(
-            told[0].starts_with("docs/src/a.md:2: the link `nowhere.md` leads to docs/src/nowhere.md"),
-            "{told:?}"
+            reported[0].starts_with("docs/src/a.md:2: the link `nowhere.md` leads to docs/src/nowhere.md"),
+            "{reported:?}"
         );
-        assert_eq!(told[1], "docs/src/a.md:2: docs/src/how-to/b.md has no heading `#gone`");
+        assert_eq!(reported[1], "docs/src/a.md:2: docs/src/how-to/b.md has no heading `#gone`");
     }
 
     #[test]
-    fn a_link_out_of_the_book_is_told_and_one_into_it_is_not() {
+    fn a_link_out_of_the_book_is_reported_and_one_into_it_is_not() {
         let a = ("docs/src/a.md", "[readme](../../README.md)\n");
         let b = ("docs/src/how-to/b.md", "text\n");
         let readme = ("README.md", "[docs](docs/src/a.md) [licence](LICENSE-MIT)\n");
-        let told = told(&[CONTENTS, a, b, readme], &["LICENSE-MIT"]);
+        let reported = reported(&[CONTENTS, a, b, readme], &["LICENSE-MIT"]);
         assert_eq!(
-            told,
-            ["docs/src/a.md:1: the link `../../README.md` leaves the book, where nobody can follow it"]
+            reported,
+            [
+                "docs/src/a.md:1: the link `../../README.md` leaves the book, so it is broken in the built pages"
+            ]
         );
     }
 
@@ -159,10 +161,11 @@ mod tests {
             ("docs/src/a.md", ""),
             ("docs/src/c.md", ""),
         ];
-        let told = told(&pages, &[]);
+        let reported = reported(&pages, &[]);
         assert!(
-            told[0].contains("a.md: is listed twice") && told[1].contains("c.md: is not in the table"),
-            "{told:?}"
+            reported[0].contains("a.md: is listed twice")
+                && reported[1].contains("c.md: is not in the table"),
+            "{reported:?}"
         );
         assert!(check(&[], &BTreeSet::new())[0].to_string().contains("no table of contents"));
     }
@@ -174,7 +177,7 @@ mod tests {
             "`crates/x/src/y.rs` `crates/x/` `crates/x/y.rs` `crates/x/src/z.rs` `crates/<name>/src` `bridge/a.rs`\n",
         );
         let b = ("docs/src/how-to/b.md", "text\n");
-        let told = told(&[CONTENTS, a, b], &["crates/x/src/y.rs"]);
-        assert_eq!(told, ["docs/src/a.md:1: there is no `crates/x/src/z.rs` in this repository"]);
+        let reported = reported(&[CONTENTS, a, b], &["crates/x/src/y.rs"]);
+        assert_eq!(reported, ["docs/src/a.md:1: there is no `crates/x/src/z.rs` in this repository"]);
     }
 }

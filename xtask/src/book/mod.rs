@@ -21,7 +21,7 @@ pub(crate) mod spec;
 
 use crate::{Result, Workspace, peers, tidy::Problem};
 use page::Page;
-use run::Examiner;
+use run::BinaryChecker;
 use std::{collections::BTreeSet, path::Path, process::Command};
 
 /// The folder of the pages.
@@ -43,9 +43,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
         problems.extend(blocks::check(page, read));
         problems.extend(searches::check(page, &texts));
     }
-    let mut examiner = Examiner::new(workspace)?;
+    let mut checker = BinaryChecker::new(workspace)?;
     for page in &pages {
-        problems.extend(examiner.check(page)?);
+        problems.extend(checker.check(page)?);
     }
     Ok(report(&problems, pages.len()))
 }

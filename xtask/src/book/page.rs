@@ -33,7 +33,7 @@ pub(crate) struct Located {
 /// A fenced code block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// All that follows the fence: the language, and what the checks are told.
+    /// All that follows the fence: the language, and instructions for the checks.
     pub(crate) info: String,
     pub(crate) text: String,
     pub(crate) line: usize,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_code_block_is_no_link() {
+    fn text_in_a_code_block_has_no_links() {
         let page = Page::parse("a.md", "```text\n[b](c.md) `d`\n```\n");
         assert!(page.links.is_empty() && page.spans.is_empty());
     }

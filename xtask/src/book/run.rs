@@ -15,13 +15,13 @@ use std::{
 };
 
 /// The binary, in a data directory of its own that is removed afterwards.
-pub(super) struct Examiner<'a> {
+pub(super) struct BinaryChecker<'a> {
     workspace: &'a Workspace,
     home: PathBuf,
     helps: HashMap<Vec<String>, Help>,
 }
 
-impl<'a> Examiner<'a> {
+impl<'a> BinaryChecker<'a> {
     pub(super) fn new(workspace: &'a Workspace) -> Result<Self> {
         server::build(workspace)?;
         let home = server::home(workspace, "book")?;
@@ -112,7 +112,7 @@ impl<'a> Examiner<'a> {
     }
 }
 
-impl Drop for Examiner<'_> {
+impl Drop for BinaryChecker<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.home);
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_the_shell_cannot_parse_is_told() {
+    fn a_script_that_the_shell_cannot_parse_is_reported() {
         assert_eq!(syntax_error("lango run \"x\"\n").unwrap(), None);
         assert!(syntax_error("lango run \"x\nif\n").unwrap().is_some());
     }

@@ -40,7 +40,7 @@ fn search(code: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn reported(text: &str) -> Vec<String> {
         let mut files = vec![
             ("crates/a/src/x.rs".to_owned(), "pub fn window() {}".to_owned()),
             ("crates/a/src/x/tests.rs".to_owned(), "fn only_here() {}".to_owned()),
@@ -52,14 +52,14 @@ mod tests {
 
     #[test]
     fn a_search_finds_its_answer() {
-        assert!(told("`rg 'pub fn window'` and `rg 'fn many' crates/b/src/1` and `rg`").is_empty());
+        assert!(reported("`rg 'pub fn window'` and `rg 'fn many' crates/b/src/1` and `rg`").is_empty());
     }
 
     #[test]
-    fn a_search_that_finds_nothing_or_everything_is_told() {
-        assert_eq!(told("`rg 'fn gone'`"), ["a.md:1: the search `rg 'fn gone'` finds nothing"]);
-        assert_eq!(told("`rg 'fn only_here'`").len(), 1, "tests and pages are not the answer");
-        assert!(told("`rg 'fn many'`")[0].contains("finds 5 files"));
-        assert!(told("`rg 'fn window('`")[0].contains("pattern"));
+    fn a_search_that_finds_nothing_or_everything_is_reported() {
+        assert_eq!(reported("`rg 'fn gone'`"), ["a.md:1: the search `rg 'fn gone'` finds nothing"]);
+        assert_eq!(reported("`rg 'fn only_here'`").len(), 1, "tests and pages are not the answer");
+        assert!(reported("`rg 'fn many'`")[0].contains("finds 5 files"));
+        assert!(reported("`rg 'fn window('`")[0].contains("pattern"));
     }
 }

@@ -145,7 +145,7 @@ Options:
     }
 
     #[test]
-    fn an_option_that_does_not_exist_is_told() {
+    fn an_option_that_does_not_exist_is_reported() {
         let help = Help { commands: Vec::new(), options: vec!["--port".to_owned(), "-n".to_owned()] };
         let args = |text: &str| commands(text).remove(0);
         assert_eq!(help.unknown_option(&args("--port=1 -n 3 word")), None);

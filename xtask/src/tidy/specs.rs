@@ -59,40 +59,40 @@ mod tests {
 
     const PAGE: &str = "## A: One\n\n### A1: x\n\n### A2: y\n";
 
-    fn told(code: &str) -> Vec<String> {
+    fn reported(code: &str) -> Vec<String> {
         let source = Source::new("crates/x/tests/y.rs", code);
         check(PAGE, &tests(&[source])).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_scenario_without_a_test_is_told() {
-        let told = told("#[test]\nfn spec_a1_x() {}\n");
-        assert_eq!(told, ["docs/src/spec.md:5: no test proves it; a test named `spec_a2_…` would"]);
+    fn a_scenario_without_a_test_is_reported() {
+        let reported = reported("#[test]\nfn spec_a1_x() {}\n");
+        assert_eq!(reported, ["docs/src/spec.md:5: no test proves it; a test named `spec_a2_…` would"]);
     }
 
     #[test]
-    fn a_test_with_an_unknown_id_is_told() {
-        let told = told(
+    fn a_test_with_an_unknown_id_is_reported() {
+        let reported = reported(
             "#[test]\nfn spec_a1_a2_x() {}\n#[test]\nfn spec_b1_y() {}\n#[test]\nfn spec_anything() {}\n",
         );
         assert_eq!(
-            told[0],
+            reported[0],
             "crates/x/tests/y.rs:4: `spec_b1_y` carries the id b1, which docs/src/spec.md does not have"
         );
-        assert_eq!(told[1], "crates/x/tests/y.rs:6: `spec_anything` carries no id of docs/src/spec.md");
-        assert_eq!(told.len(), 2);
+        assert_eq!(reported[1], "crates/x/tests/y.rs:6: `spec_anything` carries no id of docs/src/spec.md");
+        assert_eq!(reported.len(), 2);
     }
 
     #[test]
     fn only_a_test_function_proves_a_scenario() {
         let helper = "#[test]\nfn other() {}\nfn spec_a1_helper() {}\n// #[test] fn spec_a2_comment() {}\n";
-        assert_eq!(told(helper).len(), 2);
+        assert_eq!(reported(helper).len(), 2);
         let both = "#[tokio::test]\nasync fn spec_a1_x() {}\nproptest! {\n    #[test]\n    fn spec_a2_x(a in 0..1) {}\n}\n";
-        assert!(told(both).is_empty());
+        assert!(reported(both).is_empty());
     }
 
     #[test]
-    fn a_page_without_ids_is_told() {
+    fn a_page_without_ids_is_reported() {
         assert_eq!(check("# Spec\n", &[]).len(), 1);
     }
 }

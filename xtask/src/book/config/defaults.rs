@@ -97,7 +97,7 @@ mod tests {
         *,
     };
 
-    fn told(key: &str, default: &str, files: &[(&str, &str)]) -> String {
+    fn reported(key: &str, default: &str, files: &[(&str, &str)]) -> String {
         let docs = Docs { default: Some(default.to_owned()), ..Docs::default() };
         let field = Field {
             key: String::new(),
@@ -114,16 +114,16 @@ mod tests {
     #[test]
     fn a_number_is_what_the_code_sets() {
         let code = [("crates/server/src/limits.rs", "runs_per_user: 64,")];
-        assert_eq!(told("server.runsPerUser", "`64`", &code), "");
-        assert!(told("server.runsPerUser", "`65`", &code).contains("is 64 by"));
+        assert_eq!(reported("server.runsPerUser", "`64`", &code), "");
+        assert!(reported("server.runsPerUser", "`65`", &code).contains("is 64 by"));
         let changed = [("crates/server/src/limits.rs", "runs_per_user: 32,")];
-        assert!(told("server.runsPerUser", "`64`", &changed).contains("`runs_per_user: 64` any more"));
-        assert!(told("server.newLimit", "`7`", &code).contains("name the code that sets it"));
+        assert!(reported("server.runsPerUser", "`64`", &changed).contains("`runs_per_user: 64` any more"));
+        assert!(reported("server.newLimit", "`7`", &code).contains("name the code that sets it"));
     }
 
     #[test]
-    fn what_is_no_number_needs_no_code() {
-        assert_eq!(told("model", "the first provider with a key", &[]), "");
-        assert_eq!(told("user", "`\"user\"`", &[]), "");
+    fn only_numbers_need_code() {
+        assert_eq!(reported("model", "the first provider with a key", &[]), "");
+        assert_eq!(reported("user", "`\"user\"`", &[]), "");
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_the_reference_does_not_show_is_told() {
+    fn a_field_that_the_reference_does_not_show_is_reported() {
         let source =
             r#"const KNOWN: &[Known] = &[Known { region: "eu", ..Known::here("o", ApiName::Chat, "u") }];"#;
         assert!(parse(&syn::parse_file(source).unwrap()).unwrap_err().contains("`region`"));

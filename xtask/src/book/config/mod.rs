@@ -285,23 +285,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_documented_is_told() {
-        let told = |source: String| generated(&source).unwrap_err().join("; ");
-        assert!(told(SOURCE.replace("/// Needed.", "")).contains("`name` of [server] has no doc comment"));
-        assert!(told(SOURCE.replace("and `mimeType`", "")).contains("does not name `mimeType`"));
-        assert!(told(SOURCE.replace("/// Default: `\"ask\"`", "")).contains("`on_call` of [models"));
+    fn undocumented_keys_are_reported() {
+        let reported = |source: String| generated(&source).unwrap_err().join("; ");
         assert!(
-            told(SOURCE.replace("Option<Seconds>", "Option<Unheard>"))
+            reported(SOURCE.replace("/// Needed.", "")).contains("`name` of [server] has no doc comment")
+        );
+        assert!(reported(SOURCE.replace("and `mimeType`", "")).contains("does not name `mimeType`"));
+        assert!(reported(SOURCE.replace("/// Default: `\"ask\"`", "")).contains("`on_call` of [models"));
+        assert!(
+            reported(SOURCE.replace("Option<Seconds>", "Option<Unheard>"))
                 .contains("the type Unheard is not found")
         );
     }
 
     #[test]
-    fn a_variable_that_the_page_does_not_mention_is_told() {
+    fn a_variable_that_the_page_does_not_mention_is_reported() {
         let source = "fn a() { env(\"LANGO_A\"); env(\"LANGO_B\"); env(\"Lango\"); }\n#[cfg(test)]\nmod tests { const C: &str = \"LANGO_C\"; }\n";
         let files = [("crates/cli/src/config/env.rs".to_owned(), source.to_owned())];
-        let told = unmentioned_variables(&files, "set `LANGO_A`");
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("`LANGO_B`"));
+        let reported = unmentioned_variables(&files, "set `LANGO_A`");
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains("`LANGO_B`"));
     }
 }
