@@ -1,7 +1,7 @@
 //! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last.
 
 use crate::{
-    Result, Workspace, conformance, peers, schema, tidy,
+    Result, Workspace, book, conformance, peers, schema, tidy,
     torture::{self, power_cut},
     verdict, visitors,
 };
@@ -34,7 +34,7 @@ impl Extent {
     }
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "fmt", about: "cargo fmt --all --check", run: |workspace, _| fmt(workspace) },
     Step { name: "tidy", about: "cargo xtask tidy", run: |workspace, _| tidy::run(workspace) },
     Step {
@@ -46,6 +46,11 @@ const STEPS: [Step; 13] = [
         name: "docs",
         about: "cargo doc of our crates with their private items, warnings denied",
         run: |workspace, _| docs(workspace),
+    },
+    Step {
+        name: "book",
+        about: "links, commands, configurations and quotes of the documentation, with the real binary",
+        run: |workspace, _| book::check(workspace),
     },
     Step { name: "doctests", about: "cargo test --doc", run: |workspace, _| doctests(workspace) },
     Step {
@@ -239,6 +244,7 @@ mod tests {
                 "tidy",
                 "clippy",
                 "docs",
+                "book",
                 "doctests",
                 "tests",
                 "crashes",
@@ -266,7 +272,7 @@ mod tests {
         let error = names(&["--only", "lint"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "check has no step `lint`; it has fmt, tidy, clippy, docs, doctests, tests, crashes, conformance, page, clients, schema, power-cut, torture"
+            "check has no step `lint`; it has fmt, tidy, clippy, docs, book, doctests, tests, crashes, conformance, page, clients, schema, power-cut, torture"
         );
         assert!(names(&["--only"]).is_err());
         assert!(names(&["fmt"]).is_err());

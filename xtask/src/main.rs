@@ -7,8 +7,10 @@
 )]
 
 mod bench;
+mod book;
 mod check;
 mod conformance;
+mod deny;
 mod peers;
 mod rig;
 mod schema;
@@ -24,9 +26,11 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
 cargo xtask check [--only STEP]… [--long] [--list]
-                                             everything that CI asks: fmt, tidy, clippy, docs, doc tests, tests, crashes, conformance, page, clients,
+                                             everything that CI asks: fmt, tidy, clippy, docs, book, doc tests, tests, crashes, conformance, page, clients,
                                              schema, power-cut, torture; with --long all of what is sampled else
-cargo xtask tidy                             arrows between crates, sizes, habits, a test for each line of the spec
+cargo xtask tidy                             arrows between crates, sizes, habits, a test for each scenario of the specification
+cargo xtask docs [--write]                   the book in docs/, built with mdBook; with --write its generated parts
+cargo xtask deny                             licences, advisories and sources of dependencies, by cargo-deny
 cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
                                              ADK's recorded answers beside those of our server, or of the one at URL
@@ -49,6 +53,8 @@ fn run(args: &[&str]) -> Result<ExitCode> {
     match args {
         ["check", rest @ ..] => check::run(&Workspace::load()?, rest),
         ["tidy"] => Ok(verdict(tidy::run(&Workspace::load()?)?)),
+        ["docs", rest @ ..] => Ok(verdict(book::docs(&Workspace::load()?, rest)?)),
+        ["deny"] => Ok(verdict(deny::run(&Workspace::load()?)?)),
         ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
         ["conformance"] => Ok(verdict(conformance::check(&Workspace::load()?)?)),
         ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),

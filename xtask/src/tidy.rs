@@ -5,7 +5,7 @@
 //! | [`arrows`] | which crate may depend on which |
 //! | [`sizes`], [`exceptions`] | lines of a file, methods of a trait, and those that may have more |
 //! | [`habits`] | the first line of a file, words that stay out |
-//! | [`specs`] | every line of the spec has a test with its name |
+//! | [`specs`] | every scenario of the specification has a test with its id, and every id is in the specification |
 //! | [`manifests`] | lints in every crate, no second TLS stack |
 //! | [`source`] | a Rust file without its comments, strings and tests |
 //!
@@ -19,19 +19,22 @@ mod sizes;
 mod source;
 mod specs;
 
-use crate::{Result, Workspace};
+use crate::{
+    Result, Workspace,
+    book::{generated, spec},
+};
 use source::Source;
-use std::{fmt, fs, path::Path};
+use std::{fmt, path::Path};
 
 /// Something to mend: where, and which rule it breaks.
 #[derive(Debug, PartialEq, Eq)]
-struct Problem {
+pub(crate) struct Problem {
     place: String,
     what: String,
 }
 
 impl Problem {
-    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: place.into(), what: what.into() }
     }
 }
@@ -44,13 +47,7 @@ impl fmt::Display for Problem {
 
 /// Says every problem, and whether there was none.
 pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
-    let mut files = Vec::new();
-    for path in workspace.files()? {
-        // What is not text holds no words to look for.
-        if let Ok(text) = String::from_utf8(fs::read(workspace.root.join(&path))?) {
-            files.push((path, text));
-        }
-    }
+    let files = workspace.texts()?;
     let problems = problems(workspace, &files);
     for problem in &problems {
         println!("{problem}");
@@ -63,14 +60,27 @@ pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     Ok(problems.is_empty())
 }
 
-fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
+/// The names of the tests that carry an id of the specification.
+pub(crate) fn spec_tests(files: &[(String, String)]) -> Vec<String> {
+    specs::tests(&sources(files)).into_iter().map(|test| test.name).collect()
+}
+
+fn sources(files: &[(String, String)]) -> Vec<Source> {
     let rust = files.iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|end| end == "rs"));
-    let sources: Vec<Source> = rust.map(|(path, text)| Source::new(path, text)).collect();
+    rust.map(|(path, text)| Source::new(path, text)).collect()
+}
+
+fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
+    let sources = sources(files);
     let mut problems = arrows::check(&workspace.packages);
     problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
     problems.extend(sources.iter().flat_map(habits::check));
     problems.extend(files.iter().flat_map(|(path, text)| habits::machine_paths(path, text)));
-    problems.extend(specs::check(&sources));
+    let tests = specs::tests(&sources);
+    let page = files.iter().find(|(path, _)| path == spec::PAGE).map_or("", |(_, text)| text);
+    problems.extend(specs::check(page, &tests));
+    let names: Vec<String> = tests.into_iter().map(|test| test.name).collect();
+    problems.extend(generated::check(files, &names));
     for (path, text) in files {
         if workspace.packages.iter().any(|package| package.manifest == *path) {
             problems.extend(manifests::check_manifest(path, text));

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::{
     env,
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -55,6 +56,17 @@ impl Workspace {
         let mut command = cargo();
         command.current_dir(&self.root).args(args).stdin(Stdio::null());
         command
+    }
+
+    /// Those that are text, with what is in them.
+    pub(crate) fn texts(&self) -> Result<Vec<(String, String)>> {
+        let mut texts = Vec::new();
+        for path in self.files()? {
+            if let Ok(text) = String::from_utf8(fs::read(self.root.join(&path))?) {
+                texts.push((path, text));
+            }
+        }
+        Ok(texts)
     }
 
     /// The files of the working tree that git tracks or would, relative to the root.

@@ -60,7 +60,7 @@ impl Server {
 
 /// The very binary of the tests, which has been built by then: of all packages together, and, because of the examples, with what
 /// their tests depend on. Alone, it would be built again with other features of the same crates.
-fn build(workspace: &Workspace) -> Result<()> {
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let args = ["build", "--quiet", "--locked", "--workspace", "--bin", "lango", "--examples"];
     if workspace.cargo(&args).status()?.success() { Ok(()) } else { Err("the binary does not build".into()) }
 }

@@ -1,25 +1,24 @@
-//! Every line of the spec has a test that carries its id: `spec_g1_unknown_agent_is_corrected_and_retried_once`.
+//! Every scenario of `docs/src/spec.md` has a test that carries its id, and every id that a test carries is in the page.
 
 use super::{Problem, Source, source::words};
+use crate::book::spec::{self, Entry};
 
-const IDS: &str = "a1 b1 b2 c1 c2 c3 d1 d2 d3 e1 f1 f2 f3 f4 f5 f6 f7 g1 g2 g3 g4 g5 h1 h2 h3 h4 \
-                   i1 i2 j1 j2 k1 l1 m1 n1 n2 o1 o2 o3 p1 p2";
-
-pub(super) fn check(sources: &[Source]) -> Vec<Problem> {
-    let proven: Vec<&str> = sources.iter().flat_map(|source| proven_ids(&source.code)).collect();
-    let open: Vec<&str> = IDS.split_whitespace().filter(|id| !proven.contains(id)).collect();
-    let Some(first) = open.first() else { return Vec::new() };
-    let what = format!(
-        "no test has the name of {}; a test named `spec_{first}_…` proves the first",
-        open.join(", ")
-    );
-    vec![Problem::new("spec", what)]
+/// A test whose name begins with `spec_`.
+pub(super) struct SpecTest {
+    pub(super) name: String,
+    place: String,
 }
 
-/// The ids that test functions of this file carry.
-fn proven_ids(code: &str) -> impl Iterator<Item = &str> {
-    let tests = words(code, "fn spec_").filter(|at| is_test(&code[..*at]));
-    tests.filter_map(|at| code[at + "fn spec_".len()..].split_once('_')).map(|(id, _)| id)
+/// All of them, in the order of the files.
+pub(super) fn tests(sources: &[Source]) -> Vec<SpecTest> {
+    sources.iter().flat_map(tests_of).collect()
+}
+
+fn tests_of(source: &Source) -> Vec<SpecTest> {
+    let code = &source.code;
+    let found = words(code, "fn spec_").filter(|at| is_test(&code[..*at]));
+    let name = |at: usize| code[at + "fn ".len()..].split('(').next().unwrap_or_default().trim().to_owned();
+    found.map(|at| SpecTest { name: name(at), place: source.place(at) }).collect()
 }
 
 /// Whether `before` a function stands an attribute such as `#[test]` or `#[tokio::test(…)]`.
@@ -28,25 +27,72 @@ fn is_test(before: &str) -> bool {
     own.contains("test]") || own.contains("test(")
 }
 
+pub(super) fn check(page: &str, tests: &[SpecTest]) -> Vec<Problem> {
+    let entries = spec::entries(page);
+    let is_known = |id: &String| entries.iter().any(|entry| entry.id == *id);
+    let mut problems = Vec::new();
+    for test in tests {
+        let ids = spec::ids(&test.name);
+        let what = match ids.iter().find(|id| !is_known(id)) {
+            Some(id) => format!("`{}` carries the id {id}, which {} does not have", test.name, spec::PAGE),
+            None if ids.is_empty() => format!("`{}` carries no id of {}", test.name, spec::PAGE),
+            None => continue,
+        };
+        problems.push(Problem::new(&test.place, what));
+    }
+    let carried: Vec<String> = tests.iter().flat_map(|test| spec::ids(&test.name)).collect();
+    for Entry { id, line, .. } in
+        entries.iter().filter(|entry| entry.is_scenario && !carried.contains(&entry.id))
+    {
+        let what = format!("no test proves it; a test named `spec_{id}_…` would");
+        problems.push(Problem::new(format!("{}:{line}", spec::PAGE), what));
+    }
+    if entries.is_empty() {
+        problems.push(Problem::new(spec::PAGE, "there is no scenario in it"));
+    }
+    problems
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn open(code: &str) -> String {
-        check(&[Source::new("crates/x/tests/y.rs", code)])[0].to_string()
+    const PAGE: &str = "## A: One\n\n### A1: x\n\n### A2: y\n";
+
+    fn reported(code: &str) -> Vec<String> {
+        let source = Source::new("crates/x/tests/y.rs", code);
+        check(PAGE, &tests(&[source])).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn an_id_without_a_test_is_told() {
-        let told = open("#[test]\nfn spec_a1_an_agent_exists() {}\n");
-        assert!(told.contains("no test has the name of b1, b2,"), "{told}");
+    fn a_scenario_without_a_test_is_reported() {
+        let reported = reported("#[test]\nfn spec_a1_x() {}\n");
+        assert_eq!(reported, ["docs/src/spec.md:5: no test proves it; a test named `spec_a2_…` would"]);
     }
 
     #[test]
-    fn only_a_test_function_proves_an_id() {
-        let helper = "#[test]\nfn other() {}\nfn spec_a1_helper() {}\n// #[test] fn spec_b1_comment() {}\n";
-        assert!(open(helper).contains("name of a1, b1, b2,"));
-        let tokio = "#[tokio::test]\nasync fn spec_a1_x() {}\nproptest! {\n    #[test]\n    fn spec_b1_x(a in 0..1) {}\n}\n";
-        assert!(open(tokio).contains("name of b2, c1,"));
+    fn a_test_with_an_unknown_id_is_reported() {
+        let reported = reported(
+            "#[test]\nfn spec_a1_a2_x() {}\n#[test]\nfn spec_b1_y() {}\n#[test]\nfn spec_anything() {}\n",
+        );
+        assert_eq!(
+            reported[0],
+            "crates/x/tests/y.rs:4: `spec_b1_y` carries the id b1, which docs/src/spec.md does not have"
+        );
+        assert_eq!(reported[1], "crates/x/tests/y.rs:6: `spec_anything` carries no id of docs/src/spec.md");
+        assert_eq!(reported.len(), 2);
+    }
+
+    #[test]
+    fn only_a_test_function_proves_a_scenario() {
+        let helper = "#[test]\nfn other() {}\nfn spec_a1_helper() {}\n// #[test] fn spec_a2_comment() {}\n";
+        assert_eq!(reported(helper).len(), 2);
+        let both = "#[tokio::test]\nasync fn spec_a1_x() {}\nproptest! {\n    #[test]\n    fn spec_a2_x(a in 0..1) {}\n}\n";
+        assert!(reported(both).is_empty());
+    }
+
+    #[test]
+    fn a_page_without_ids_is_reported() {
+        assert_eq!(check("# Spec\n", &[]).len(), 1);
     }
 }

@@ -21,76 +21,167 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The keys of `lango.toml`. `docs/src/configuration.md` is generated from these types: after a change run
+/// `cargo xtask docs --write`. The lines `Default:` and `Environment:` of a doc comment are columns of the reference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct File {
+    /// The model of agents that name none, as `provider/model`; `demo` and `scripted/FILE` need no provider.
+    ///
+    /// Default: the first provider with a key, else a model server on this machine, else `demo`
+    /// Environment: `LANGO_MODEL`
     pub(super) model: Option<String>,
+    /// Models to use, in this order, if the model cannot answer.
+    ///
+    /// Environment: `LANGO_FALLBACK`
     pub(super) fallback: Vec<String>,
+    /// Whether to look for a model server on the loopback interface if no model is chosen and no key is set.
+    ///
+    /// Default: `true`
+    /// Environment: `LANGO_DISCOVER`
     pub(super) discover: Option<bool>,
+    /// The agent to use: a folder below the agents directory. Needed if there are several.
+    ///
+    /// Default: the only agent, else the built-in one
+    /// Environment: `LANGO_APP`
     pub(super) app: Option<String>,
+    /// The user that sessions of `lango run` and `lango chat` belong to.
+    ///
+    /// Default: `"user"`
+    /// Environment: `LANGO_USER`
     pub(super) user: Option<String>,
+    /// The SQLite file that holds the sessions.
+    ///
+    /// Default: `lango.db` in the data directory
+    /// Environment: `LANGO_DATABASE`
     pub(super) database: Option<PathBuf>,
+    /// The directory of agents, `<app>/root_agent.yaml` each.
+    ///
+    /// Default: `"agents"`
+    /// Environment: `LANGO_AGENTS_DIR`
     #[serde(alias = "agents_dir")]
     pub(super) agents_dir: Option<PathBuf>,
+    /// How many tokens of a conversation a model is shown, at least 256. 0 means the default.
+    ///
+    /// Default: `32000`
+    /// Environment: `LANGO_MAX_MESSAGE_TOKEN_BUDGET`
     #[serde(alias = "max_message_token_budget")]
     pub(super) max_message_token_budget: u32,
+    /// Limits on the history beside the token budget.
     pub(super) history: History,
+    /// Where models are. The providers listed under [Known providers](#known-providers) need no entry; any other server does.
     pub(super) providers: BTreeMap<String, providers::Written>,
+    /// Facts about single models.
+    ///
+    /// Name: `"<provider>/<model>"`
     pub(super) models: BTreeMap<String, ModelConfig>,
+    /// What to do if a model call fails before any part of the answer was shown.
     pub(super) retry: Retry,
+    /// Limits of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
     pub(super) limits: Limits,
+    /// Settings of model calls for agents that do not set them, as in ADK's `generate_content_config`: `systemInstruction`,
+    /// `temperature`, `topP`, `maxOutputTokens`, `stopSequences`, `seed`, `responseSchema`. Other keys are passed on as they
+    /// are, such as `thinkingConfig`.
     pub(super) generate: GenerateContentConfig,
+    /// Tools with fixed answers, for tests and demonstrations. In strings of `response`, `fail`, `state` and `artifact`,
+    /// `{name}` stands for the argument of that name.
     pub(super) stubs: BTreeMap<String, Stub>,
+    /// The server of `lango serve`.
     pub(super) server: Server,
+    /// Export of traces by OTLP over HTTP. Nothing is sent unless an endpoint is set.
     pub(super) telemetry: Telemetry,
+    /// What tools can reach.
     pub(super) tools: Tools,
+    /// Which tool calls run without a question. Each value is `"allow"`, `"ask"` or `"deny"`.
     pub(super) approval: Approval,
+    /// MCP servers. Their tools are named `<name>__<tool>`; an agent's file may name them one by one or as `<name>__*`.
     pub(super) mcp: BTreeMap<String, mcp::Server>,
-    /// Whether servers that the working directory's `.mcp.json` names may start.
+    /// Whether the MCP servers in the working directory's `.mcp.json` may start. `"ask"` starts none until
+    /// `lango tools --approve` was run on the file as it is.
+    ///
+    /// Default: `"ask"`
     #[serde(alias = "mcp_json")]
     pub(super) mcp_json: Option<Decision>,
+    /// Commands as tools. A command reads its arguments as a JSON object from standard input and writes its result to
+    /// standard output, as a JSON object or as text. `LANGO_CALL_ID` holds the id of the call.
     pub(super) commands: BTreeMap<String, mcp::Command>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct History {
+    /// Hard cap on the number of messages. Calls and their results stay together.
+    ///
+    /// Environment: `LANGO_HISTORY_MAX_MESSAGES`
     #[serde(alias = "max_messages")]
     pub(super) max_messages: Option<usize>,
 }
 
-/// What a run may use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Limits {
+    /// Model calls of a run. 0 means no limit.
+    ///
+    /// Default: `500`
+    /// Environment: `LANGO_LIMITS_MODEL_CALLS`
     #[serde(alias = "model_calls")]
     pub(super) model_calls: Option<u32>,
+    /// Tool calls of a run.
+    ///
+    /// Environment: `LANGO_LIMITS_TOOL_CALLS`
     #[serde(alias = "tool_calls")]
     pub(super) tool_calls: Option<u32>,
+    /// Time between the events of a run, added up. Waiting for a person does not count.
     #[serde(rename = "timeS", alias = "time_s")]
     pub(super) time: Option<Seconds>,
+    /// Input and output tokens of all model calls of a run.
+    ///
+    /// Environment: `LANGO_LIMITS_TOKENS`
     pub(super) tokens: Option<u64>,
+    /// Cost of a run, by the prices in `[models]`, in their currency.
+    ///
+    /// Environment: `LANGO_LIMITS_COST`
     pub(super) cost: Option<f64>,
 }
 
-/// A tool that is made up here; its name is the table's.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
 pub(super) struct Stub {
+    /// The description that the model sees.
     description: String,
+    /// JSON Schema of the arguments.
+    ///
+    /// Default: an object without properties
     parameters: Value,
+    /// The result. `{artifact.version}` stands for the version of a saved artifact.
+    ///
+    /// Default: `{}`
     response: Value,
+    /// Fails each call with this text.
     fail: Option<String>,
+    /// Makes the tool a long-running one: the response is the intermediate result.
     pending: bool,
+    /// Asks a person before each call, whatever `[approval]` says.
     confirm: bool,
+    /// What the tool can touch, which decides whether it asks.
+    ///
+    /// Default: `"read"`
     safety: Safety,
+    /// What a second execution of the same call would do, which decides about recovery after a crash.
+    ///
+    /// Default: `"read_only"`
     effect: Effect,
+    /// Marks the results as text of strangers: afterwards, calls that act ask again.
     untrusted: bool,
+    /// State keys that a call sets.
     state: Map<String, Value>,
+    /// An artifact that a call saves: `name`, `text`, and `mimeType` if it is not `text/plain`.
     artifact: Option<StubArtifact>,
+    /// Milliseconds before the result.
     #[serde(alias = "delay_ms")]
     delay_ms: u64,
+    /// Makes each call panic, to test that a run survives it.
     panic: bool,
 }
 

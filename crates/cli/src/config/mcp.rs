@@ -20,22 +20,42 @@ use std::{
 /// What a project calls its servers.
 pub(super) const PROJECT_FILE: &str = ".mcp.json";
 
-/// A server, as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Server {
+    /// Program to start; it speaks MCP on standard input and output. Either this or `url`.
     command: Option<String>,
+    /// Arguments of the program. Like `command`, `env`, `url` and `headers`, they may contain `${NAME}`.
     args: Vec<String>,
+    /// Environment variables of the program, beside a clean environment.
     env: BTreeMap<String, String>,
+    /// Working directory of the program, relative to this file.
+    ///
+    /// Default: the working directory of lango
     cwd: Option<PathBuf>,
+    /// Address of a server that speaks streamable HTTP. Either this or `command`.
     url: Option<String>,
+    /// Headers of each request.
     headers: BTreeMap<String, String>,
+    /// Whether the server's hints about its tools count, and its results are not treated as text of strangers.
     trusted: bool,
+    /// Whether the server is used.
+    ///
+    /// Default: `true`
     enabled: Option<bool>,
+    /// Time to start and to list the tools.
+    ///
+    /// Default: `30`
     #[serde(rename = "startTimeoutS", alias = "start_timeout_s")]
     start_timeout: Option<Seconds>,
+    /// Time limit of a call, counted from its start or its last progress.
+    ///
+    /// Default: `120`
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
+    /// Settings of single tools, by the server's own names.
+    ///
+    /// Name: `<tool>`
     tools: BTreeMap<String, ServerTool>,
 }
 
@@ -54,8 +74,17 @@ struct Way {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ServerTool {
+    /// What the tool can touch.
+    ///
+    /// Default: by the hints of a trusted server, else `"execute"`, or `"network"` for a server with a `url`
     safety: Option<Safety>,
+    /// What a second execution of the same call would do.
+    ///
+    /// Default: by the hints of a trusted server, else `"once"`
     effect: Option<Effect>,
+    /// Whether agents get the tool.
+    ///
+    /// Default: `true`
     enabled: Option<bool>,
 }
 
@@ -76,22 +105,40 @@ struct ProjectServer {
     disabled: bool,
 }
 
-/// A command that is a tool, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Command {
+    /// The description that the model sees.
     description: String,
+    /// Program and arguments. No shell is involved.
     #[serde(rename = "command")]
     argv: Vec<String>,
+    /// JSON Schema of the arguments.
+    ///
+    /// Default: an object without properties
     #[serde(default = "no_parameters")]
     parameters: Value,
+    /// Working directory of the command, relative to this file.
+    ///
+    /// Default: the working directory of lango
     cwd: Option<PathBuf>,
+    /// Environment variables, beside a clean environment. Values may contain `${NAME}`.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Time limit.
+    ///
+    /// Default: `60`
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
+    /// What the command can touch, which decides whether it asks.
+    ///
+    /// Default: `"execute"`
     safety: Option<Safety>,
+    /// What a second execution of the same call would do, which decides about recovery after a crash.
+    ///
+    /// Default: `"once"`
     effect: Option<Effect>,
+    /// Marks the results as text of strangers: afterwards, calls that act ask again.
     #[serde(default)]
     untrusted: bool,
 }

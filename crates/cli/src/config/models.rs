@@ -5,22 +5,25 @@ use bridge::model::Retries;
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// A model in `lango.toml`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelConfig {
-    /// How many tokens it holds in all.
+    /// Context window of the model, in tokens. A request is shortened to fit it.
     pub(crate) context: Option<u32>,
+    /// Prices of a million tokens, in any one currency.
     pub(crate) prices: Option<Prices>,
 }
 
-/// What a million tokens cost. Reasoning is paid for as output.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prices {
+    /// Price of input tokens.
     pub(crate) input: f64,
-    /// As input, unless it is said.
+    /// Price of input tokens that the provider had cached.
+    ///
+    /// Default: the price of input tokens
     pub(crate) cached: Option<f64>,
+    /// Price of output tokens, reasoning included.
     pub(crate) output: f64,
 }
 
@@ -45,7 +48,7 @@ impl Models {
     }
 }
 
-/// A time, as people write it.
+/// A duration in seconds; fractions are allowed.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct Seconds(Duration);
@@ -68,7 +71,15 @@ impl Seconds {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Retry {
+    /// How many times each model is asked again after its first failure.
+    ///
+    /// Default: `3`
+    /// Environment: `LANGO_RETRY_ATTEMPTS`
     attempts: Option<u32>,
+    /// The longest wait between two attempts. If the provider asks for a longer one, the fallback is used.
+    ///
+    /// Default: `60`
+    /// Environment: `LANGO_RETRY_MAX_WAIT_S`
     #[serde(rename = "maxWaitS", alias = "max_wait_s")]
     max_wait: Option<Seconds>,
 }

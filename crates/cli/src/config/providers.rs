@@ -37,20 +37,37 @@ impl ApiName {
     }
 }
 
-/// A provider in `lango.toml`, as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Written {
+    /// The wire format.
+    ///
+    /// Default: that of the known provider, else `"chat"`
     api: Option<ApiName>,
+    /// Base URL. Required for a provider that is not a known one.
+    ///
+    /// Default: that of the known provider
     #[serde(alias = "base_url")]
     base_url: Option<String>,
+    /// API key. Write `${NAME}` to take it from the environment.
+    ///
+    /// Default: the variable of the known provider
     key: Option<String>,
+    /// Headers that are sent with every request. Values may contain `${NAME}`.
     headers: BTreeMap<String, String>,
+    /// Value of the header `openai-organization`.
     organization: Option<String>,
+    /// PEM file with certificate authorities to trust beside those of the system.
     #[serde(alias = "ca_file")]
     ca_file: Option<PathBuf>,
+    /// Time to connect.
+    ///
+    /// Default: `10`
     #[serde(rename = "connectTimeoutS", alias = "connect_timeout_s")]
     connect_timeout: Option<Seconds>,
+    /// How long the server may send nothing, before and during an answer. There is no limit on a whole answer.
+    ///
+    /// Default: `300`
     #[serde(rename = "idleTimeoutS", alias = "idle_timeout_s")]
     idle_timeout: Option<Seconds>,
 }

@@ -8,41 +8,70 @@ use std::{
     time::Duration,
 };
 
-/// As it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Server {
+    /// Names that a `Host` header may have beside those of this machine, such as `agents.example` or `agents.example:8443`.
     #[serde(alias = "allowed_hosts")]
     allowed_hosts: Vec<String>,
+    /// Origins of other sites whose pages may call the API, such as `https://app.example`.
     #[serde(alias = "allowed_origins")]
     allowed_origins: Vec<String>,
+    /// Addresses or networks of reverse proxies whose `X-Forwarded-Host` and `X-Forwarded-Proto` count.
     #[serde(alias = "trusted_proxies")]
     trusted_proxies: Vec<String>,
+    /// PEM file with the certificate chain, the server's own certificate first. Needs `tlsKey`.
     #[serde(alias = "tls_cert")]
     tls_cert: Option<PathBuf>,
+    /// PEM file with the private key. Needs `tlsCert`.
     #[serde(alias = "tls_key")]
     tls_key: Option<PathBuf>,
+    /// Largest body of a request, in bytes.
+    ///
+    /// Default: `20971520`
     #[serde(alias = "max_body_bytes")]
     max_body_bytes: Option<usize>,
+    /// Largest head of a request, in bytes.
+    ///
+    /// Default: `65536`
     #[serde(alias = "max_head_bytes")]
     max_head_bytes: Option<usize>,
+    /// How long a client may take to send the head of a request, in seconds.
+    ///
+    /// Default: `30`
     #[serde(alias = "head_timeout_seconds")]
     head_timeout_seconds: Option<u32>,
+    /// Connections at a time.
+    ///
+    /// Default: `1024`
     #[serde(alias = "max_connections")]
     max_connections: Option<usize>,
+    /// Requests of each token in a minute. 0 means no limit; the token of this machine is not counted.
+    ///
+    /// Default: `6000`
     #[serde(alias = "requests_per_minute")]
     requests_per_minute: Option<u32>,
+    /// Runs of each user at a time. Runs of administrators are not counted.
+    ///
+    /// Default: `64`
     #[serde(alias = "runs_per_user")]
     runs_per_user: Option<usize>,
+    /// Accepts JWTs of an issuer as tokens of its users. Algorithms: RS256, ES256 and EdDSA.
     jwt: Option<Jwt>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Jwt {
+    /// The issuer's key set: a file, or an `https://` URL, which is fetched again if a token names an unknown key.
     jwks: String,
+    /// Required value of the claim `iss`.
     issuer: String,
+    /// Required value of the claim `aud`, or one of its values.
     audience: String,
+    /// The claim that names the user.
+    ///
+    /// Default: `"sub"`
     #[serde(alias = "user_claim")]
     user_claim: Option<String>,
 }

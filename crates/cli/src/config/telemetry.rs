@@ -9,14 +9,27 @@ use std::{
 };
 use telemetry::Collector;
 
-/// As it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Telemetry {
+    /// Base URL of the collector; `/v1/traces` is appended. `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is used as it is.
+    ///
+    /// Environment: `OTEL_EXPORTER_OTLP_ENDPOINT`
     endpoint: Option<String>,
+    /// Headers of each request. Values may contain `${NAME}`. The variable holds `name=value` pairs, separated by commas.
+    ///
+    /// Environment: `OTEL_EXPORTER_OTLP_HEADERS`
     headers: BTreeMap<String, String>,
+    /// The resource attribute `service.name`.
+    ///
+    /// Default: `"lango"`
+    /// Environment: `OTEL_SERVICE_NAME`
     #[serde(alias = "service_name")]
     service_name: Option<String>,
+    /// Whether spans contain messages, arguments and results.
+    ///
+    /// Default: `false`
+    /// Environment: `LANGO_TELEMETRY_CONTENT`
     content: Option<bool>,
 }
 

@@ -16,20 +16,36 @@ use tools::{
 /// How many bytes of outputs are kept if nobody says.
 const KEPT_MB: u64 = 1_024;
 
-/// As it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Tools {
+    /// A single root, instead of `roots`.
     root: Option<PathBuf>,
+    /// The directories that tools see. Relative paths of a call are relative to the first one; the others are reached by
+    /// absolute paths. `write = false` makes one read-only. Roots must not overlap.
+    ///
+    /// Default: the working directory
     roots: Vec<WrittenRoot>,
+    /// Further directories that commands may write to.
     writable: Vec<PathBuf>,
+    /// Whether commands have network access.
     network: bool,
+    /// Addresses of this machine or its network that `fetch` may reach, each with its port.
     #[serde(alias = "fetch_local")]
     fetch_local: Vec<SocketAddr>,
+    /// Time limit of a command whose call sets none.
+    ///
+    /// Default: `120`
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
+    /// The longest time limit that a call may set.
+    ///
+    /// Default: `1800`
     #[serde(rename = "maxTimeoutS", alias = "max_timeout_s")]
     max_timeout: Option<Seconds>,
+    /// Megabytes of whole outputs that are kept in the data directory.
+    ///
+    /// Default: `1024`
     #[serde(alias = "keep_mb")]
     keep_mb: Option<u64>,
 }
@@ -45,7 +61,9 @@ enum WrittenRoot {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitedRoot {
+    /// The directory.
     path: PathBuf,
+    /// Whether it may be written.
     #[serde(default = "yes")]
     write: bool,
 }
@@ -54,18 +72,32 @@ fn yes() -> bool {
     true
 }
 
-/// What may run unasked, by class, by tool and by command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Approval {
+    /// Tools that only read.
+    ///
+    /// Default: `"allow"`
     read: Option<Decision>,
+    /// Tools that write files.
+    ///
+    /// Default: `"ask"`
     write: Option<Decision>,
+    /// Tools that run programs.
+    ///
+    /// Default: `"ask"`
     execute: Option<Decision>,
+    /// Tools that use the network.
+    ///
+    /// Default: `"ask"`
     network: Option<Decision>,
+    /// Single tools by name. A tool's own rule precedes that of its class, but a denial always counts.
     tools: BTreeMap<String, Decision>,
-    /// By the words that a command begins with.
+    /// Shell commands, by their first words: `"cargo test" = "allow"`. Each simple command of a script is judged by itself.
     commands: BTreeMap<String, Decision>,
-    /// What becomes of questions to users of a server who are no administrators.
+    /// What happens on a server if a call of a user who is no administrator would ask: it is refused, or the user is asked.
+    ///
+    /// Default: `"deny"`
     users: Users,
 }
 

@@ -1,0 +1,129 @@
+//! Defaults that are numbers: each is written in a doc comment and set by code elsewhere. This table ties the two together.
+
+use super::types::Field;
+
+/// A key, the default that its doc comment has, and the code that sets it.
+struct Default {
+    key: &'static str,
+    value: &'static str,
+    /// Where the code is, as the beginning of a path.
+    below: &'static str,
+    code: &'static str,
+}
+
+const fn set(key: &'static str, value: &'static str, below: &'static str, code: &'static str) -> Default {
+    Default { key, value, below, code }
+}
+
+const DEFAULTS: &[Default] = &[
+    set("maxMessageTokenBudget", "32000", "crates/bridge/src/", "DEFAULT_TOKENS: u32 = 32_000"),
+    set(
+        "providers.<name>.connectTimeoutS",
+        "10",
+        "crates/provider/src/",
+        "connect_timeout: Duration::from_secs(10)",
+    ),
+    set(
+        "providers.<name>.idleTimeoutS",
+        "300",
+        "crates/provider/src/",
+        "idle_timeout: Duration::from_mins(5)",
+    ),
+    set("retry.attempts", "3", "crates/bridge/src/model/", "attempts: 3"),
+    set(
+        "retry.maxWaitS",
+        "60",
+        "crates/bridge/src/model/",
+        "(Duration::from_millis(500), Duration::from_mins(1))",
+    ),
+    set("limits.modelCalls", "500", "crates/adk/src/", "max_llm_calls: 500"),
+    set("server.maxBodyBytes", "20971520", "crates/server/src/", "body: 20 * 1024 * 1024"),
+    set("server.maxHeadBytes", "65536", "crates/server/src/", "head: 64 * 1024"),
+    set("server.headTimeoutSeconds", "30", "crates/server/src/", "head_timeout: Duration::from_secs(30)"),
+    set("server.maxConnections", "1024", "crates/server/src/", "connections: 1024"),
+    set("server.requestsPerMinute", "6000", "crates/server/src/", "requests_per_minute: 6000"),
+    set("server.runsPerUser", "64", "crates/server/src/", "runs_per_user: 64"),
+    set("tools.timeoutS", "120", "crates/tools/src/exec/", "time: Duration::from_mins(2)"),
+    set("tools.maxTimeoutS", "1800", "crates/tools/src/exec/", "max_time: Duration::from_mins(30)"),
+    set("tools.keepMb", "1024", "crates/cli/src/config/", "KEPT_MB: u64 = 1_024"),
+    set("mcp.<name>.startTimeoutS", "30", "crates/tools/src/mcp/", "start_time: Duration::from_secs(30)"),
+    set("mcp.<name>.timeoutS", "120", "crates/tools/src/mcp/", "call_time: Duration::from_mins(2)"),
+    set(
+        "commands.<name>.timeoutS",
+        "60",
+        "crates/cli/src/config/",
+        "COMMAND_TIME: Duration = Duration::from_mins(1)",
+    ),
+];
+
+/// Numbers that are not in the table, differ from it, or are no longer set by that code.
+pub(super) fn check<'a>(
+    files: &[(String, String)],
+    fields: impl Iterator<Item = (String, &'a Field)>,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (key, field) in fields {
+        let Some(value) = field.docs.default.as_deref().and_then(number) else { continue };
+        let Some(default) = DEFAULTS.iter().find(|default| default.key == key) else {
+            problems.push(format!("the default of {key} is a number: name the code that sets it in xtask/src/book/config/defaults.rs"));
+            continue;
+        };
+        if default.value != value {
+            problems.push(format!(
+                "the default of {key} is {} by xtask/src/book/config/defaults.rs, not {value}",
+                default.value
+            ));
+        }
+        let sets =
+            |(path, text): &(String, String)| path.starts_with(default.below) && text.contains(default.code);
+        if !files.iter().any(sets) {
+            let Default { below, code, .. } = default;
+            problems.push(format!("no file below {below} says `{code}` any more: correct the default of {key}, or xtask/src/book/config/defaults.rs"));
+        }
+    }
+    problems
+}
+
+/// The number that a default consists of.
+fn number(default: &str) -> Option<&str> {
+    let inside = default.strip_prefix('`')?.strip_suffix('`')?;
+    inside.chars().all(|c| c.is_ascii_digit()).then_some(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::types::{Docs, Kind},
+        *,
+    };
+
+    fn reported(key: &str, default: &str, files: &[(&str, &str)]) -> String {
+        let docs = Docs { default: Some(default.to_owned()), ..Docs::default() };
+        let field = Field {
+            key: String::new(),
+            kind: Kind::Value("integer".to_owned()),
+            docs,
+            is_required: false,
+            foreign_keys: Vec::new(),
+        };
+        let files: Vec<(String, String)> =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        check(&files, [(key.to_owned(), &field)].into_iter()).join("; ")
+    }
+
+    #[test]
+    fn a_number_is_what_the_code_sets() {
+        let code = [("crates/server/src/limits.rs", "runs_per_user: 64,")];
+        assert_eq!(reported("server.runsPerUser", "`64`", &code), "");
+        assert!(reported("server.runsPerUser", "`65`", &code).contains("is 64 by"));
+        let changed = [("crates/server/src/limits.rs", "runs_per_user: 32,")];
+        assert!(reported("server.runsPerUser", "`64`", &changed).contains("`runs_per_user: 64` any more"));
+        assert!(reported("server.newLimit", "`7`", &code).contains("name the code that sets it"));
+    }
+
+    #[test]
+    fn only_numbers_need_code() {
+        assert_eq!(reported("model", "the first provider with a key", &[]), "");
+        assert_eq!(reported("user", "`\"user\"`", &[]), "");
+    }
+}
