@@ -29,19 +29,19 @@ pub(crate) struct Apps {
     /// Shared by all apps, also by the agents of an app that is read again.
     turns: Turns,
     trace: Trace,
-    read: Mutex<HashMap<String, Read>>,
+    read: Mutex<HashMap<String, LoadedApp>>,
 }
 
 /// An app as it was read last.
-struct Read {
+struct LoadedApp {
     app: Option<Arc<App>>,
-    files: Vec<(PathBuf, Stamp)>,
+    files: Vec<(PathBuf, FileStamp)>,
     /// What is wrong with it now, and since when.
     broken: Option<(String, Instant)>,
 }
 
 /// Tells one content of a file from another.
-type Stamp = Option<(SystemTime, u64)>;
+type FileStamp = Option<(SystemTime, u64)>;
 
 impl Apps {
     pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, (turns, trace): (Turns, Trace)) -> Self {
@@ -65,7 +65,7 @@ impl Apps {
         self.model.get().unwrap_or_else(|| task::block_in_place(look))
     }
 
-    fn read(&self, name: &str, model: &ModelName, before: Option<Read>) -> Result<Read, AppError> {
+    fn read(&self, name: &str, model: &ModelName, before: Option<LoadedApp>) -> Result<LoadedApp, AppError> {
         let plan = wiring::plan_with(&self.settings, name, model);
         let made = plan.and_then(|plan| self.make(plan));
         made.or_else(|error| match error.downcast_ref() {
@@ -74,12 +74,12 @@ impl Apps {
         })
     }
 
-    fn make(&self, plan: Plan) -> anyhow::Result<Read> {
+    fn make(&self, plan: Plan) -> anyhow::Result<LoadedApp> {
         let files = plan.files.iter().map(|path| (path.clone(), stamp(path))).collect();
         let wiring::App { name, agent, model, .. } =
             plan.open(Arc::clone(&self.store), self.trace.clone())?;
         let agent = agent.with_turns(self.turns.clone());
-        Ok(Read { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
+        Ok(LoadedApp { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
     }
 }
 
@@ -105,7 +105,7 @@ impl server::Apps for Apps {
     }
 }
 
-impl Read {
+impl LoadedApp {
     fn app(&self) -> Result<Arc<App>, AppError> {
         let problem = || self.broken.as_ref().map(|(problem, _)| problem.clone()).unwrap_or_default();
         self.app.clone().ok_or_else(|| AppError::Broken(problem()))
@@ -120,13 +120,13 @@ impl Read {
 }
 
 /// The one from before stays, and people are told once.
-fn broken(name: &str, problem: &str, before: Option<Read>) -> Read {
-    let before = before.unwrap_or(Read { app: None, files: Vec::new(), broken: None });
+fn broken(name: &str, problem: &str, before: Option<LoadedApp>) -> LoadedApp {
+    let before = before.unwrap_or(LoadedApp { app: None, files: Vec::new(), broken: None });
     if before.broken.as_ref().is_none_or(|(told, _)| told != problem) {
         let stays = if before.app.is_some() { "; the one from before stays" } else { "" };
         screen::note(&format!("the app {name} is broken: {problem}{stays}"));
     }
-    Read { broken: Some((problem.to_owned(), Instant::now())), ..before }
+    LoadedApp { broken: Some((problem.to_owned(), Instant::now())), ..before }
 }
 
 /// ADK's words, without a path of this machine.
@@ -136,7 +136,7 @@ fn unknown(name: &str) -> AppError {
     ))
 }
 
-fn stamp(path: &PathBuf) -> Stamp {
+fn stamp(path: &PathBuf) -> FileStamp {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

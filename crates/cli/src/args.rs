@@ -17,35 +17,35 @@ Conversations are kept in $LANGO_HOME, by default ~/.lango.";
 /// Runs LLM agents, and never loses or garbles a conversation.
 #[derive(Debug, Parser)]
 #[command(name = "lango", version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: LocationArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Where the configuration is.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct LocationArgs {
     /// The configuration file [default: lango.toml here, else in the data directory]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Talk with an agent
-    Chat(Chat),
+    Chat(ChatArgs),
     /// Send one message and print the answer
-    Run(Run),
+    Run(RunArgs),
     /// Look at stored conversations
-    Sessions(Sessions),
+    Sessions(SessionsArgs),
     /// List the models that can be asked
-    Models(Models),
+    Models(ModelsArgs),
     /// Say what is missing, with the fix
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Serve the agents to programs and browsers, with ADK's REST API
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Give others tokens for the server, and take them back
     Token(TokenArgs),
     /// List the tools of an agent: where they come from, what they can do, and whether they ask
@@ -89,7 +89,7 @@ pub(crate) enum RulesCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Models {
+pub(crate) struct ModelsArgs {
     /// Of this provider only
     pub(crate) provider: Option<String>,
     /// List all that each provider offers
@@ -101,14 +101,14 @@ pub(crate) struct Models {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Print each finding as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
@@ -174,9 +174,9 @@ pub(crate) struct TokenAdd {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Chat {
+pub(crate) struct ChatArgs {
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: ConversationArgs,
     /// Talk to a server's agent instead, which goes on if you leave; this machine's if no address is given
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:18789",
           conflicts_with_all = ["model", "reasoning"])]
@@ -184,11 +184,11 @@ pub(crate) struct Chat {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// The message; read from standard input if it is left out or `-`
     pub(crate) message: Option<String>,
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) talk: ConversationArgs,
     /// A file that goes along: an image, a PDF, audio or text; any number of them
     #[arg(long = "file", short, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
@@ -199,7 +199,7 @@ pub(crate) struct Run {
 
 /// With whom, and where it goes on.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Talk {
+pub(crate) struct ConversationArgs {
     /// Go on with this session, or begin it under this name
     #[arg(long, short, value_name = "ID", value_parser = session_id)]
     pub(crate) session: Option<String>,
@@ -247,7 +247,7 @@ fn reasoning(text: &str) -> Result<Reasoning, String> {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     pub(crate) command: SessionsCommand,
 }
@@ -261,16 +261,16 @@ pub(crate) enum SessionsCommand {
         limit: u16,
     },
     /// Show a conversation
-    Show(Show),
+    Show(ShowArgs),
     /// Bring the conversations of another program along; a second time, only what is new
-    Import(Import),
+    Import(ImportArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportArgs {
     /// The program that wrote the file
     #[arg(long, value_name = "PROGRAM")]
-    pub(crate) from: Program,
+    pub(crate) from: ImportSource,
     /// Its database; it is only read
     pub(crate) file: PathBuf,
     /// The agent that goes on with them
@@ -279,13 +279,13 @@ pub(crate) struct Import {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Program {
+pub(crate) enum ImportSource {
     /// Lango in Go, up to 0.7
     Lango,
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Show {
+pub(crate) struct ShowArgs {
     /// The session's id
     pub(crate) id: String,
     /// The agent that the session belongs to, where two have one of that id
@@ -296,7 +296,7 @@ pub(crate) struct Show {
     pub(crate) json: bool,
     /// Print the request that a provider would get if the session went on now
     #[arg(long = "as", value_name = "PROVIDER")]
-    pub(crate) request: Option<Wire>,
+    pub(crate) request: Option<WireFormat>,
 }
 
 fn host(text: &str) -> Result<Host, &'static str> {
@@ -323,7 +323,7 @@ fn session_id(text: &str) -> Result<String, &'static str> {
 
 /// A provider's wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Wire {
+pub(crate) enum WireFormat {
     Openai,
     Responses,
     Anthropic,

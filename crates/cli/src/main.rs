@@ -8,7 +8,7 @@ mod remote;
 mod screen;
 mod wiring;
 
-use args::{Args, Command};
+use args::{CliArgs, CliCommand};
 use clap::Parser;
 use std::{process::ExitCode, time::Duration};
 use tools::exec::confine::{CONFINE, confined_main};
@@ -22,27 +22,27 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == CONFINE) {
         return confined_main(words);
     }
-    let args = Args::parse();
+    let args = CliArgs::parse();
     match start(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => screen::report(&error),
     }
 }
 
-fn start(args: Args) -> anyhow::Result<()> {
+fn start(args: CliArgs) -> anyhow::Result<()> {
     let settings = config::load(&args.place, &config::Env::capture());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(async {
         match args.command {
-            Command::Chat(chat) => commands::chat::chat(&settings?, chat).await,
-            Command::Run(run) => commands::run::run(&settings?, run).await,
-            Command::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
-            Command::Serve(serve) => commands::serve::serve(&settings?, serve).await,
-            Command::Token(token) => commands::token::token(&settings?, token.command),
-            Command::Tools(tools) => commands::tools::tools(&settings?, &tools).await,
-            Command::Rules(rules) => commands::rules::rules(&settings?, rules.command),
-            Command::Models(models) => commands::models::models(&settings?, &models).await,
-            Command::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
+            CliCommand::Chat(chat) => commands::chat::chat(&settings?, chat).await,
+            CliCommand::Run(run) => commands::run::run(&settings?, run).await,
+            CliCommand::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
+            CliCommand::Serve(serve) => commands::serve::serve(&settings?, serve).await,
+            CliCommand::Token(token) => commands::token::token(&settings?, token.command),
+            CliCommand::Tools(tools) => commands::tools::tools(&settings?, &tools).await,
+            CliCommand::Rules(rules) => commands::rules::rules(&settings?, rules.command),
+            CliCommand::Models(models) => commands::models::models(&settings?, &models).await,
+            CliCommand::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }
     });
     // A thread that waits for a locked file is not waited for.

@@ -2,7 +2,7 @@
 
 use super::survey::{Report, survey};
 use crate::{
-    args::Doctor,
+    args::DoctorArgs,
     config::{self, BUILT_IN_APP, ConfigError, Key, Settings, loopback_port},
     screen::{Style, json, one_line, sentence},
     wiring::{self, Toolbox, Wanted},
@@ -42,7 +42,10 @@ impl Finding {
     }
 }
 
-pub(crate) async fn doctor(settings: Result<Settings, ConfigError>, doctor: &Doctor) -> anyhow::Result<()> {
+pub(crate) async fn doctor(
+    settings: Result<Settings, ConfigError>,
+    doctor: &DoctorArgs,
+) -> anyhow::Result<()> {
     let findings = match &settings {
         Ok(settings) => examine(settings).await,
         Err(error) => vec![Finding::new("configuration", Health::Bad, error.to_string())],

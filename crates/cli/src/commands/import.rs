@@ -1,7 +1,7 @@
 //! `lango sessions import`: conversations of another program come along. Its file is only read.
 
 use crate::{
-    args::{Import, Program},
+    args::{ImportArgs, ImportSource},
     config::{self, BUILT_IN_APP, Settings},
     screen::{one_line, printable},
     wiring,
@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// How often a person is told how far it is.
 const BEAT: Duration = Duration::from_millis(100);
 
-pub(crate) async fn import(settings: &Settings, import: &Import) -> anyhow::Result<()> {
-    let Program::Lango = import.from;
+pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::Result<()> {
+    let ImportSource::Lango = import.from;
     refuse_own_file(&import.file, &settings.database)?;
     let source = Source::open(&import.file)?;
     let app = app(settings, import.app.as_deref())?;
@@ -38,7 +38,7 @@ pub(crate) async fn import(settings: &Settings, import: &Import) -> anyhow::Resu
         source: &source,
         owner: SessionKey::new(app, &settings.user, ""),
         report: Report::default(),
-        progress: Progress::default(),
+        progress: ImportProgress::default(),
         cancel: CancellationToken::new(),
     };
     let interrupt = work.cancel.clone();
@@ -82,7 +82,7 @@ struct Work<'a> {
     /// The key of every session, but for its id.
     owner: SessionKey,
     report: Report,
-    progress: Progress,
+    progress: ImportProgress,
     /// Looked at between batches.
     cancel: CancellationToken,
 }
@@ -131,12 +131,12 @@ fn weigh(message: &mut Message, restorer: &mut Restorer) {
 
 /// One line on a terminal, written over again and again; nothing elsewhere.
 #[derive(Default)]
-struct Progress {
+struct ImportProgress {
     total: u64,
     shown: Option<Instant>,
 }
 
-impl Progress {
+impl ImportProgress {
     fn show(&mut self, messages: &Count) {
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= BEAT);
         if is_due && io::stderr().is_terminal() {

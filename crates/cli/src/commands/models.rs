@@ -2,7 +2,7 @@
 
 use super::survey::{Report, report, survey};
 use crate::{
-    args::Models,
+    args::ModelsArgs,
     config::Settings,
     screen::{json, one_line},
 };
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 /// How many models of a provider are shown unless all are wanted.
 const SHOWN: usize = 10;
 
-pub(crate) async fn models(settings: &Settings, models: &Models) -> anyhow::Result<()> {
+pub(crate) async fn models(settings: &Settings, models: &ModelsArgs) -> anyhow::Result<()> {
     let reports = match &models.provider {
         Some(name) => {
             let known = settings.providers.names();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_unless_all_of_it_is_wanted() {
-        let place = crate::args::Place::default();
+        let place = crate::args::LocationArgs::default();
         let env = Env::of(&[("LANGO_HOME", "nowhere")]);
         let settings = config::load(&place, &env).unwrap();
         let model = |number: u32| ModelInfo { id: format!("m{number}"), context: None };

@@ -2,7 +2,7 @@
 
 use super::{ask, attach, interrupt::Interrupts, talk::Conversation};
 use crate::{
-    args::Run,
+    args::RunArgs,
     config::Settings,
     screen::{Mode, Style, View, one_line},
 };
@@ -10,7 +10,7 @@ use adk::content::Content;
 use anyhow::{Context, bail};
 use std::io::{self, IsTerminal, Read, Write};
 
-pub(crate) async fn run(settings: &Settings, run: Run) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, run: RunArgs) -> anyhow::Result<()> {
     let mut content = Content::user(message(run.message.as_deref())?);
     for file in &run.files {
         content.parts.push(attach::part(file)?);

@@ -1,7 +1,7 @@
 //! `lango serve`: the agents for programs and browsers.
 
-use super::{door, talk::LAST_WORDS};
-use crate::{apps::Apps, args::Serve, config::Settings, screen, wiring};
+use super::{listen, talk::LAST_WORDS};
+use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
 use server::{Server, Stop, router};
@@ -19,8 +19,8 @@ use tokio::{
 /// How long a server that ends in the middle of answers waits until they are saved.
 const LAST_SAVE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()> {
-    door::check(&args)?;
+pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Result<()> {
+    listen::check(&args)?;
     let mut signals = Signals::listen()?;
     let store = tokio::select! {
         opened = wiring::open_served_store(settings) => opened?,
@@ -45,11 +45,11 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
         .await
         .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
     let address = listener.local_addr()?;
-    let (door, access) = door::open(settings, &args, listener, address)?;
-    door::greet(&access, address, door.tls.is_some())?;
+    let (listen, access) = listen::open(settings, &args, listener, address)?;
+    listen::greet(&access, address, listen.tls.is_some())?;
 
     let stop = Stop::default();
-    let serving = tokio::spawn(server::serve(door, router(server.clone(), access), stop.clone()));
+    let serving = tokio::spawn(server::serve(listen, router(server.clone(), access), stop.clone()));
     tokio::spawn(async move {
         apps.look().await;
     });

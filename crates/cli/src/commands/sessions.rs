@@ -1,7 +1,7 @@
 //! `lango sessions`: looking at stored conversations.
 
 use crate::{
-    args::{Sessions, SessionsCommand, Show, Wire},
+    args::{SessionsArgs, SessionsCommand, ShowArgs, WireFormat},
     config::Settings,
     screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
     wiring::{self, Wanted},
@@ -24,7 +24,7 @@ const INTERRUPTED: &str = "interrupted";
 /// Of each session in a list, to tell whether it is damaged.
 const LOOKED_AT: usize = 8;
 
-pub(crate) async fn sessions(settings: &Settings, sessions: Sessions) -> anyhow::Result<()> {
+pub(crate) async fn sessions(settings: &Settings, sessions: SessionsArgs) -> anyhow::Result<()> {
     match sessions.command {
         SessionsCommand::List { limit } => list(settings, limit.into()).await,
         SessionsCommand::Show(show) => match show.request {
@@ -86,7 +86,7 @@ pub(crate) fn when(seconds: f64) -> String {
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-async fn show(settings: &Settings, show: &Show) -> anyhow::Result<()> {
+async fn show(settings: &Settings, show: &ShowArgs) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
     let mut restorer = Restorer::new("");
     let mut after = Seq::START;
@@ -196,7 +196,7 @@ fn told(part: &Part) -> String {
 }
 
 /// The session of that id, whichever app it belongs to.
-async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store>, session::SessionKey)> {
+async fn find(settings: &Settings, show: &ShowArgs) -> anyhow::Result<(Arc<dyn Store>, session::SessionKey)> {
     let unknown = || anyhow!("there is no session {:?}; lango sessions list shows them", show.id);
     let store = wiring::readable_store(settings).await?.ok_or_else(unknown)?;
     let mut query =
@@ -211,18 +211,18 @@ async fn find(settings: &Settings, show: &Show) -> anyhow::Result<(Arc<dyn Store
 }
 
 /// What a provider would be sent if the session went on now.
-async fn request(settings: &Settings, show: &Show, wire: Wire) -> anyhow::Result<()> {
+async fn request(settings: &Settings, show: &ShowArgs, wire: WireFormat) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
     // Which model it is does not matter; this one needs no key.
     let wanted = Wanted { app: Some(&key.app), model: Some("demo"), ..Wanted::default() };
     let app = wiring::plan(settings, wanted).await?.open(store, Trace::default())?;
     let key = SessionKey::new(key.app, key.user, key.session);
     let (name, api) = match wire {
-        Wire::Openai => ("openai", Api::Chat),
-        Wire::Responses => ("responses", Api::Responses),
-        Wire::Anthropic => ("anthropic", Api::Anthropic),
-        Wire::Gemini => ("gemini", Api::Gemini),
-        Wire::Ollama => ("ollama", Api::Ollama),
+        WireFormat::Openai => ("openai", Api::Chat),
+        WireFormat::Responses => ("responses", Api::Responses),
+        WireFormat::Anthropic => ("anthropic", Api::Anthropic),
+        WireFormat::Gemini => ("gemini", Api::Gemini),
+        WireFormat::Ollama => ("ollama", Api::Ollama),
     };
     // Which one does not matter to what it would be sent.
     let target = provider::Origin { provider: name.to_owned(), model: "MODEL".to_owned() };

@@ -1,7 +1,7 @@
 //! A conversation: an app, a session, and messages to it.
 
 use crate::{
-    args::Talk,
+    args::ConversationArgs,
     config::Settings,
     screen::View,
     wiring::{self, App, Wanted},
@@ -38,7 +38,11 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) async fn open(settings: &Settings, talk: &Talk, attended: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        settings: &Settings,
+        talk: &ConversationArgs,
+        attended: bool,
+    ) -> anyhow::Result<Self> {
         let plan = wiring::plan(settings, Wanted { attended, ..talk.wanted() }).await?;
         let store = if talk.last {
             wiring::existing_store(settings).await?.ok_or_else(|| nothing_to_continue(&plan.name))?
@@ -115,7 +119,7 @@ impl Conversation {
     }
 }
 
-impl Talk {
+impl ConversationArgs {
     pub(crate) fn wanted(&self) -> Wanted<'_> {
         Wanted {
             app: self.app.as_deref(),

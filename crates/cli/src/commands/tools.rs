@@ -19,15 +19,15 @@ use tools::{
 };
 
 /// One tool, as it is listed.
-struct Row {
+struct ToolRow {
     tool: Arc<dyn Tool>,
     origin: String,
     verdict: Verdict,
 }
 
 /// All that is listed.
-struct Listed {
-    rows: Vec<Row>,
+struct ListedTools {
+    rows: Vec<ToolRow>,
     roots: Roots,
     /// What is wrong with servers, by their names.
     problems: Vec<(String, String)>,
@@ -50,9 +50,9 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     };
     let rows = own.chain(of_servers).filter(|(tool, _)| is_wanted(tool)).map(|(tool, origin)| {
         let verdict = verdict(&*tool, &policy, &ground);
-        Row { tool, origin, verdict }
+        ToolRow { tool, origin, verdict }
     });
-    let listed = Listed { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
+    let listed = ListedTools { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
     print(&listed, args.json)
 }
 
@@ -74,8 +74,8 @@ fn verdict(tool: &dyn Tool, policy: &Policy, ground: &Ground) -> Verdict {
     }
 }
 
-fn print(listed: &Listed, as_json: bool) -> anyhow::Result<()> {
-    let Listed { rows, roots, problems } = listed;
+fn print(listed: &ListedTools, as_json: bool) -> anyhow::Result<()> {
+    let ListedTools { rows, roots, problems } = listed;
     let mut out = io::stdout().lock();
     let width = rows.iter().map(|row| row.tool.spec().name.len()).max().unwrap_or_default();
     for row in rows {
@@ -100,7 +100,7 @@ fn print(listed: &Listed, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn as_line(row: &Row, width: usize) -> String {
+fn as_line(row: &ToolRow, width: usize) -> String {
     let spec = row.tool.spec();
     let asks = match row.verdict.decision {
         Decision::Allow => "runs unasked",
@@ -113,7 +113,7 @@ fn as_line(row: &Row, width: usize) -> String {
     format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {origin}{stranger}", spec.name)
 }
 
-fn as_value(row: &Row) -> Value {
+fn as_value(row: &ToolRow) -> Value {
     let spec = row.tool.spec();
     json!({
         "name": spec.name,

@@ -31,7 +31,7 @@ pub(crate) struct AgentConfig {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawAgent {
     agent_class: Option<String>,
     name: String,
     #[serde(default)]
@@ -115,14 +115,14 @@ pub(crate) fn load_app(
     Ok(Some((name, config)))
 }
 
-fn parse(path: &Path) -> Result<Raw, ConfigError> {
+fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
     let wrong = |message: String| ConfigError::Value { path: path.to_path_buf(), message };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
     if text.trim().is_empty() {
         return Err(wrong("it is empty; an agent needs at least a `name`".to_owned()));
     }
-    let raw: Raw = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
+    let raw: RawAgent = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
     refuse_python(&raw, path)?;
     match raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
         Some(class) => Err(wrong(format!("agent_class {class} is not supported; the only one is LlmAgent"))),
@@ -172,7 +172,7 @@ fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
 }
 
 /// What the program knows of a conversation is not an agent's to say.
-fn refuse_own_key(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
+fn refuse_own_key(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
     match raw.output_key.as_deref().filter(|key| is_own(key)) {
         Some(key) => Err(ConfigError::Value {
             path: path.to_path_buf(),
@@ -182,7 +182,7 @@ fn refuse_own_key(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
     }
 }
 
-fn refuse_python(raw: &Raw, path: &Path) -> Result<(), ConfigError> {
+fn refuse_python(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
     let callbacks = "leave it out, or keep that agent in ADK";
     let keys = [
         ("model_code", raw.model_code.is_some(), "name a model with `model`"),

@@ -4,9 +4,9 @@ use super::{
     ConfigError, mcp,
     models::{ModelConfig, Retry, Seconds},
     providers,
-    server::Server,
-    telemetry::Telemetry,
-    tools::{Approval, Tools},
+    server::ServerSection,
+    telemetry::TelemetrySection,
+    tools::{ApprovalSection, ToolsSection},
 };
 use ::tools::{
     Effect, Safety,
@@ -25,7 +25,7 @@ use std::{
 /// `cargo xtask docs --write`. The lines `Default:` and `Environment:` of a doc comment are columns of the reference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     /// The model of agents that name none, as `provider/model`; `demo` and `scripted/FILE` need no provider.
     ///
     /// Default: the first provider with a key, else a model server on this machine, else `demo`
@@ -67,35 +67,35 @@ pub(super) struct File {
     /// Environment: `LANGO_MAX_MESSAGE_TOKEN_BUDGET`
     #[serde(alias = "max_message_token_budget")]
     pub(super) max_message_token_budget: u32,
-    /// Limits on the history beside the token budget.
-    pub(super) history: History,
+    /// LimitsSection on the history beside the token budget.
+    pub(super) history: HistorySection,
     /// Where models are. The providers listed under [Known providers](#known-providers) need no entry; any other server does.
-    pub(super) providers: BTreeMap<String, providers::Written>,
+    pub(super) providers: BTreeMap<String, providers::ProviderSection>,
     /// Facts about single models.
     ///
     /// Name: `"<provider>/<model>"`
     pub(super) models: BTreeMap<String, ModelConfig>,
     /// What to do if a model call fails before any part of the answer was shown.
     pub(super) retry: Retry,
-    /// Limits of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
-    pub(super) limits: Limits,
+    /// LimitsSection of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
+    pub(super) limits: LimitsSection,
     /// Settings of model calls for agents that do not set them, as in ADK's `generate_content_config`: `systemInstruction`,
     /// `temperature`, `topP`, `maxOutputTokens`, `stopSequences`, `seed`, `responseSchema`. Other keys are passed on as they
     /// are, such as `thinkingConfig`.
     pub(super) generate: GenerateContentConfig,
-    /// Tools with fixed answers, for tests and demonstrations. In strings of `response`, `fail`, `state` and `artifact`,
+    /// ToolsSection with fixed answers, for tests and demonstrations. In strings of `response`, `fail`, `state` and `artifact`,
     /// `{name}` stands for the argument of that name.
-    pub(super) stubs: BTreeMap<String, Stub>,
+    pub(super) stubs: BTreeMap<String, StubEntry>,
     /// The server of `lango serve`.
-    pub(super) server: Server,
+    pub(super) server: ServerSection,
     /// Export of traces by OTLP over HTTP. Nothing is sent unless an endpoint is set.
-    pub(super) telemetry: Telemetry,
+    pub(super) telemetry: TelemetrySection,
     /// What tools can reach.
-    pub(super) tools: Tools,
+    pub(super) tools: ToolsSection,
     /// Which tool calls run without a question. Each value is `"allow"`, `"ask"` or `"deny"`.
-    pub(super) approval: Approval,
+    pub(super) approval: ApprovalSection,
     /// MCP servers. Their tools are named `<name>__<tool>`; an agent's file may name them one by one or as `<name>__*`.
-    pub(super) mcp: BTreeMap<String, mcp::Server>,
+    pub(super) mcp: BTreeMap<String, mcp::McpServerSection>,
     /// Whether the MCP servers in the working directory's `.mcp.json` may start. `"ask"` starts none until
     /// `lango tools --approve` was run on the file as it is.
     ///
@@ -104,12 +104,12 @@ pub(super) struct File {
     pub(super) mcp_json: Option<Decision>,
     /// Commands as tools. A command reads its arguments as a JSON object from standard input and writes its result to
     /// standard output, as a JSON object or as text. `LANGO_CALL_ID` holds the id of the call.
-    pub(super) commands: BTreeMap<String, mcp::Command>,
+    pub(super) commands: BTreeMap<String, mcp::CommandSection>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct History {
+pub(super) struct HistorySection {
     /// Hard cap on the number of messages. Calls and their results stay together.
     ///
     /// Environment: `LANGO_HISTORY_MAX_MESSAGES`
@@ -119,7 +119,7 @@ pub(super) struct History {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Limits {
+pub(super) struct LimitsSection {
     /// Model calls of a run. 0 means no limit.
     ///
     /// Default: `500`
@@ -147,7 +147,7 @@ pub(super) struct Limits {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
-pub(super) struct Stub {
+pub(super) struct StubEntry {
     /// The description that the model sees.
     description: String,
     /// JSON Schema of the arguments.
@@ -185,7 +185,7 @@ pub(super) struct Stub {
     panic: bool,
 }
 
-impl Default for Stub {
+impl Default for StubEntry {
     fn default() -> Self {
         Self {
             description: String::new(),
@@ -205,7 +205,7 @@ impl Default for Stub {
     }
 }
 
-impl Stub {
+impl StubEntry {
     pub(super) fn into_config(self, name: String) -> StubConfig {
         StubConfig {
             name,
@@ -226,7 +226,7 @@ impl Stub {
     }
 }
 
-impl File {
+impl ConfigFile {
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
@@ -289,7 +289,7 @@ fn about_unknown_key(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{File, in_plain_words};
+    use super::{ConfigFile, in_plain_words};
 
     /// `maxWaitS` as `max_wait_s`.
     fn snake(line: &str) -> String {
@@ -311,8 +311,8 @@ mod tests {
         let keys = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
         assert!(keys(example) > 40, "{example}");
         let spelled: Vec<String> = example.lines().map(|line| snake(line.trim())).collect();
-        toml::from_str::<File>(example).unwrap();
-        toml::from_str::<File>(&spelled.join("\n")).unwrap();
+        toml::from_str::<ConfigFile>(example).unwrap();
+        toml::from_str::<ConfigFile>(&spelled.join("\n")).unwrap();
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
             "delayMs = 3\nartifact = { name = \"a\", mimeType = \"b\", text = \"\" }",
             "delay_ms = 3\nartifact = { name = \"a\", mime_type = \"b\", text = \"\" }",
         ] {
-            let file: File = toml::from_str(&format!("[stubs.lamp]\n{toml}")).unwrap();
+            let file: ConfigFile = toml::from_str(&format!("[stubs.lamp]\n{toml}")).unwrap();
             assert_eq!(file.stubs["lamp"].delay_ms, 3);
         }
     }

@@ -22,7 +22,7 @@ pub(super) const PROJECT_FILE: &str = ".mcp.json";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Server {
+pub(super) struct McpServerSection {
     /// Program to start; it speaks MCP on standard input and output. Either this or `url`.
     command: Option<String>,
     /// Arguments of the program. Like `command`, `env`, `url` and `headers`, they may contain `${NAME}`.
@@ -62,7 +62,7 @@ pub(super) struct Server {
 /// How it is reached: as a program or as an address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Way {
+struct TransportConfig {
     command: Option<String>,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -101,13 +101,13 @@ struct ProjectServer {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(flatten)]
-    way: Way,
+    way: TransportConfig,
     disabled: bool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Command {
+pub(super) struct CommandSection {
     /// The description that the model sees.
     description: String,
     /// Program and arguments. No shell is involved.
@@ -176,7 +176,7 @@ pub(super) struct Sources<'a> {
 
 impl McpSettings {
     pub(super) fn new(
-        written: BTreeMap<String, Server>,
+        written: BTreeMap<String, McpServerSection>,
         project: Option<Decision>,
         sources: Sources<'_>,
     ) -> (Self, Vec<String>) {
@@ -198,10 +198,10 @@ impl McpSettings {
     }
 }
 
-impl Server {
+impl McpServerSection {
     fn meant(self, name: &str, sources: Sources<'_>) -> (ServerConfig, Vec<String>) {
         let Self { command, args, env, cwd, url, headers, .. } = self;
-        let way = Way { command, args, env, cwd, url, headers };
+        let way = TransportConfig { command, args, env, cwd, url, headers };
         let usual = ServerConfig::new(name, way.link(None, sources.base, sources));
         let tools = self.tools.into_iter().map(|(name, said)| {
             let enabled = said.enabled.unwrap_or(true);
@@ -218,7 +218,7 @@ impl Server {
     }
 }
 
-impl Way {
+impl TransportConfig {
     fn link(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Link {
         self.filled(kind, base, sources).unwrap_or_else(Link::None)
     }
@@ -282,7 +282,7 @@ fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<St
     Some((Project { file, hash, servers, said }, secrets))
 }
 
-impl Command {
+impl CommandSection {
     /// What nobody says of a command is that it may do anything, once.
     pub(super) fn meant(
         self,

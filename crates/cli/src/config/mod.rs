@@ -23,7 +23,7 @@ pub(crate) use server::ServerSettings;
 pub(crate) use template::Filled;
 pub(crate) use tools::{RootSettings, ToolSettings};
 
-use crate::args::Place;
+use crate::args::LocationArgs;
 use ::server::auth::Secret;
 use ::telemetry::Collector;
 use ::tools::{command::CommandConfig, stub::StubConfig};
@@ -32,7 +32,7 @@ use bridge::{
     model::Retries,
     view::budget::{Budget, BudgetError},
 };
-use file::File;
+use file::ConfigFile;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -114,7 +114,7 @@ impl ModelName {
 
 /// Paths stay as people wrote them, so that errors name them so: in a file they are relative to it, in the environment to
 /// the working directory.
-pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
+pub(crate) fn load(place: &LocationArgs, env: &Env) -> Result<Settings, ConfigError> {
     let workdir = std::env::current_dir().map_err(ConfigError::WorkingDirectory)?;
     let home = env.home()?;
     let (path, file) = find_file(place, &home)?;
@@ -170,12 +170,12 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
     })
 }
 
-fn named(stubs: BTreeMap<String, file::Stub>) -> Vec<StubConfig> {
+fn named(stubs: BTreeMap<String, file::StubEntry>) -> Vec<StubConfig> {
     stubs.into_iter().map(|(name, stub)| stub.into_config(name)).collect()
 }
 
 fn own_commands(
-    written: BTreeMap<String, mcp::Command>,
+    written: BTreeMap<String, mcp::CommandSection>,
     path: &Path,
     sources: mcp::Sources<'_>,
     secrets: &mut Vec<String>,
@@ -190,7 +190,7 @@ fn own_commands(
 }
 
 /// Blames the variable if it is the one that counts, and else the file.
-fn budget(path: &Path, file: &File, env: &Env) -> Result<Budget, ConfigError> {
+fn budget(path: &Path, file: &ConfigFile, env: &Env) -> Result<Budget, ConfigError> {
     let (tokens, messages) = ("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "LANGO_HISTORY_MAX_MESSAGES");
     let (from_env, cap_from_env) = (env.number(tokens)?, env.number(messages)?);
     let made = Budget::new(
@@ -208,19 +208,19 @@ fn budget(path: &Path, file: &File, env: &Env) -> Result<Budget, ConfigError> {
 }
 
 /// The file that was named, or the first of the usual ones that exists, or none.
-fn find_file(place: &Place, home: &Path) -> Result<(Option<PathBuf>, File), ConfigError> {
+fn find_file(place: &LocationArgs, home: &Path) -> Result<(Option<PathBuf>, ConfigFile), ConfigError> {
     if let Some(path) = &place.config {
         if !path.exists() {
             return Err(ConfigError::Missing { path: path.clone(), named_by: "--config".to_owned() });
         }
-        return Ok((Some(path.clone()), File::read(path)?));
+        return Ok((Some(path.clone()), ConfigFile::read(path)?));
     }
     let usual = [PathBuf::from("lango.toml"), home.join("lango.toml")];
     match usual.into_iter().find(|path| path.exists()) {
         Some(path) => {
-            let file = File::read(&path)?;
+            let file = ConfigFile::read(&path)?;
             Ok((Some(path), file))
         }
-        None => Ok((None, File::default())),
+        None => Ok((None, ConfigFile::default())),
     }
 }

@@ -39,7 +39,7 @@ impl ApiName {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Written {
+pub(super) struct ProviderSection {
     /// The wire format.
     ///
     /// Default: that of the known provider, else `"chat"`
@@ -163,7 +163,7 @@ impl ProviderConfig {
     }
 
     /// With what the file says of it.
-    fn with(self, written: Written, base: &Path, env: &Env) -> Self {
+    fn with(self, written: ProviderSection, base: &Path, env: &Env) -> Self {
         let fill = |text: &String| Filled::new(text, env);
         let moved = self.moved_to(written.base_url);
         Self {
@@ -180,7 +180,7 @@ impl ProviderConfig {
         }
     }
 
-    fn of_its_own(name: &str, written: &Written) -> Option<Self> {
+    fn of_its_own(name: &str, written: &ProviderSection) -> Option<Self> {
         Some(Self {
             name: name.to_owned(),
             api: ApiName::Chat,
@@ -230,7 +230,7 @@ impl Providers {
     }
 
     pub(super) fn new(
-        mut written: BTreeMap<String, Written>,
+        mut written: BTreeMap<String, ProviderSection>,
         file: &Path,
         env: &Env,
     ) -> Result<Self, ConfigError> {

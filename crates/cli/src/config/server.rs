@@ -10,7 +10,7 @@ use std::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Server {
+pub(super) struct ServerSection {
     /// Names that a `Host` header may have beside those of this machine, such as `agents.example` or `agents.example:8443`.
     #[serde(alias = "allowed_hosts")]
     allowed_hosts: Vec<String>,
@@ -57,12 +57,12 @@ pub(super) struct Server {
     #[serde(alias = "runs_per_user")]
     runs_per_user: Option<usize>,
     /// Accepts JWTs of an issuer as tokens of its users. Algorithms: RS256, ES256 and EdDSA.
-    jwt: Option<Jwt>,
+    jwt: Option<JwtSection>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Jwt {
+struct JwtSection {
     /// The issuer's key set: a file, or an `https://` URL, which is fetched again if a token names an unknown key.
     jwks: String,
     /// Required value of the claim `iss`.
@@ -88,7 +88,7 @@ pub(crate) struct ServerSettings {
     pub(crate) jwt: Option<JwtConfig>,
 }
 
-impl Server {
+impl ServerSection {
     /// Paths are relative to the file.
     pub(super) fn meant(self, file: &Path, base: &Path) -> Result<ServerSettings, ConfigError> {
         let wrong = |message: String| ConfigError::Value { path: file.to_path_buf(), message };
@@ -133,7 +133,7 @@ impl Server {
     }
 }
 
-impl Jwt {
+impl JwtSection {
     fn meant(self, base: &Path) -> JwtConfig {
         let is_address = self.jwks.starts_with("http://") || self.jwks.starts_with("https://");
         JwtConfig {

@@ -11,7 +11,7 @@ use telemetry::Collector;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Telemetry {
+pub(super) struct TelemetrySection {
     /// Base URL of the collector; `/v1/traces` is appended. `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is used as it is.
     ///
     /// Environment: `OTEL_EXPORTER_OTLP_ENDPOINT`
@@ -33,7 +33,7 @@ pub(super) struct Telemetry {
     content: Option<bool>,
 }
 
-impl Telemetry {
+impl TelemetrySection {
     /// Variables win over the file, and nothing is sent unless one of them names a collector.
     pub(super) fn meant(self, file: &Path, env: &Env) -> Result<Option<Collector>, ConfigError> {
         let headers = self.all_headers(file, env)?;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn meant(toml: &str, variables: &[(&str, &str)]) -> Result<Option<Collector>, ConfigError> {
-        let written: Telemetry = toml::from_str(toml).unwrap();
+        let written: TelemetrySection = toml::from_str(toml).unwrap();
         written.meant(Path::new("lango.toml"), &Env::of(variables))
     }
 

@@ -18,14 +18,14 @@ const KEPT_MB: u64 = 1_024;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(super) struct Tools {
+pub(super) struct ToolsSection {
     /// A single root, instead of `roots`.
     root: Option<PathBuf>,
     /// The directories that tools see. Relative paths of a call are relative to the first one; the others are reached by
     /// absolute paths. `write = false` makes one read-only. Roots must not overlap.
     ///
     /// Default: the working directory
-    roots: Vec<WrittenRoot>,
+    roots: Vec<RootEntry>,
     /// Further directories that commands may write to.
     writable: Vec<PathBuf>,
     /// Whether commands have network access.
@@ -53,7 +53,7 @@ pub(super) struct Tools {
 /// A directory, or one with what may be done in it.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a directory, or { path = \"…\", write = false }")]
-enum WrittenRoot {
+enum RootEntry {
     Plain(PathBuf),
     Limited(LimitedRoot),
 }
@@ -74,20 +74,20 @@ fn yes() -> bool {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Approval {
-    /// Tools that only read.
+pub(super) struct ApprovalSection {
+    /// ToolsSection that only read.
     ///
     /// Default: `"allow"`
     read: Option<Decision>,
-    /// Tools that write files.
+    /// ToolsSection that write files.
     ///
     /// Default: `"ask"`
     write: Option<Decision>,
-    /// Tools that run programs.
+    /// ToolsSection that run programs.
     ///
     /// Default: `"ask"`
     execute: Option<Decision>,
-    /// Tools that use the network.
+    /// ToolsSection that use the network.
     ///
     /// Default: `"ask"`
     network: Option<Decision>,
@@ -139,11 +139,11 @@ pub(crate) struct RootSettings {
     pub(crate) write: bool,
 }
 
-impl Tools {
+impl ToolsSection {
     /// Paths are relative to the file; what is not said is the working directory.
     pub(super) fn meant(
         self,
-        approval: Approval,
+        approval: ApprovalSection,
         (workdir, home, file): (&Path, &Path, &Path),
         (env, secrets): (&Env, Vec<String>),
     ) -> Result<ToolSettings, ConfigError> {
@@ -178,7 +178,7 @@ impl Tools {
 /// The first directory, and the others. Of two ways to name them one is used.
 fn roots(
     root: Option<PathBuf>,
-    roots: Vec<WrittenRoot>,
+    roots: Vec<RootEntry>,
     (workdir, file): (&Path, &Path),
 ) -> Result<(RootSettings, Vec<RootSettings>), ConfigError> {
     if root.is_some() && !roots.is_empty() {
@@ -186,15 +186,15 @@ fn roots(
         return Err(ConfigError::Value { path: file.to_owned(), message });
     }
     let base = file.parent().unwrap_or(Path::new(""));
-    let mut meant = roots.into_iter().chain(root.map(WrittenRoot::Plain)).map(|written| match written {
-        WrittenRoot::Plain(path) => RootSettings { path: base.join(path), write: true },
-        WrittenRoot::Limited(LimitedRoot { path, write }) => RootSettings { path: base.join(path), write },
+    let mut meant = roots.into_iter().chain(root.map(RootEntry::Plain)).map(|written| match written {
+        RootEntry::Plain(path) => RootSettings { path: base.join(path), write: true },
+        RootEntry::Limited(LimitedRoot { path, write }) => RootSettings { path: base.join(path), write },
     });
     let first = meant.next().unwrap_or_else(|| RootSettings { path: workdir.to_owned(), write: true });
     Ok((first, meant.collect()))
 }
 
-impl Approval {
+impl ApprovalSection {
     fn policy(self) -> Policy {
         let classes = [
             (Safety::Read, self.read),

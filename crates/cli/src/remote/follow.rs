@@ -15,7 +15,7 @@ const STEP: Duration = Duration::from_millis(500);
 const STEPS: u32 = 120;
 
 /// Why reading stopped.
-enum Stop {
+enum FollowEnd {
     /// The run is over.
     Ended(anyhow::Result<()>),
     /// The connection is gone, and the run goes on.
@@ -31,14 +31,14 @@ pub(super) struct Followed {
 
 /// Where in the run we are.
 #[derive(Default)]
-struct Seen {
+struct SeenEvents {
     /// The id of the last event that was shown.
     last: Option<String>,
     /// That of the one that comes next.
     coming: Option<String>,
 }
 
-impl Seen {
+impl SeenEvents {
     fn came(&mut self) {
         self.last = self.coming.take().or(self.last.take());
     }
@@ -54,7 +54,7 @@ impl Remote {
     ) -> anyhow::Result<()> {
         let known =
             self.followed().as_ref().filter(|known| known.run == id).and_then(|known| known.last.clone());
-        let mut seen = Seen { last: known.or(after), coming: None };
+        let mut seen = SeenEvents { last: known.or(after), coming: None };
         let ended = self.read_to_end(&id, view, &mut seen, cancel).await;
         // An answer that came too late is a run of its own; the one that asked is still of interest.
         if !matches!(&ended, Err(error) if error.is::<Unasked>()) {
@@ -67,7 +67,7 @@ impl Remote {
         &self,
         run: &str,
         view: &View,
-        seen: &mut Seen,
+        seen: &mut SeenEvents,
         cancel: &CancellationToken,
     ) -> anyhow::Result<()> {
         let mut away = 0;
@@ -83,8 +83,8 @@ impl Remote {
                 }
             };
             let error = match stop {
-                Stop::Ended(result) => return result,
-                Stop::Lost(error) => error,
+                FollowEnd::Ended(result) => return result,
+                FollowEnd::Lost(error) => error,
             };
             if seen.last != before {
                 away = 0;
@@ -110,7 +110,7 @@ impl Remote {
         self.http.sound(answer).await.map(drop)
     }
 
-    async fn read_on(&self, run: &str, view: &View, seen: &mut Seen) -> Stop {
+    async fn read_on(&self, run: &str, view: &View, seen: &mut SeenEvents) -> FollowEnd {
         let path = self.of_session(&format!("/runs/{}/events", super::address::segment(run)));
         let mut request = self.http.request(Method::GET, &path);
         if let Some(id) = &seen.last {
@@ -118,7 +118,7 @@ impl Remote {
         }
         let answer = match request.send().await {
             Ok(answer) if answer.status().is_server_error() => {
-                return Stop::Lost(anyhow!("{} answers {}", self.address(), answer.status()));
+                return FollowEnd::Lost(anyhow!("{} answers {}", self.address(), answer.status()));
             }
             Ok(answer) => answer,
             Err(error) => return self.away(&error),
@@ -131,12 +131,12 @@ impl Remote {
                 Ok(()) => self.outcome(run).await,
                 Err(stop) => stop,
             },
-            Err(refused) => Stop::Ended(Err(refused)),
+            Err(refused) => FollowEnd::Ended(Err(refused)),
         }
     }
 
     /// All that the server has to tell.
-    async fn show(&self, mut answer: Response, view: &View, seen: &mut Seen) -> Result<(), Stop> {
+    async fn show(&self, mut answer: Response, view: &View, seen: &mut SeenEvents) -> Result<(), FollowEnd> {
         // Each line of the server's stream is whole by itself.
         let mut lines = Splitter::new(Framing::Lines);
         loop {
@@ -155,12 +155,12 @@ impl Remote {
                 let line = match lines.next_frame() {
                     Ok(Some(line)) => line.data,
                     Ok(None) => break,
-                    Err(broken) => return Err(Stop::Ended(Err(broken.into()))),
+                    Err(broken) => return Err(FollowEnd::Ended(Err(broken.into()))),
                 };
                 if let Some(id) = line.strip_prefix("id:") {
                     seen.coming = Some(id.trim().to_owned());
                 } else if let Some(data) = line.strip_prefix("data:") {
-                    self.take(data.trim(), view).map_err(|ended| Stop::Ended(Err(ended)))?;
+                    self.take(data.trim(), view).map_err(|ended| FollowEnd::Ended(Err(ended)))?;
                     seen.came();
                 }
             }
@@ -187,16 +187,16 @@ impl Remote {
     }
 
     /// How a run ended of which there is nothing more to read. A server that stops ends its streams, and not its runs.
-    async fn outcome(&self, run: &str) -> Stop {
+    async fn outcome(&self, run: &str) -> FollowEnd {
         let run = match self.state_of(run).await {
             Ok(run) => run,
-            Err(error) => return Stop::Lost(error),
+            Err(error) => return FollowEnd::Lost(error),
         };
         match (run["status"].as_str(), run["error"].as_str()) {
-            (Some("queued" | "running"), _) => Stop::Lost(anyhow!("{} has let go", self.address())),
-            (Some("cancelled"), _) => Stop::Ended(Err(RunError::Cancelled.into())),
-            (_, Some(error)) => Stop::Ended(Err(anyhow!(error.to_owned()))),
-            _ => Stop::Ended(Ok(())),
+            (Some("queued" | "running"), _) => FollowEnd::Lost(anyhow!("{} has let go", self.address())),
+            (Some("cancelled"), _) => FollowEnd::Ended(Err(RunError::Cancelled.into())),
+            (_, Some(error)) => FollowEnd::Ended(Err(anyhow!(error.to_owned()))),
+            _ => FollowEnd::Ended(Ok(())),
         }
     }
 
@@ -205,7 +205,7 @@ impl Remote {
         self.http.get(&self.of_session(&format!("/runs/{}", super::address::segment(run)))).await
     }
 
-    fn away(&self, error: &reqwest::Error) -> Stop {
-        Stop::Lost(anyhow!("{} is away: {}", self.address(), root(error)))
+    fn away(&self, error: &reqwest::Error) -> FollowEnd {
+        FollowEnd::Lost(anyhow!("{} is away: {}", self.address(), root(error)))
     }
 }

@@ -61,7 +61,7 @@ struct Whoami {
 }
 
 #[derive(Deserialize)]
-struct Stored {
+struct StoredSession {
     #[serde(default)]
     events: Vec<Event>,
 }
@@ -110,7 +110,7 @@ impl Remote {
     /// Looks at where the session stands. `false` if it is not there yet.
     pub(crate) async fn take_up(&self) -> anyhow::Result<bool> {
         let path = format!("{}?last={LOOK_BACK}", self.of_session(""));
-        let Some(stored) = self.http.find::<Stored>(&path).await? else { return Ok(false) };
+        let Some(stored) = self.http.find::<StoredSession>(&path).await? else { return Ok(false) };
         *self.facts() = Facts::default();
         stored.events.iter().for_each(|event| self.note(event));
         *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) =

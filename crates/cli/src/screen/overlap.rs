@@ -14,7 +14,7 @@ pub(super) struct Overlap {
 
 /// What of a piece of a continuation is to be shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum OverlapPiece {
     /// The words that are new, if any.
     Goes(String),
     /// The continuation is another than the words on the screen: all of it.
@@ -23,10 +23,10 @@ pub(super) enum Piece {
 
 impl Overlap {
     /// A piece of the answer with words, before it is shown.
-    pub(super) fn take(&mut self, text: &str) -> Piece {
+    pub(super) fn take(&mut self, text: &str) -> OverlapPiece {
         self.streamed.push_str(text);
         if self.lost.is_empty() {
-            return Piece::Goes(text.to_owned());
+            return OverlapPiece::Goes(text.to_owned());
         }
         let mut rest = text;
         // Models differ in whether a continuation begins with a space.
@@ -42,10 +42,10 @@ impl Overlap {
             if self.lost.is_empty() {
                 self.repeated.clear();
             }
-            return Piece::Goes(new);
+            return OverlapPiece::Goes(new);
         }
         self.lost.clear();
-        Piece::Differs(std::mem::take(&mut self.repeated) + &rest[common..])
+        OverlapPiece::Differs(std::mem::take(&mut self.repeated) + &rest[common..])
     }
 
     /// Another answer begins. If the one before was never stored, its process died before it was saved at all.
@@ -79,8 +79,8 @@ fn common_prefix(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn goes(text: &str) -> Piece {
-        Piece::Goes(text.to_owned())
+    fn goes(text: &str) -> OverlapPiece {
+        OverlapPiece::Goes(text.to_owned())
     }
 
     fn interrupted(shown: &[&str], stored: &str) -> Overlap {
@@ -96,10 +96,10 @@ mod tests {
     fn words_that_are_on_the_screen_are_not_shown_again() {
         for pieces in [&[" c d e f"][..], &[" c", " d", " e", " f"], &[" c d", " e f"], &["c d ", "e f"]] {
             let mut overlap = interrupted(&["a b", " c", " d"], "a b");
-            let shown: Vec<Piece> = pieces.iter().map(|text| overlap.take(text)).collect();
-            let text = |piece: &Piece| match piece {
-                Piece::Goes(text) => text.clone(),
-                Piece::Differs(_) => panic!("{pieces:?}: {shown:?}"),
+            let shown: Vec<OverlapPiece> = pieces.iter().map(|text| overlap.take(text)).collect();
+            let text = |piece: &OverlapPiece| match piece {
+                OverlapPiece::Goes(text) => text.clone(),
+                OverlapPiece::Differs(_) => panic!("{pieces:?}: {shown:?}"),
             };
             assert_eq!(shown.iter().map(text).collect::<String>().trim_start(), "e f", "{pieces:?}");
             assert_eq!(overlap.take(" g"), goes(" g"));
@@ -110,7 +110,7 @@ mod tests {
     fn a_continuation_that_goes_another_way_is_shown_whole() {
         let mut overlap = interrupted(&["a b", " c", " d"], "a b");
         assert_eq!(overlap.take("c"), goes(""));
-        assert_eq!(overlap.take(" x"), Piece::Differs("c x".to_owned()));
+        assert_eq!(overlap.take(" x"), OverlapPiece::Differs("c x".to_owned()));
         assert_eq!(overlap.take(" d"), goes(" d"));
     }
 
@@ -140,6 +140,6 @@ mod tests {
     fn letters_of_several_bytes_are_compared_whole() {
         let mut overlap = interrupted(&["né", "e à"], "n");
         assert_eq!(overlap.take("ée"), goes(""));
-        assert_eq!(overlap.take(" â"), Piece::Differs("ée â".to_owned()));
+        assert_eq!(overlap.take(" â"), OverlapPiece::Differs("ée â".to_owned()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Spent, Style, glimpse, json,
-    overlap::{Overlap, Piece},
+    overlap::{Overlap, OverlapPiece},
     printable,
     waiting::Waiting,
     width, width_of,
@@ -39,11 +39,11 @@ pub(crate) struct View {
     mode: Mode,
     style: Style,
     models: Models,
-    progress: Mutex<Progress>,
+    progress: Mutex<ViewState>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct ViewState {
     /// The event whose pieces are on the screen.
     streaming: Option<String>,
     /// Whether the line has begun, and with a thought.
@@ -113,7 +113,7 @@ impl View {
         Ok(progress.refused.take())
     }
 
-    fn show_event(&self, progress: &mut Progress, event: &Event) -> io::Result<()> {
+    fn show_event(&self, progress: &mut ViewState, event: &Event) -> io::Result<()> {
         if let Some(notice) = Notice::of(event).filter(|_| event.is_partial()) {
             return self.notice(progress, &notice);
         }
@@ -145,7 +145,7 @@ impl View {
         Ok(())
     }
 
-    fn notice(&self, progress: &mut Progress, notice: &Notice) -> io::Result<()> {
+    fn notice(&self, progress: &mut ViewState, notice: &Notice) -> io::Result<()> {
         self.end_line(progress)?;
         let (waiting, style) = (&mut progress.waiting, self.style);
         match self.mode {
@@ -156,7 +156,7 @@ impl View {
         }
     }
 
-    fn call_progress(&self, progress: &mut Progress, said: &CallProgress) -> io::Result<()> {
+    fn call_progress(&self, progress: &mut ViewState, said: &CallProgress) -> io::Result<()> {
         self.end_line(progress)?;
         let (waiting, style) = (&mut progress.waiting, self.style);
         match self.mode {
@@ -167,7 +167,7 @@ impl View {
         }
     }
 
-    fn end_waiting(&self, progress: &mut Progress) -> io::Result<()> {
+    fn end_waiting(&self, progress: &mut ViewState) -> io::Result<()> {
         match self.mode {
             Mode::Talk => progress.waiting.clear(&mut io::stdout().lock()),
             Mode::Answer | Mode::Json => progress.waiting.clear(&mut io::stderr().lock()),
@@ -175,13 +175,13 @@ impl View {
     }
 
     /// Shows a text without the words that are on the screen already.
-    fn text_or_rest(&self, progress: &mut Progress, text: &str, thought: bool) -> io::Result<()> {
+    fn text_or_rest(&self, progress: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
         if thought {
             return self.text(progress, text, true);
         }
         match progress.overlap.take(text) {
-            Piece::Goes(new) => self.text(progress, &new, false),
-            Piece::Differs(text) => {
+            OverlapPiece::Goes(new) => self.text(progress, &new, false),
+            OverlapPiece::Differs(text) => {
                 self.end_line(progress)?;
                 self.aside(
                     "[the last words were lost when the server stopped; the answer goes on before them]",
@@ -191,7 +191,7 @@ impl View {
         }
     }
 
-    fn text(&self, progress: &mut Progress, text: &str, thought: bool) -> io::Result<()> {
+    fn text(&self, progress: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
         if thought && self.mode == Mode::Answer {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl View {
         out.flush()
     }
 
-    fn end_line(&self, progress: &mut Progress) -> io::Result<()> {
+    fn end_line(&self, progress: &mut ViewState) -> io::Result<()> {
         if self.mode != Mode::Json && std::mem::take(&mut progress.in_line) {
             io::stdout().lock().write_all(b"\n")?;
         }

@@ -23,7 +23,7 @@ pub(super) fn unknown(word: &str) -> String {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum SlashCommand {
     Help,
     Sessions,
     New,
@@ -33,7 +33,7 @@ pub(super) enum Command {
     Unknown(String),
 }
 
-impl Command {
+impl SlashCommand {
     /// `None` for a message. A path such as /etc/hosts is a message too.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix('/')?.split_whitespace();
@@ -61,10 +61,10 @@ mod tests {
 
     #[test]
     fn a_slash_and_a_known_word_is_a_command() {
-        assert_eq!(Command::parse("/help"), Some(Command::Help));
-        assert_eq!(Command::parse("/model demo"), Some(Command::Model(Some("demo".to_owned()))));
-        assert_eq!(Command::parse("/resume abc"), Some(Command::Resume("abc".to_owned())));
-        assert_eq!(Command::parse("/hlep"), Some(Command::Unknown("/hlep".to_owned())));
+        assert_eq!(SlashCommand::parse("/help"), Some(SlashCommand::Help));
+        assert_eq!(SlashCommand::parse("/model demo"), Some(SlashCommand::Model(Some("demo".to_owned()))));
+        assert_eq!(SlashCommand::parse("/resume abc"), Some(SlashCommand::Resume("abc".to_owned())));
+        assert_eq!(SlashCommand::parse("/hlep"), Some(SlashCommand::Unknown("/hlep".to_owned())));
     }
 
     #[test]
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_message_may_begin_with_a_slash() {
-        assert_eq!(Command::parse("/etc/hosts is what?"), None);
-        assert_eq!(Command::parse("what is /help"), None);
-        assert_eq!(Command::parse("/"), None);
+        assert_eq!(SlashCommand::parse("/etc/hosts is what?"), None);
+        assert_eq!(SlashCommand::parse("what is /help"), None);
+        assert_eq!(SlashCommand::parse("/"), None);
     }
 }

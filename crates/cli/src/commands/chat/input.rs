@@ -13,7 +13,7 @@ const MORE: &str = "… ";
 /// A longer message was pasted, and nobody looks for it in the history.
 const REMEMBERED: usize = 4_096;
 
-pub(super) enum Line {
+pub(super) enum InputLine {
     Said(String),
     /// Ctrl-C at the prompt.
     Cleared,
@@ -44,11 +44,11 @@ impl Input {
     }
 
     /// The next message. A line that ends with a backslash goes on in the next one.
-    pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
+    pub(super) async fn line(&mut self) -> anyhow::Result<InputLine> {
         match self {
             Self::Pipe => blocking(read_piped).await,
             Self::Terminal(lent) => {
-                let Some(mut terminal) = lent.take() else { return Ok(Line::End) };
+                let Some(mut terminal) = lent.take() else { return Ok(InputLine::End) };
                 let (terminal, line) = blocking(move || {
                     let line = terminal.read();
                     Ok((terminal, line))
@@ -68,7 +68,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Terminal {
-    fn read(&mut self) -> anyhow::Result<Line> {
+    fn read(&mut self) -> anyhow::Result<InputLine> {
         let mut text = String::new();
         loop {
             let prompt = if text.is_empty() { PROMPT } else { MORE };
@@ -77,12 +77,12 @@ impl Terminal {
                     let Some(begun) = line.strip_suffix('\\') else {
                         text.push_str(&line);
                         self.remember(&text);
-                        return Ok(Line::Said(text));
+                        return Ok(InputLine::Said(text));
                     };
                     text.extend([begun, "\n"]);
                 }
-                Err(ReadlineError::Interrupted) => return Ok(Line::Cleared),
-                Err(ReadlineError::Eof) => return Ok(Line::End),
+                Err(ReadlineError::Interrupted) => return Ok(InputLine::Cleared),
+                Err(ReadlineError::Eof) => return Ok(InputLine::End),
                 Err(error) => return Err(error).context("the terminal cannot be read"),
             }
         }
@@ -96,14 +96,14 @@ impl Terminal {
     }
 }
 
-fn read_piped() -> anyhow::Result<Line> {
+fn read_piped() -> anyhow::Result<InputLine> {
     let mut bytes = Vec::new();
     let mut input = io::stdin().lock();
     loop {
         if input.read_until(b'\n', &mut bytes).context("standard input cannot be read")? == 0
             && bytes.is_empty()
         {
-            return Ok(Line::End);
+            return Ok(InputLine::End);
         }
         let ended = bytes.pop_if(|last| *last == b'\n').is_some();
         bytes.pop_if(|last| *last == b'\r');
@@ -111,6 +111,6 @@ fn read_piped() -> anyhow::Result<Line> {
             bytes.push(b'\n');
             continue;
         }
-        return utf8(bytes).map(Line::Said);
+        return utf8(bytes).map(InputLine::Said);
     }
 }

@@ -2,7 +2,7 @@
 
 mod command;
 mod input;
-mod partner;
+mod peer;
 
 use super::{
     ask::{self, Reply},
@@ -10,16 +10,16 @@ use super::{
     talk::new_id,
 };
 use crate::{
-    args::{Chat, Talk},
+    args::{ChatArgs, ConversationArgs},
     config::Settings,
     remote::Address,
     screen::{Mode, Style, View, one_line, printable, sentence},
     wiring::Wanted,
 };
 use adk::{content::Content, error::RunError, facts::Question};
-use command::Command;
-use input::{Input, Line};
-use partner::Partner;
+use command::SlashCommand;
+use input::{Input, InputLine};
+use peer::Peer;
 use std::{
     io::{self, IsTerminal, Write},
     ops::ControlFlow::{self, Break, Continue},
@@ -33,16 +33,16 @@ calculates, and reads, lists and searches the files in this folder.";
 /// How much of an interrupted answer is shown when its session is taken up, in characters.
 const INTERRUPTED_SHOWN: usize = 2_000;
 
-pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> {
+pub(crate) async fn chat(settings: &Settings, chat: ChatArgs) -> anyhow::Result<()> {
     let interactive = ask::is_attended(&io::stdout());
     let mut interrupts = Interrupts::listen()?;
-    let partner = interrupts.unless(Partner::open(settings, &chat, interactive)).await?;
+    let peer = interrupts.unless(Peer::open(settings, &chat, interactive)).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Talk } else { Mode::Answer };
-    let mut room = Room {
+    let mut chat = ChatSession {
         settings,
         talk: chat.talk,
-        partner,
+        peer,
         server: chat.server,
         view: View::new(mode, style, settings.models.clone()),
         style,
@@ -52,19 +52,19 @@ pub(crate) async fn chat(settings: &Settings, chat: Chat) -> anyhow::Result<()> 
         spoken: false,
     };
     if interactive {
-        room.greet()?;
+        chat.greet()?;
     }
-    let talked = room.talk().await;
-    room.partner.close().await;
+    let talked = chat.talk().await;
+    chat.peer.close().await;
     talked?;
-    room.leave()
+    chat.leave()
 }
 
-struct Room<'a> {
+struct ChatSession<'a> {
     settings: &'a Settings,
     /// What was asked for.
-    talk: Talk,
-    partner: Partner,
+    talk: ConversationArgs,
+    peer: Peer,
     server: Option<Address>,
     view: View,
     style: Style,
@@ -75,14 +75,14 @@ struct Room<'a> {
     spoken: bool,
 }
 
-impl Room<'_> {
+impl ChatSession<'_> {
     fn greet(&self) -> anyhow::Result<()> {
-        let (lango, whom) = (self.style.bold("lango"), self.partner.introduction());
+        let (lango, whom) = (self.style.bold("lango"), self.peer.introduction());
         writeln!(io::stdout(), "{lango} {} · {whom}", env!("CARGO_PKG_VERSION"))?;
-        if let Some(note) = self.partner.note() {
+        if let Some(note) = self.peer.note() {
             self.note(note)?;
         }
-        if self.partner.is_demo() {
+        if self.peer.is_demo() {
             self.note(DEMO)?;
         }
         self.note("/help shows what else you can type; Ctrl-C stops an answer, Ctrl-D leaves.")
@@ -103,16 +103,16 @@ impl Room<'_> {
         }
         loop {
             let flow = match self.input.line().await? {
-                Line::Said(text) if text.trim().is_empty() => Continue(()),
-                Line::Said(text) => match Command::parse(&text) {
+                InputLine::Said(text) if text.trim().is_empty() => Continue(()),
+                InputLine::Said(text) => match SlashCommand::parse(&text) {
                     Some(command) => self.obey(command).await?,
                     None => self.say(Content::user(text)).await?,
                 },
-                Line::Cleared => {
+                InputLine::Cleared => {
                     self.note("Ctrl-D leaves; /help shows what else you can type.")?;
                     Continue(())
                 }
-                Line::End => Break(()),
+                InputLine::End => Break(()),
             };
             if flow.is_break() {
                 return Ok(());
@@ -122,7 +122,7 @@ impl Room<'_> {
 
     /// Where an older session stands: how it began, and what it waits for.
     async fn take_up(&mut self) -> anyhow::Result<ControlFlow<()>> {
-        let Some(title) = self.partner.title().await?.filter(|_| self.interactive) else {
+        let Some(title) = self.peer.title().await?.filter(|_| self.interactive) else {
             return Ok(Continue(()));
         };
         self.spoken = true;
@@ -133,14 +133,14 @@ impl Room<'_> {
 
     /// Continues an answer that a process left when it died, or shows how far the last one came.
     async fn take_up_answer(&mut self) -> anyhow::Result<()> {
-        let (partner, view) = (&self.partner, &self.view);
-        let continued = self.interrupts.cancel(|cancel| partner.continue_interrupted(view, cancel)).await;
+        let (peer, view) = (&self.peer, &self.view);
+        let continued = self.interrupts.cancel(|cancel| peer.continue_interrupted(view, cancel)).await;
         match continued {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) => return self.tell_failure(error),
         }
-        if let Some(said) = self.partner.interrupted_answer().await? {
+        if let Some(said) = self.peer.interrupted_answer().await? {
             writeln!(io::stdout(), "{}", printable(&end_of(&said, INTERRUPTED_SHOWN)))?;
             self.note("[interrupted]")?;
         }
@@ -155,8 +155,8 @@ impl Room<'_> {
     /// Sends a message. A failed turn ends a pipe, and not a conversation.
     async fn send(&mut self, content: Content) -> anyhow::Result<()> {
         self.spoken = true;
-        let (partner, view) = (&self.partner, &self.view);
-        match self.interrupts.cancel(|cancel| partner.send(content, view, cancel)).await {
+        let (peer, view) = (&self.peer, &self.view);
+        match self.interrupts.cancel(|cancel| peer.send(content, view, cancel)).await {
             Ok(()) => Ok(()),
             Err(error) => self.tell_failure(error),
         }
@@ -172,7 +172,7 @@ impl Room<'_> {
 
     /// Puts what waits for a person's word to the person, one after the other. Who leaves is asked again next time.
     async fn put_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
-        while let Some(question) = self.partner.questions().await?.into_iter().next() {
+        while let Some(question) = self.peer.questions().await?.into_iter().next() {
             let Some(reply) = self.ask(&question).await? else { return Ok(Break(())) };
             self.send(ask::answer(&question, reply)).await?;
         }
@@ -188,25 +188,25 @@ impl Room<'_> {
         Ok(Some(Reply::No))
     }
 
-    async fn obey(&mut self, command: Command) -> anyhow::Result<ControlFlow<()>> {
+    async fn obey(&mut self, command: SlashCommand) -> anyhow::Result<ControlFlow<()>> {
         match command {
-            Command::Help => self.note(command::HELP)?,
-            Command::Sessions => self.list().await?,
-            Command::New => {
+            SlashCommand::Help => self.note(command::HELP)?,
+            SlashCommand::Sessions => self.list().await?,
+            SlashCommand::New => {
                 self.enter(new_id());
                 self.note("a new conversation; the old one is kept")?;
             }
-            Command::Resume(id) => return self.resume(&id).await,
-            Command::Model(None) => self.note(&self.partner.model())?,
-            Command::Model(Some(name)) => self.switch(&name).await?,
-            Command::Unknown(word) => self.note(&command::unknown(&word))?,
-            Command::Quit => return Ok(Break(())),
+            SlashCommand::Resume(id) => return self.resume(&id).await,
+            SlashCommand::Model(None) => self.note(&self.peer.model())?,
+            SlashCommand::Model(Some(name)) => self.switch(&name).await?,
+            SlashCommand::Unknown(word) => self.note(&command::unknown(&word))?,
+            SlashCommand::Quit => return Ok(Break(())),
         }
         Ok(Continue(()))
     }
 
     async fn list(&self) -> anyhow::Result<()> {
-        let lines = self.partner.list().await?;
+        let lines = self.peer.list().await?;
         if lines.is_empty() {
             return self.note("there are no sessions yet");
         }
@@ -218,7 +218,7 @@ impl Room<'_> {
 
     /// Goes on with a session of which the beginning of the id is given.
     async fn resume(&mut self, id: &str) -> anyhow::Result<ControlFlow<()>> {
-        let mut ids = self.partner.named(id).await?.into_iter();
+        let mut ids = self.peer.named(id).await?.into_iter();
         match (ids.next(), ids.next()) {
             (Some(only), None) => {
                 self.enter(only);
@@ -235,20 +235,20 @@ impl Room<'_> {
     }
 
     fn enter(&mut self, session: String) {
-        self.partner.enter(session);
+        self.peer.enter(session);
         self.spoken = false;
     }
 
     async fn switch(&mut self, name: &str) -> anyhow::Result<()> {
         let wanted = Wanted { model: Some(name), attended: self.interactive, ..self.talk.wanted() };
-        match self.partner.switch(self.settings, wanted).await {
+        match self.peer.switch(self.settings, wanted).await {
             Ok(()) => self.note(&format!("the model is {name} from here on; the conversation stays")),
             Err(error) => self.note(&self.style.red(sentence(&error))),
         }
     }
 
     fn note(&self, text: &str) -> anyhow::Result<()> {
-        // Line by line, so that nothing is left dimmed when only a part of it is seen.
+        // InputLine by line, so that nothing is left dimmed when only a part of it is seen.
         let lines: Vec<String> = text.lines().map(|line| self.style.dim(line)).collect();
         let lines = lines.join("\n") + "\n";
         if self.interactive {

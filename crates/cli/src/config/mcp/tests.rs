@@ -8,7 +8,7 @@ fn sources<'a>(workdir: &'a Path, env: &'a Env) -> Sources<'a> {
 }
 
 fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
-    let written: BTreeMap<String, Server> = toml::from_str(toml).unwrap();
+    let written: BTreeMap<String, McpServerSection> = toml::from_str(toml).unwrap();
     McpSettings::new(written, None, sources(Path::new("/nowhere"), env))
 }
 
@@ -77,7 +77,7 @@ fn a_projects_file_is_read_with_its_foreign_keys_and_known_by_its_content() {
 
 #[test]
 fn a_command_is_taken_for_one_that_acts_once_unless_it_says_otherwise() {
-    let written: BTreeMap<String, Command> =
+    let written: BTreeMap<String, CommandSection> =
         toml::from_str("[weather]\ndescription = 'Tells it.'\ncommand = ['weather', '--json']\ncwd = 'bin'")
             .unwrap();
     let (name, command) = written.into_iter().next().unwrap();

@@ -1,6 +1,6 @@
-//! The door of `lango serve`: where it is, who may come in, and what is said about it.
+//! The listen of `lango serve`: where it is, who may come in, and what is said about it.
 
-use crate::{args::Serve, config::Settings, screen};
+use crate::{args::ServeArgs, config::Settings, screen};
 use anyhow::bail;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// An address that others reach is not left open.
-pub(super) fn check(args: &Serve) -> anyhow::Result<()> {
+pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.no_auth && !args.host.is_loopback() {
         bail!(
             "{} can be reached by others: leave out --no-auth and give them tokens with lango token add, or listen on \
@@ -26,7 +26,7 @@ pub(super) fn check(args: &Serve) -> anyhow::Result<()> {
 
 pub(super) fn open(
     settings: &Settings,
-    args: &Serve,
+    args: &ServeArgs,
     listener: TcpListener,
     address: SocketAddr,
 ) -> anyhow::Result<(Door, Access)> {

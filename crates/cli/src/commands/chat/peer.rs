@@ -1,7 +1,7 @@
 //! With whom the terminal talks: an agent in this process, or one at a server.
 
 use crate::{
-    args::Chat,
+    args::ChatArgs,
     commands::{
         sessions,
         talk::{Conversation, new_id, recent, trace},
@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 const LISTED: usize = 10;
 const LOOKED_THROUGH: usize = 1_000;
 
-pub(super) enum Partner {
+pub(super) enum Peer {
     Here(Box<Conversation>),
     There(Box<Remote>),
 }
 
-impl Partner {
-    pub(super) async fn open(settings: &Settings, chat: &Chat, attended: bool) -> anyhow::Result<Self> {
+impl Peer {
+    pub(super) async fn open(settings: &Settings, chat: &ChatArgs, attended: bool) -> anyhow::Result<Self> {
         let Some(address) = &chat.server else {
             return Ok(Self::Here(Box::new(Conversation::open(settings, &chat.talk, attended).await?)));
         };
