@@ -1,10 +1,19 @@
-//! `cargo xtask deny`: licences, advisories, bans and sources of dependencies, as `deny.toml` has them. It needs the network for
-//! the database of advisories, so it is no part of `check`.
+//! `cargo xtask deny`: licences, bans, sources and advisories of dependencies, as `deny.toml` has them. The database of advisories
+//! needs the network, so this is no part of `check`; it is asked last.
 
 use crate::{Result, Workspace, peers};
 use std::process::Command;
 
+const CHECKS: [&[&str]; 2] = [&["bans", "licenses", "sources"], &["advisories"]];
+
 pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     let Some(deny) = peers::cargo_deny(workspace)? else { return Ok(false) };
-    Ok(Command::new(deny).current_dir(&workspace.root).args(["--workspace", "check"]).status()?.success())
+    for checks in CHECKS {
+        let mut command = Command::new(&deny);
+        command.current_dir(&workspace.root).args(["--workspace", "check"]).args(checks);
+        if !command.status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
