@@ -22,7 +22,8 @@ use crate::{
     model,
     store::{
         artifacts::ArtifactAdapter,
-        service::{SessionServiceAdapter, service_error, store_key},
+        service::{SessionServiceAdapter, service_error},
+        stored_session::StoredSession,
     },
     turns::{Arrival, RunName, Turns},
     view::budget::Budget,
@@ -154,8 +155,7 @@ impl Agent {
         let asked =
             content.responses().find_map(|response| session.question_runs.get(&response.id_or_name()));
         let Some(id) = asked else { return Ok(None) };
-        let run = self.turns.store().run(&store_key(&request.key), id).await;
-        let run = run.map_err(|error| service_error(error, &request.key))?;
+        let run = StoredSession::new(self.turns.store(), &request.key).run(id).await?;
         Ok(run.filter(|run| run.status == RunStatus::Waiting).map(|run| run.id))
     }
 

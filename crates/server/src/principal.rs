@@ -6,7 +6,7 @@ use axum::{
     extract::FromRequestParts,
     http::{StatusCode, request::Parts},
 };
-use bridge::store::state::is_own;
+use bridge::store::state::is_reserved;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Principal {
     /// Why a key of a state is not this principal's to write, if it is not: what all users share is changed by agents and
     /// administrators, and what the program has seen by the program.
     pub(crate) fn reads_only(&self, name: &str) -> Option<&'static str> {
-        if is_own(name) {
+        if is_reserved(name) {
             return Some("is kept by the server, and yours to read only");
         }
         let is_shared = Scope::of(name).0 == Scope::App && !self.admin;

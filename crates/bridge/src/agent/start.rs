@@ -61,7 +61,7 @@ impl Agent {
             match turn.refusal() {
                 Some(Refused::Busy) => return None,
                 // The copy in memory was out of date, or the session changed after it was read.
-                Some(Refused::Stale) => self.sessions.forget(&request.key),
+                Some(Refused::Stale) => self.sessions.evict(&request.key),
                 Some(Refused::Duplicate(_) | Refused::KeyReused) | None => return Some(result),
             }
         }
@@ -125,7 +125,7 @@ impl Agent {
             match &result {
                 // Still queued: the session changed after it was read, or the store failed.
                 Err(RunError::Service(error)) if turn.is_unstarted() && !is_permanent(error) => {
-                    self.sessions.forget(&key);
+                    self.sessions.evict(&key);
                     cancel.run_until_cancelled(backoff.again()).await;
                 }
                 _ => break result,

@@ -51,8 +51,7 @@ impl Runs {
                     return Ok(CancelOutcome::Requested);
                 }
             }
-            let run = self.store.run(&store_key(key), id).await.map_err(|error| service_error(error, key))?;
-            let Some(run) = run else { return Ok(CancelOutcome::NotFound) };
+            let Some(run) = self.stored(key).run(id).await? else { return Ok(CancelOutcome::NotFound) };
             match run.status {
                 // It may have asked just now, before it was told to end.
                 RunStatus::Waiting => {}

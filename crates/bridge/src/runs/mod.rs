@@ -16,7 +16,10 @@ pub use session::RunStatus;
 
 use crate::{
     agent::Agent,
-    store::service::{service_error, store_key},
+    store::{
+        service::{service_error, store_key},
+        stored_session::StoredSession,
+    },
     turns::{QueuedRequest, Refused, RunName, Turns},
 };
 use adk::{
@@ -83,7 +86,7 @@ impl RunView {
         Self { id: id.to_owned(), status, position: None, error: None, created_at: now, updated_at: now }
     }
 
-    fn of(run: session::Run) -> Self {
+    fn from_run(run: session::Run) -> Self {
         let session::Run { id, status, error, created_at, updated_at, ahead, .. } = run;
         let position = ahead.and_then(|ahead| usize::try_from(ahead).ok());
         Self { id, status, position, error, created_at, updated_at }
@@ -183,13 +186,15 @@ impl Runs {
         let Some(id) = agent.answered_run(request).await? else {
             return Ok((RunName::fresh().id, Cursor::default()));
         };
-        let run = self.store.run(&store_key(&request.key), &id).await;
-        let run = run.map_err(|error| service_error(error, &request.key))?;
-        let from = match run {
+        let from = match self.stored(&request.key).run(&id).await? {
             Some(run) => Reader::end_of(self, &request.key, &run).await?,
             None => Cursor::default(),
         };
         Ok((id, from))
+    }
+
+    fn stored<'a>(&'a self, key: &'a SessionKey) -> StoredSession<'a> {
+        StoredSession::new(&self.store, key)
     }
 
     fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<LiveRun>> {
@@ -207,21 +212,18 @@ impl Runs {
             let key = RunKey { session: key.clone(), id: id.to_owned() };
             return Ok(Some(Reader::live(self.clone(), key, live, after)));
         }
-        let stored = store_key(key);
-        let run = self.store.run(&stored, id).await.map_err(|error| service_error(error, key))?;
+        let run = self.stored(key).run(id).await?;
         Ok(run.map(|run| Reader::stored(self.clone(), key.clone(), run, after)))
     }
 
     pub async fn view(&self, key: &SessionKey, id: &str) -> Result<Option<RunView>, ServiceError> {
-        let run = self.store.run(&store_key(key), id).await.map_err(|error| service_error(error, key))?;
-        Ok(run.map(RunView::of))
+        Ok(self.stored(key).run(id).await?.map(RunView::from_run))
     }
 
     /// The newest runs of a session.
     pub async fn list(&self, key: &SessionKey, limit: usize) -> Result<Vec<RunView>, ServiceError> {
-        let runs =
-            self.store.runs(&store_key(key), limit).await.map_err(|error| service_error(error, key))?;
-        Ok(runs.into_iter().map(RunView::of).collect())
+        let runs = self.stored(key).runs(limit).await?;
+        Ok(runs.into_iter().map(RunView::from_run).collect())
     }
 
     /// How many runs are not over.

@@ -5,10 +5,7 @@ use super::{
     live::{Cursor, LiveOutcome, LiveRun, RunEntry, RunOutcome},
     registry::RunKey,
 };
-use crate::store::{
-    row::Restorer,
-    service::{service_error, store_key},
-};
+use crate::store::row::Restorer;
 use adk::{error::ServiceError, session::SessionKey};
 use session::{PageRequest, Run, RunStatus, Seq};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -34,7 +31,7 @@ enum ReaderSource {
 impl ReaderSource {
     /// The log of a run that another process continues.
     async fn log(runs: Runs, key: SessionKey, id: &str) -> Result<Self, ServiceError> {
-        let run = runs.store.run(&store_key(&key), id).await.map_err(|error| service_error(error, &key))?;
+        let run = runs.stored(&key).run(id).await?;
         let run = run.ok_or_else(|| ServiceError::NotFound(key.clone()))?;
         Ok(Self::LogReader(Box::new(LogReader::new(runs, key, run))))
     }
@@ -160,8 +157,7 @@ impl LogReader {
 
     /// The run as it is now. A run whose session was deleted is over.
     async fn look_again(&mut self) -> Result<(), ServiceError> {
-        let run = self.runs.store.run(&store_key(&self.key), &self.run.id).await;
-        match run.map_err(|error| service_error(error, &self.key))? {
+        match self.runs.stored(&self.key).run(&self.run.id).await? {
             Some(run) => self.run = run,
             None => self.run.status = RunStatus::Cancelled,
         }
@@ -171,9 +167,9 @@ impl LogReader {
     /// Reads on in the log; `false` if the run has no further row.
     async fn read_page(&mut self) -> Result<bool, ServiceError> {
         let page = PageRequest { after: self.read, limit: PAGE };
-        let rows = match self.runs.store.read_run(&store_key(&self.key), self.run.number, page).await {
-            Err(session::Error::NotFound(_)) => return Ok(false),
-            rows => rows.map_err(|error| service_error(error, &self.key))?,
+        let rows = match self.runs.stored(&self.key).read_run(self.run.number, page).await {
+            Err(ServiceError::NotFound(_)) => return Ok(false),
+            rows => rows?,
         };
         for row in &rows {
             self.read = row.seq;

@@ -4,7 +4,7 @@
 use super::{Cursor, Reader, Runs, live::LiveRun, registry::RunKey};
 use crate::{
     agent::{Agent, resumption},
-    store::service::{service_error, store_failed, store_key},
+    store::service::store_failed,
     turns::{Backoff, Orphan},
 };
 use adk::{
@@ -196,8 +196,7 @@ impl Runs {
 
     async fn try_end_of_orphan(&self, key: &SessionKey, id: &str) -> Result<Option<Cursor>, ServiceError> {
         failpoint::reach(Point::OrphanLookup).await.map_err(ServiceError::from)?;
-        let run = self.store.run(&store_key(key), id).await.map_err(|error| service_error(error, key))?;
-        match run {
+        match self.stored(key).run(id).await? {
             Some(run) => Reader::end_of(self, key, &run).await.map(Some),
             None => Ok(None),
         }
@@ -206,7 +205,7 @@ impl Runs {
     /// Whether the log says how a run continues, and not its owner in this process: it is not over, or another owner ended it.
     /// If the store cannot say, readers ask it again.
     async fn has_moved(&self, RunKey { session, id }: &RunKey, owner: &str) -> bool {
-        match self.store.run(&store_key(session), id).await {
+        match self.stored(session).run(id).await {
             Ok(Some(run)) => run.owner != owner || !run.status.is_terminal(),
             Ok(None) => false,
             Err(_) => true,

@@ -1,4 +1,4 @@
-//! Archive: stored sessions and files as people and programs outside look at them, page by page.
+//! Archive: stored sessions and artifacts for listings, exports and the HTTP API, one page at a time.
 
 use crate::store::{
     artifacts::mime_type_of,
@@ -6,6 +6,7 @@ use crate::store::{
     row::{Restorer, save},
     service::{service_error, store_failed, store_key},
     state::{self, StateAdapter},
+    stored_session::StoredSession,
 };
 use adk::{
     content::Part,
@@ -17,15 +18,14 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{
-    ArtifactKey, Commit, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
-    TailBudget,
+    Commit, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store, TailBudget,
 };
 use std::{fmt, sync::Arc};
 
-/// Sessions of a list that are read at a time.
+/// Page size when the sessions of a user are listed.
 const PAGE: usize = 256;
 
-/// The key in the state of a listed session that says that it cannot be read.
+/// State key that marks a listed session whose rows cannot be read.
 const DAMAGED: &str = "lango:damaged";
 
 #[derive(Clone)]
@@ -40,25 +40,25 @@ pub struct SessionSummary {
     pub state: Map<String, Value>,
     pub title: Option<String>,
     pub last_update_time: f64,
-    /// Where its log ends.
+    /// Sequence number of the last log row.
     pub last_seq: u64,
 }
 
 impl SessionSummary {
-    /// Of a session that is there and cannot be read.
+    /// The summary of a session that exists and cannot be read.
     fn damaged(key: SessionKey) -> Self {
         let state = Map::from_iter([(DAMAGED.to_owned(), Value::Bool(true))]);
         Self { key, state, title: None, last_update_time: 0.0, last_seq: 0 }
     }
 }
 
-/// The sessions of a user, read one by one: of all of them only their names are in memory.
+/// An iterator over a user's sessions. It holds the session ids; each summary is loaded when it is requested.
 #[derive(Clone, Debug)]
 pub struct SessionSummaries {
     archive: Archive,
     app: String,
     user: String,
-    /// The next one is the last.
+    /// In reverse order: `next` pops from the end.
     ids: Vec<String>,
 }
 
@@ -67,9 +67,9 @@ impl SessionSummaries {
         while let Some(id) = self.ids.pop() {
             let key = SessionKey::new(&self.app, &self.user, id);
             match self.archive.head(&key).await {
-                // One that was deleted since is left out.
+                // Deleted since the ids were listed.
                 Ok(None) => {}
-                // One that cannot be read does not hide the others.
+                // A damaged session does not hide the others.
                 Err(ServiceError::Damaged { .. }) => return Ok(Some(SessionSummary::damaged(key))),
                 head => return head,
             }
@@ -78,7 +78,7 @@ impl SessionSummaries {
     }
 }
 
-/// One version of a file, without the file.
+/// Metadata of one artifact version.
 #[derive(Clone, Debug)]
 pub struct ArtifactVersion {
     pub number: u64,
@@ -92,19 +92,22 @@ impl Archive {
         Self { store }
     }
 
-    pub async fn head(&self, key: &SessionKey) -> Result<Option<SessionSummary>, ServiceError> {
-        let loaded = self.store.load(&store_key(key), TailBudget::NONE).await;
-        Ok(loaded.map_err(|error| service_error(error, key))?.map(head))
+    fn stored<'a>(&'a self, key: &'a SessionKey) -> StoredSession<'a> {
+        StoredSession::new(&self.store, key)
     }
 
-    /// Whether the store takes a write and answers a read, both small. The write is the heartbeat of this process, which
-    /// replaces the one before it.
+    pub async fn head(&self, key: &SessionKey) -> Result<Option<SessionSummary>, ServiceError> {
+        Ok(self.stored(key).load(TailBudget::NONE).await?.map(summary))
+    }
+
+    /// Health check: one small write and one small read. The write is the heartbeat of this process, which overwrites
+    /// the previous heartbeat.
     pub async fn check(&self) -> Result<(), ServiceError> {
         self.store.heartbeat().await.map_err(store_failed)?;
         self.head(&SessionKey::new("", "", "")).await.map(drop)
     }
 
-    /// The events of a session behind a place in its log, oldest first.
+    /// Iterates over the events of a session with a sequence number above `after`, oldest first.
     pub fn events(&self, key: &SessionKey, root_agent: &str, after: u64) -> EventPages {
         EventPages {
             store: Arc::clone(&self.store),
@@ -114,7 +117,7 @@ impl Archive {
         }
     }
 
-    /// The sessions of a user as they are now, the one that was changed last at the end.
+    /// Lists the sessions of a user, the most recently changed last.
     pub async fn list(&self, app: &str, user: &str) -> Result<SessionSummaries, ServiceError> {
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
@@ -134,7 +137,8 @@ impl Archive {
         }
     }
 
-    /// A new session, with what was said in it elsewhere: all of it, or nothing. What those events did to a state is in `state`.
+    /// Creates a session with an imported history, in one transaction. `state` holds the result of the events' state
+    /// deltas, which are not applied again.
     pub async fn create(
         &self,
         key: &SessionKey,
@@ -143,7 +147,7 @@ impl Archive {
     ) -> Result<SessionSummary, ServiceError> {
         let invalid =
             |error: serde_json::Error| ServiceError::Invalid { key: key.clone(), message: error.to_string() };
-        let steps = events.iter().map(told).collect::<Result<_, _>>().map_err(invalid)?;
+        let steps = events.iter().map(imported_commit).collect::<Result<_, _>>().map_err(invalid)?;
         let new = NewSession {
             key: store_key(key),
             state: state::changes(&without_temp(state)),
@@ -154,7 +158,7 @@ impl Archive {
         self.head(key).await?.ok_or_else(|| ServiceError::NotFound(key.clone()))
     }
 
-    /// Changes the state of a session that no run is changing: `Stale` if it moved on since `seen`.
+    /// Commits a state delta outside of any turn. Returns `Stale` if the log has grown beyond `seen`.
     pub async fn change_state(
         &self,
         key: &SessionKey,
@@ -163,17 +167,16 @@ impl Archive {
     ) -> Result<(), ServiceError> {
         let state = state::changes(&without_temp(delta));
         let step = Commit { state, expected_seq: seen.map(Seq), ..Commit::default() };
-        let appended = self.store.commit(&store_key(key), step).await;
-        appended.map(drop).map_err(|error| service_error(error, key))
+        self.stored(key).commit(step).await.map(drop)
     }
 
-    /// `false` if there was none.
+    /// Returns `false` if there was no such session.
     pub async fn delete(&self, key: &SessionKey) -> Result<bool, ServiceError> {
-        self.store.delete(&store_key(key)).await.map_err(|error| service_error(error, key))
+        self.stored(key).delete().await
     }
 
     pub async fn files(&self, key: &SessionKey) -> Result<Vec<String>, ServiceError> {
-        self.store.names(&store_key(key)).await.map_err(|error| service_error(error, key))
+        self.stored(key).artifact_names().await
     }
 
     pub async fn save_file(
@@ -190,19 +193,17 @@ impl Archive {
             mime_type: mime_type_of(part),
             custom_metadata: serde_json::to_string(custom_metadata).map_err(invalid)?,
         };
-        let saved = self.store.save(&file_key(key, name), artifact).await;
-        saved.map_err(|error| service_error(error, key))
+        self.stored(key).save_artifact(name, artifact).await
     }
 
-    /// A version of a file, or the newest.
+    /// Loads one version of a file, by default the newest.
     pub async fn file(
         &self,
         key: &SessionKey,
         name: &str,
         version: Option<u64>,
     ) -> Result<Option<(Part, ArtifactVersion)>, ServiceError> {
-        let found = self.store.artifact(&file_key(key, name), version).await;
-        let Some(file) = found.map_err(|error| service_error(error, key))? else { return Ok(None) };
+        let Some(file) = self.stored(key).artifact(name, version).await? else { return Ok(None) };
         let part = serde_json::from_str(&file.part)
             .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
         let version = ArtifactVersion {
@@ -215,25 +216,25 @@ impl Archive {
     }
 
     pub async fn versions(&self, key: &SessionKey, name: &str) -> Result<Vec<u64>, ServiceError> {
-        self.store.versions(&file_key(key, name)).await.map_err(|error| service_error(error, key))
+        self.stored(key).artifact_versions(name).await
     }
 
-    /// `false` if there was none.
+    /// Returns `false` if there was no such file.
     pub async fn remove_file(&self, key: &SessionKey, name: &str) -> Result<bool, ServiceError> {
-        self.store.remove(&file_key(key, name)).await.map_err(|error| service_error(error, key))
+        self.stored(key).remove_artifact(name).await
     }
 }
 
-/// An event that happened elsewhere. Who spoke has the word; but what it calls or asks here was called and asked there, and
-/// waits for nobody: else whoever gives events could answer a question that no agent has put.
-fn told(event: &Event) -> Result<Commit, serde_json::Error> {
+/// The commit of an imported event. It sets the active agent but opens no calls and no questions: otherwise an import
+/// could plant a question, and a client could answer a question that no agent asked.
+fn imported_commit(event: &Event) -> Result<Commit, serde_json::Error> {
     let mut changes = Facts::default().changes(event);
     changes.retain(|change| matches!(change, FactChange::Active(_)));
     let facts = facts::to_rows(&changes, Seq::START, None)?;
     Ok(Commit { facts, ..Commit::message(save(event)?) })
 }
 
-fn head(snapshot: Snapshot) -> SessionSummary {
+fn summary(snapshot: Snapshot) -> SessionSummary {
     let Snapshot { row, state, .. } = snapshot;
     SessionSummary {
         key: SessionKey::new(&row.key.app, &row.key.user, &row.key.session),
@@ -244,11 +245,7 @@ fn head(snapshot: Snapshot) -> SessionSummary {
     }
 }
 
-fn file_key(key: &SessionKey, name: &str) -> ArtifactKey {
-    ArtifactKey { session: store_key(key), name: name.to_owned() }
-}
-
-/// The events of a session, a page at a time: a session of a million events is never in memory.
+/// Pages through the events of a session, so that long sessions are never in memory as a whole.
 #[derive(Clone)]
 pub struct EventPages {
     store: Arc<dyn Store>,
@@ -258,11 +255,10 @@ pub struct EventPages {
 }
 
 impl EventPages {
-    /// The next events with their places; none at the end.
+    /// The next events with their sequence numbers; empty at the end.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<(u64, Event)>, ServiceError> {
         let page = PageRequest { after: self.after, limit };
-        let rows = self.store.read(&store_key(&self.key), page).await;
-        let rows = rows.map_err(|error| service_error(error, &self.key))?;
+        let rows = StoredSession::new(&self.store, &self.key).read(page).await?;
         self.after = rows.last().map_or(self.after, |row| row.seq);
         Ok(rows.iter().map(|row| (row.seq.0, self.restorer.restore(row))).collect())
     }

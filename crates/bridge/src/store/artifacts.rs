@@ -1,13 +1,13 @@
-//! ArtifactAdapter: ADK's artifact service on top of the durable store.
+//! ArtifactAdapter: ADK's artifact service on top of the session store.
 
-use crate::store::service::{service_error, store_key};
+use crate::store::stored_session::StoredSession;
 use adk::{
     content::{Data, Part},
     error::ServiceError,
     session::{ArtifactService, SessionKey},
 };
 use futures::future::BoxFuture;
-use session::{ArtifactKey, NewArtifact, Store};
+use session::{NewArtifact, Store};
 use std::{fmt, sync::Arc};
 
 #[derive(Clone)]
@@ -28,8 +28,7 @@ impl ArtifactService for ArtifactAdapter {
             let mime_type = mime_type_of(&part);
             let part = serde_json::to_string(&part).map_err(|error| unreadable(&session, &error))?;
             let artifact = NewArtifact { part, mime_type, custom_metadata: "{}".to_owned() };
-            let key = ArtifactKey { session: store_key(&session), name };
-            self.store.save(&key, artifact).await.map_err(|error| service_error(error, &session))
+            StoredSession::new(&self.store, &session).save_artifact(&name, artifact).await
         })
     }
 
@@ -41,9 +40,7 @@ impl ArtifactService for ArtifactAdapter {
     ) -> BoxFuture<'_, Result<Option<Part>, ServiceError>> {
         let (session, name) = (session.clone(), name.to_owned());
         Box::pin(async move {
-            let key = ArtifactKey { session: store_key(&session), name };
-            let found =
-                self.store.artifact(&key, version).await.map_err(|error| service_error(error, &session))?;
+            let found = StoredSession::new(&self.store, &session).artifact(&name, version).await?;
             found
                 .map(|artifact| {
                     serde_json::from_str(&artifact.part).map_err(|error| unreadable(&session, &error))

@@ -1,7 +1,8 @@
-//! Sessions that were used lately: they stay in memory as their last turn left them, so that the next one need not read them.
+//! LRU cache of sessions: a session stays in memory after its turn, so that the next turn need not read it.
 //!
-//! **Invariant.** What is kept is never trusted by itself. A turn that begins with it says so in its first step, and the
-//! store refuses that step if anything happened to the session since; whoever stores nothing asks the store first.
+//! **Invariant.** A cached session is validated before use. A turn that starts from it names the cached epoch in its
+//! first commit, and the store refuses the commit if the session has changed since; a reader compares the cached copy
+//! with the session row first.
 
 use crate::{store::session::SessionAdapter, view::budget::Budget};
 use adk::session::SessionKey;
@@ -11,27 +12,29 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// How much of all sessions is kept: more than a hundred full windows, or thousands of short sessions.
+/// Capacity in bytes: more than a hundred full windows, or thousands of short sessions.
 const BYTES: usize = 32 * 1024 * 1024;
-/// About what a session takes beside its events.
+/// Approximate size of a session without its events.
 const FRAME: usize = 4 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct CachedSession {
     pub(crate) session: SessionAdapter,
-    /// The number of the turn that left it so.
+    /// The epoch of the turn that cached it.
     pub(crate) epoch: u64,
 }
 
 impl CachedSession {
-    /// A session that was deleted and made again is another one.
-    pub(crate) fn is_still(&self, row: &SessionRow) -> bool {
+    /// Whether the cached copy equals the stored session. The creation time tells a deleted and recreated session
+    /// from the cached one.
+    pub(crate) fn matches(&self, row: &SessionRow) -> bool {
         let SessionAdapter { last_seq, created_at, .. } = &self.session;
         *last_seq == row.last_seq && created_at.to_bits() == row.created_at.to_bits()
     }
 
-    /// What has grown much beyond the budget is read anew: it then begins where the budget says.
-    fn is_in(&self, budget: Budget) -> bool {
+    /// Whether the cached events are within 5/4 of the budget. Above that, the session is read again, so that its
+    /// window starts where the budget says.
+    fn fits(&self, budget: Budget) -> bool {
         let events = &self.session.events;
         let most = u64::from(budget.tokens()) * 5 / 4;
         events.tokens() <= most && budget.max_messages().is_none_or(|most| events.len() <= most)
@@ -47,8 +50,8 @@ pub(crate) struct SessionCache(Mutex<Lru>);
 
 #[derive(Debug, Default)]
 struct Lru {
-    kept: HashMap<SessionKey, (u64, CachedSession)>,
-    /// By when they were kept, the oldest first.
+    entries: HashMap<SessionKey, (u64, CachedSession)>,
+    /// Insertion order, oldest first.
     order: BTreeMap<u64, SessionKey>,
     uses: u64,
     weight: usize,
@@ -59,50 +62,50 @@ impl SessionCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn holds(&self, key: &SessionKey) -> bool {
-        self.lru().kept.contains_key(key)
+    pub(crate) fn contains(&self, key: &SessionKey) -> bool {
+        self.lru().entries.contains_key(key)
     }
 
-    /// A look at it, which leaves it where it is.
-    pub(crate) fn of(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        let kept = self.lru().kept.get(key).map(|(_, kept)| kept.clone());
-        kept.filter(|kept| kept.is_in(budget))
+    /// Clones the cached session and leaves it in the cache.
+    pub(crate) fn get(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
+        let cached = self.lru().entries.get(key).map(|(_, cached)| cached.clone());
+        cached.filter(|cached| cached.fits(budget))
     }
 
-    /// For a turn, which will keep it again at its end.
-    pub(crate) fn take(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        self.lru().take(key).filter(|kept| kept.is_in(budget))
+    /// Removes the session for the duration of a turn, which inserts it again at its end.
+    pub(crate) fn remove(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
+        self.lru().remove(key).filter(|cached| cached.fits(budget))
     }
 
-    pub(crate) fn keep(&self, kept: CachedSession) {
-        self.lru().keep(kept);
+    pub(crate) fn insert(&self, cached: CachedSession) {
+        self.lru().insert(cached);
     }
 
-    pub(crate) fn forget(&self, key: &SessionKey) {
-        self.lru().take(key);
+    pub(crate) fn evict(&self, key: &SessionKey) {
+        self.lru().remove(key);
     }
 }
 
 impl Lru {
-    fn keep(&mut self, kept: CachedSession) {
-        let key = kept.session.key.clone();
-        self.take(&key);
+    fn insert(&mut self, cached: CachedSession) {
+        let key = cached.session.key.clone();
+        self.remove(&key);
         self.uses += 1;
-        self.weight += kept.weight();
+        self.weight += cached.weight();
         self.order.insert(self.uses, key.clone());
-        self.kept.insert(key, (self.uses, kept));
+        self.entries.insert(key, (self.uses, cached));
         while self.weight > BYTES
             && let Some((_, oldest)) = self.order.first_key_value()
         {
             let oldest = oldest.clone();
-            self.take(&oldest);
+            self.remove(&oldest);
         }
     }
 
-    fn take(&mut self, key: &SessionKey) -> Option<CachedSession> {
-        let (used, kept) = self.kept.remove(key)?;
+    fn remove(&mut self, key: &SessionKey) -> Option<CachedSession> {
+        let (used, cached) = self.entries.remove(key)?;
         self.order.remove(&used);
-        self.weight -= kept.weight();
-        Some(kept)
+        self.weight -= cached.weight();
+        Some(cached)
     }
 }

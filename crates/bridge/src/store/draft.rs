@@ -1,23 +1,24 @@
-//! The draft of an answer as rows of the store, and back: each piece is an event with the text that was shown since the last.
+//! Encodes the draft of a streamed answer as rows of the store, and decodes it. Each piece is an event with the text
+//! that was streamed since the previous piece.
 
 use adk::{content::Content, event::Event};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct DraftPiece {
-    /// How many saves before it were acknowledged. A save whose acknowledgement was lost is repeated, with what was shown
-    /// since: the later one of two pieces with one number replaces the other.
+    /// How many earlier saves were acknowledged. A save whose acknowledgement was lost is repeated with a longer
+    /// text: of two pieces with one number, the later replaces the earlier.
     number: u64,
     event: Event,
 }
 
-/// A piece of the draft: the frame of the answer's event, with text that was shown.
-pub(crate) fn piece(number: u64, frame: &Event, shown: Content) -> String {
-    let event = Event { content: Some(shown), ..frame.clone() };
+/// Encodes one piece: the frame of the answer's event with the streamed text.
+pub(crate) fn encode_piece(number: u64, frame: &Event, content: Content) -> String {
+    let event = Event { content: Some(content), ..frame.clone() };
     serde_json::to_string(&DraftPiece { number, event }).unwrap_or_default()
 }
 
-/// The event that a draft becomes. A piece that cannot be read is left out.
+/// Assembles the pieces into the event of the interrupted answer. Unreadable pieces are skipped.
 pub fn restore(stored: &session::Draft) -> Option<Event> {
     let mut pieces: Vec<DraftPiece> = Vec::with_capacity(stored.pieces.len());
     for piece in stored.pieces.iter().filter_map(|piece| serde_json::from_str::<DraftPiece>(piece).ok()) {
@@ -40,13 +41,13 @@ mod tests {
 
     fn restored(pieces: &[(u64, &str)]) -> Option<String> {
         let frame = Event::new("i", "root");
-        let pieces = pieces.iter().map(|(number, text)| piece(*number, &frame, Content::model(*text)));
+        let pieces = pieces.iter().map(|(number, text)| encode_piece(*number, &frame, Content::model(*text)));
         let draft = session::Draft { run: "r".to_owned(), pieces: pieces.collect() };
         restore(&draft).map(|event| event.content.unwrap_or_default().said())
     }
 
     #[test]
-    fn a_repeated_piece_replaces_its_first_attempt() {
+    fn repeated_piece_replaces_its_first_attempt() {
         assert_eq!(restored(&[(0, "Alpha "), (1, "beta ")]).as_deref(), Some("Alpha beta "));
         assert_eq!(
             restored(&[(0, "Alpha "), (1, "beta "), (1, "beta gamma "), (2, "delta")]).as_deref(),
@@ -56,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_cannot_be_read_is_left_out() {
+    fn unreadable_piece_is_skipped() {
         let frame = Event::new("i", "root");
-        let pieces = vec![piece(0, &frame, Content::model("Alpha ")), "{".to_owned()];
+        let pieces = vec![encode_piece(0, &frame, Content::model("Alpha ")), "{".to_owned()];
         let event = restore(&session::Draft { run: "r".to_owned(), pieces }).unwrap();
         assert_eq!((event.interrupted, event.content), (Some(true), Some(Content::model("Alpha "))));
     }

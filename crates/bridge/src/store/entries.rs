@@ -1,4 +1,5 @@
-//! Events on their way into the log: what one commit stores for them, and what the session shows once it is stored.
+//! Prepares the commit of a batch of events, and applies it to the session in memory once the store has acknowledged
+//! it.
 
 use crate::store::{
     events::Upcoming,
@@ -20,7 +21,7 @@ use serde_json::{Map, Value};
 use session::{Commit, Committed, RunStatus};
 use std::sync::Arc;
 
-/// How a run ends with an event.
+/// The status and error with which an event ends its run.
 #[derive(Debug)]
 pub(crate) struct RunEnding {
     pub(crate) status: RunStatus,
@@ -28,8 +29,9 @@ pub(crate) struct RunEnding {
 }
 
 impl RunEnding {
-    /// A run waits for answers to its own questions only: those of other runs may be open, too.
-    fn of_run(self, session: &SessionAdapter, facts: &Facts, run: Option<&str>) -> Self {
+    /// Downgrades `waiting` to `done` unless one of the open questions was asked by this run: other runs may have
+    /// open questions, too.
+    fn for_run(self, session: &SessionAdapter, facts: &Facts, run: Option<&str>) -> Self {
         let asked_by = |id: &String| session.question_runs.get(id).map(String::as_str).or(run);
         let waits = facts.questions.iter().any(|question| asked_by(&question.id) == run);
         match self.status {
@@ -39,26 +41,26 @@ impl RunEnding {
     }
 }
 
-/// A commit of events, before it is stored.
+/// A commit of events that is not stored yet.
 pub(crate) struct PreparedCommit {
     commit: Commit,
     ending: Option<RunEnding>,
-    shown: CommittedView,
+    view: CommittedView,
 }
 
-/// What the session shows once the commit is stored.
+/// The effect of a commit on the session in memory.
 pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
     facts: Facts,
     timestamp: Option<f64>,
     titled: bool,
-    /// Questions that the events asked, with the run that asked them.
+    /// The run that asked the questions of these events.
     asked_by: Option<String>,
 }
 
 impl PreparedCommit {
-    /// What to store for events that a run, or none, appends to the session.
+    /// Prepares the events that `run`, or no run, appends to the session.
     pub(crate) fn new(
         session: &SessionAdapter,
         entries: Vec<Entry>,
@@ -72,8 +74,8 @@ impl PreparedCommit {
         let (mut facts, mut ending) = (session.facts.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
         for Entry { mut event, outcome } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
-            let is_kept = !event.is_state_only();
-            let delta = state::news(&event.actions.state_delta, &session.state);
+            let has_row = !event.is_state_only();
+            let delta = state::without_unchanged(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
             deltas.push(delta);
             let changes = facts.changes(&event);
@@ -86,13 +88,13 @@ impl PreparedCommit {
             if commit.title.is_none() && !session.has_title {
                 commit.title = title(&event);
             }
-            ending = ending_of(&event, &facts, outcome).map(|ending| ending.of_run(session, &facts, run));
-            if is_kept {
+            ending = run_ending(&event, &facts, outcome).map(|ending| ending.for_run(session, &facts, run));
+            if has_row {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
-            events.push((event, is_kept));
+            events.push((event, has_row));
         }
-        let shown = CommittedView {
+        let view = CommittedView {
             timestamp: events.last().map(|(event, _)| event.timestamp),
             upcoming: upcoming(session, events, &commit),
             deltas,
@@ -100,16 +102,16 @@ impl PreparedCommit {
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
         };
-        Ok(Self { commit, ending, shown })
+        Ok(Self { commit, ending, view })
     }
 
     pub(crate) fn take_ending(&mut self) -> Option<RunEnding> {
         self.ending.take()
     }
 
-    /// The runs whose questions are settled by these events without having been continued by `run`.
+    /// Runs whose questions these events settle, without `run` itself: they become `cancelled`.
     pub(crate) fn superseded(&self, session: &SessionAdapter, run: &str) -> Vec<String> {
-        let is_open = |id: &String| self.shown.facts.questions.iter().any(|question| question.id == *id);
+        let is_open = |id: &String| self.view.facts.questions.iter().any(|question| question.id == *id);
         let settled = session.question_runs.iter().filter(|(id, _)| !is_open(id));
         let mut runs: Vec<String> =
             settled.map(|(_, other)| other.clone()).filter(|other| other != run).collect();
@@ -119,26 +121,26 @@ impl PreparedCommit {
     }
 
     pub(crate) fn into_commit(self) -> (Commit, CommittedView) {
-        (self.commit, self.shown)
+        (self.commit, self.view)
     }
 }
 
 fn upcoming(session: &SessionAdapter, events: Vec<(Event, bool)>, commit: &Commit) -> Vec<Upcoming> {
     let mut rows = commit.messages.iter();
-    let with_row = |(event, is_kept): (Event, bool)| (event, if is_kept { rows.next() } else { None });
+    let with_row = |(event, has_row): (Event, bool)| (event, if has_row { rows.next() } else { None });
     let events = events.into_iter().map(with_row).collect();
-    session.events.about_to_store(events, session.last_seq)
+    session.events.prepare(events, session.last_seq)
 }
 
 impl CommittedView {
-    /// Shows what was stored, and answers with the events as the wire has them.
-    pub(crate) fn show(self, session: &mut SessionAdapter, committed: Committed) -> Vec<Arc<Event>> {
-        let is_known = |upcoming: &Upcoming| session.events.holds(upcoming.id());
+    /// Applies an acknowledged commit to the session and returns the events in their wire form.
+    pub(crate) fn apply(self, session: &mut SessionAdapter, committed: Committed) -> Vec<Arc<Event>> {
+        let is_known = |upcoming: &Upcoming| session.events.contains(upcoming.id());
         if committed.repeated && self.upcoming.iter().all(is_known) {
             return self.upcoming.into_iter().map(Upcoming::into_event).collect();
         }
         let state: &mut StateAdapter = &mut session.state;
-        state.share(committed.started.map(|started| started.shared).unwrap_or_default());
+        state.merge_shared(committed.started.map(|started| started.shared).unwrap_or_default());
         for delta in &self.deltas {
             state.apply(delta);
         }
@@ -152,12 +154,12 @@ impl CommittedView {
         session.last_seq = session.last_seq.max(committed.seq);
         session.last_update_time = self.timestamp.unwrap_or(session.last_update_time);
         session.has_title |= self.titled;
-        self.upcoming.into_iter().map(|upcoming| session.events.show(upcoming)).collect()
+        self.upcoming.into_iter().map(|upcoming| session.events.push(upcoming)).collect()
     }
 }
 
-/// How the run ends with this event, if it does.
-fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
+/// The run's ending, if this event ends it.
+fn run_ending(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
     let status = match outcome {
         Outcome::Continues => return None,
         Outcome::Ends(RunEnd::Cancelled) => {
@@ -168,7 +170,7 @@ fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding
         }
         Outcome::Ends(RunEnd::Failed) => RunStatus::Failed,
         Outcome::ByLog => {
-            // While a person is being asked, the answers of the step are still to come.
+            // While a question is open, the other results of the step are still outstanding.
             let is_over = !event.is_from_user()
                 && facts.open_calls.is_empty()
                 && next_step(Some(event), facts) == Step::Done;
@@ -183,9 +185,9 @@ fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding
     Some(RunEnding { status, error: event.error_message.clone() })
 }
 
-/// The first words of the user name the session.
+/// The first line of the first user message becomes the session's title.
 fn title(event: &Event) -> Option<String> {
-    let said = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::said)?;
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let text = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::said)?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(80).collect())
 }

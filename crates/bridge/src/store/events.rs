@@ -1,4 +1,4 @@
-//! EventsAdapter: rows of the store as ADK's events, within the budget.
+//! EventsAdapter: the window of stored rows as ADK events, within the token budget.
 
 use crate::{
     store::{row::Restorer, task},
@@ -12,41 +12,41 @@ use session::{Message, Seq, Stored};
 use std::sync::Arc;
 use text::Text;
 
-/// The history of a session in memory. Appended events become visible at once, in the order of insertion.
+/// The events of a session in memory. Appended events are visible at once, in order of insertion.
 #[derive(Clone, Debug)]
 pub struct EventsAdapter {
-    /// Shared with the copy that outlives the turn; whoever is alone with it adds to it in place.
+    /// Shared with the cached copy. Copy-on-write: `Arc::make_mut` appends in place if there is no other reference.
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
-    /// What the user asked for before these events, if none of those that were read says it.
+    /// The user's last request before these events, if none of the events contains one.
     task: Option<Text>,
-    /// What the rows of these events count.
+    /// Sum of the rows' token counts.
     tokens: u64,
-    /// What they take in memory, about.
+    /// Approximate size in memory.
     bytes: usize,
 }
 
-/// An event that is being stored, as its row will give it back.
+/// An event that is being stored, in the form in which its row will restore it.
 #[derive(Debug)]
 pub(crate) struct Upcoming {
     event: Arc<Event>,
-    /// `None` for one that leaves no row, and is not shown.
-    row: Option<Mark>,
+    /// `None` for an event without a row (a state delta alone), which does not enter the history.
+    row: Option<RowInfo>,
 }
 
 const TEXT_BYTES: usize = 80;
 
-/// What a row adds to the history beside its event.
+/// What a row adds to the history besides its event.
 #[derive(Debug)]
-struct Mark {
+struct RowInfo {
     restorer: Restorer,
     tokens: u64,
     bytes: usize,
 }
 
-impl Mark {
-    fn of(row: &Message, restorer: Restorer) -> Self {
-        // An event takes more than its row if the row is short. A text is an allocation of its own, in another.
+impl RowInfo {
+    fn new(row: &Message, restorer: Restorer) -> Self {
+        // An event is larger than a short row. A text is a separate allocation.
         let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
         Self { restorer, tokens: row.tokens.into(), bytes }
     }
@@ -63,24 +63,24 @@ impl Upcoming {
 }
 
 impl EventsAdapter {
-    /// `cut` says that the rows are the end of a longer log.
+    /// `cut` means that the rows are the end of a longer log.
     pub fn new(root_agent: &str, rows: &[Stored], budget: Budget, cut: bool) -> Self {
-        let window = history::window(rows, budget, cut);
+        let range = history::window(rows, budget, cut);
         let mut restorer = Restorer::new(root_agent);
-        // Rows before the window are read for what they say about rows in it: answers by position.
-        let (before, shown) = rows.split_at(window.start);
+        // A row before the window may hold calls that rows in the window answer by position.
+        let (before, window) = rows.split_at(range.start);
         for row in before.iter().rev().take(1) {
             restorer.restore(row);
         }
-        let events = Arc::new(Vec::with_capacity(window.len() + 8));
+        let events = Arc::new(Vec::with_capacity(range.len() + 8));
         let mut adapter = Self { events, restorer, task: None, tokens: 0, bytes: 0 };
-        for row in shown {
+        for row in window {
             let mut restorer = adapter.restorer.clone();
             let event = Arc::new(restorer.restore(row));
-            adapter.show(Upcoming { event, row: Some(Mark::of(&row.message, restorer)) });
+            adapter.push(Upcoming { event, row: Some(RowInfo::new(&row.message, restorer)) });
         }
         if !before.is_empty() && adapter.lacks_task() {
-            adapter.bring(task::last_in(before, root_agent));
+            adapter.set_task(task::last_request_in(before, root_agent));
         }
         adapter
     }
@@ -101,16 +101,16 @@ impl EventsAdapter {
         self.events.get(index).map(AsRef::as_ref)
     }
 
-    /// What the user asked for before the events, if none of those that were read says it.
+    /// The user's last request before these events, if none of the events contains one.
     pub fn task(&self) -> Option<&Text> {
         self.task.as_ref()
     }
 
     pub(crate) fn lacks_task(&self) -> bool {
-        self.task.is_none() && !self.events.iter().rev().any(|event| task::of(event).is_some())
+        self.task.is_none() && !self.events.iter().rev().any(|event| task::request_in(event).is_some())
     }
 
-    pub(crate) fn bring(&mut self, task: Option<Text>) {
+    pub(crate) fn set_task(&mut self, task: Option<Text>) {
         self.bytes += task.as_ref().map_or(0, |task| task.len());
         self.task = task;
     }
@@ -119,7 +119,7 @@ impl EventsAdapter {
         self.tokens
     }
 
-    pub(crate) fn holds(&self, id: &str) -> bool {
+    pub(crate) fn contains(&self, id: &str) -> bool {
         self.events.iter().rev().any(|event| event.id == id)
     }
 
@@ -127,47 +127,48 @@ impl EventsAdapter {
         self.bytes
     }
 
-    /// Events that are about to be stored as these rows, in one commit after that place. One without calls is what its row
-    /// gives back; calls may get their ids from it.
-    pub(crate) fn about_to_store(&self, events: Vec<(Event, Option<&Message>)>, after: Seq) -> Vec<Upcoming> {
+    /// Prepares events for one commit after sequence number `after`. An event without calls equals the event that its
+    /// row restores; an event with calls is restored from its row, because the row may add call ids.
+    pub(crate) fn prepare(&self, events: Vec<(Event, Option<&Message>)>, after: Seq) -> Vec<Upcoming> {
         let (mut restorer, mut seq) = (self.restorer.clone(), after);
         let upcoming = |(event, row): (Event, Option<&Message>)| {
             let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
             seq = seq.next();
             let event = if row.tool_calls.is_empty() {
-                restorer.pass(row);
+                restorer.skip(row);
                 event
             } else {
                 restorer.restore(&Stored { seq, message: row.clone() })
             };
-            Upcoming { event: Arc::new(event), row: Some(Mark::of(row, restorer.clone())) }
+            Upcoming { event: Arc::new(event), row: Some(RowInfo::new(row, restorer.clone())) }
         };
         events.into_iter().map(upcoming).collect()
     }
 
-    /// Shows an event that was stored just now; answers with it as the wire has it.
-    pub(crate) fn show(&mut self, upcoming: Upcoming) -> Arc<Event> {
+    /// Appends a stored event to the history and returns its wire form.
+    pub(crate) fn push(&mut self, upcoming: Upcoming) -> Arc<Event> {
         let Upcoming { event, row } = upcoming;
-        if let Some(Mark { restorer, tokens, bytes }) = row {
+        if let Some(RowInfo { restorer, tokens, bytes }) = row {
             self.restorer = restorer;
             self.tokens += tokens;
             self.bytes += bytes;
-            Arc::make_mut(&mut self.events).push(as_shown(&event));
+            Arc::make_mut(&mut self.events).push(with_function_role(&event));
         }
         event
     }
 }
 
-/// Answers of tools have the role `function` here (spec M1); the row and the wire keep their own.
-fn as_shown(event: &Arc<Event>) -> Arc<Event> {
-    let answers = |content: &Content| {
+/// Sets the role `function` on tool results (spec M1). Only the history in memory uses this role; the row and the
+/// wire keep theirs.
+fn with_function_role(event: &Arc<Event>) -> Arc<Event> {
+    let is_tool_result = |content: &Content| {
         !content.parts.is_empty() && content.parts.iter().all(|part| part.response().is_some())
     };
-    let mut shown = Arc::clone(event);
-    if event.content.as_ref().is_some_and(answers)
-        && let Some(content) = Arc::make_mut(&mut shown).content.as_mut()
+    let mut converted = Arc::clone(event);
+    if event.content.as_ref().is_some_and(is_tool_result)
+        && let Some(content) = Arc::make_mut(&mut converted).content.as_mut()
     {
         content.role = Some("function".to_owned());
     }
-    shown
+    converted
 }

@@ -1,4 +1,4 @@
-//! ADK's facts as rows of the store, and back.
+//! Converts ADK's facts (pending work) to rows of the store, and back.
 
 use adk::facts::{Call, FactChange, Facts, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -10,25 +10,25 @@ const CALL: &str = "call";
 const QUESTION: &str = "question";
 const BEGUN: &str = "begun";
 
-/// A fact and when it became one. Rows come back by their names, but calls and questions have an order.
+/// A fact with its order. Rows are sorted by name, but calls and questions are ordered by the log.
 #[derive(Debug, Serialize, Deserialize)]
-struct Placed<T> {
-    /// The place in the log that it came after, and which of the changes there it was.
+struct LoggedFact<T> {
+    /// The sequence number before the change, and the index of the change within its event.
     at: (u64, usize),
-    /// The run that asked, if it is a question.
+    /// The run that asked; set for questions only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
     fact: T,
 }
 
-/// The runs that wait for the answers to questions, by the id of the question.
+/// The waiting runs, by the id of the question that each has asked.
 pub(crate) fn question_runs(rows: &[Fact]) -> HashMap<String, String> {
     let questions = rows.iter().filter(|row| row.kind == QUESTION);
-    let placed = questions.filter_map(|row| serde_json::from_str::<Placed<Question>>(&row.value).ok());
-    placed.filter_map(|placed| Some((placed.fact.id, placed.run?))).collect()
+    let logged = questions.filter_map(|row| serde_json::from_str::<LoggedFact<Question>>(&row.value).ok());
+    logged.filter_map(|logged| Some((logged.fact.id, logged.run?))).collect()
 }
 
-/// The facts that a snapshot carries. A row that cannot be read is as good as none: the view heals what follows.
+/// Decodes the facts of a snapshot. An unreadable row is skipped; `repair` handles the missing fact in the view.
 pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
     let has_begun = |call: &Call| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
     let open_calls = of_kind::<Call>(rows, CALL).into_iter();
@@ -40,24 +40,25 @@ pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
     }
 }
 
-/// The facts of a kind, in the order in which they became facts.
+/// The facts of a kind, in log order.
 fn of_kind<T: DeserializeOwned>(rows: &[Fact], kind: &str) -> Vec<T> {
     let rows = rows.iter().filter(|row| row.kind == kind);
-    let mut facts: Vec<Placed<T>> = rows.filter_map(|row| serde_json::from_str(&row.value).ok()).collect();
-    facts.sort_by_key(|placed| placed.at);
-    facts.into_iter().map(|placed| placed.fact).collect()
+    let mut facts: Vec<LoggedFact<T>> =
+        rows.filter_map(|row| serde_json::from_str(&row.value).ok()).collect();
+    facts.sort_by_key(|logged| logged.at);
+    facts.into_iter().map(|logged| logged.fact).collect()
 }
 
-/// The row that holds a call which was answered for now.
+/// Decodes the row of a deferred call: acknowledged, with its final result outstanding.
 pub(crate) fn deferred(row: &Fact) -> Option<Call> {
-    serde_json::from_str::<Placed<Call>>(&row.value).ok().map(|placed| placed.fact)
+    serde_json::from_str::<LoggedFact<Call>>(&row.value).ok().map(|logged| logged.fact)
 }
 
 pub(crate) const fn call_kind() -> &'static str {
     CALL
 }
 
-/// The changes of an event that is appended after that place, by that run.
+/// Encodes the changes of an event that `run` appends after sequence number `after`.
 pub(crate) fn to_rows(
     changes: &[FactChange],
     after: Seq,
@@ -66,13 +67,13 @@ pub(crate) fn to_rows(
     let mut rows = Vec::with_capacity(changes.len());
     for (index, change) in changes.iter().enumerate() {
         rows.push(to_row(change, (after.0, index), run)?);
-        rows.extend(answered(change).map(|id| RowChange::Clear { kind: BEGUN.to_owned(), id }));
+        rows.extend(completed_call(change).map(|id| RowChange::Clear { kind: BEGUN.to_owned(), id }));
     }
     Ok(rows)
 }
 
-/// The call whose outcome this is.
-fn answered(change: &FactChange) -> Option<String> {
+/// The id of the call that this change completes or defers.
+fn completed_call(change: &FactChange) -> Option<String> {
     match change {
         FactChange::Closed { id } => Some(id.clone()),
         FactChange::Deferred(call) => Some(call.id()),
@@ -82,8 +83,8 @@ fn answered(change: &FactChange) -> Option<String> {
     }
 }
 
-/// That a call begins.
-pub(crate) fn begun(id: &str) -> RowChange {
+/// The change that records the beginning of a call.
+pub(crate) fn call_begins(id: &str) -> RowChange {
     RowChange::Set(Fact {
         kind: BEGUN.to_owned(),
         id: id.to_owned(),
@@ -95,13 +96,13 @@ pub(crate) fn begun(id: &str) -> RowChange {
 fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<RowChange, serde_json::Error> {
     let run = run.filter(|_| matches!(change, FactChange::Asked(_))).map(str::to_owned);
     match change {
-        FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, run, fact: name }, true),
-        FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, true),
+        FactChange::Active(name) => set(AGENT, String::new(), &LoggedFact { at, run, fact: name }, true),
+        FactChange::Opened(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, true),
         FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
-        // CachedSession for the day on which its result comes, but not carried along until then.
-        FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, false),
+        // Stored until its result arrives; not carried in snapshots.
+        FactChange::Deferred(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, false),
         FactChange::Asked(question) => {
-            set(QUESTION, question.id.clone(), &Placed { at, run, fact: question }, true)
+            set(QUESTION, question.id.clone(), &LoggedFact { at, run, fact: question }, true)
         }
         FactChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }
@@ -110,7 +111,7 @@ fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<Ro
 fn set<T: Serialize>(
     kind: &str,
     id: String,
-    fact: &Placed<T>,
+    fact: &LoggedFact<T>,
     carried: bool,
 ) -> Result<RowChange, serde_json::Error> {
     let value = serde_json::to_string(fact)?;

@@ -1,4 +1,4 @@
-//! The ledger: that a call begins is a fact of its session before it does, and is gone with the commit of its outcome.
+//! The ledger: records that a call begins before it runs. The commit of the call's outcome removes the record.
 
 use crate::{
     store::{facts, service::service_error},
@@ -10,17 +10,17 @@ use futures::future::BoxFuture;
 use session::{Commit, Fact};
 use std::sync::Arc;
 
-/// The calls that have begun and have no outcome yet: they are running, or were cut off.
+/// Calls that have begun and have no outcome: running, or interrupted.
 pub fn begun_calls(facts: &[Fact]) -> impl Iterator<Item = Call> {
     facts::from_rows(facts).open_calls.into_iter().filter(|call| call.begun)
 }
 
-/// The ledger of one turn. A turn that has lost its lease can write nothing into it, and so begins nothing.
+/// The ledger of one turn. A turn that has lost its lease cannot record a call, and therefore cannot begin one.
 pub(crate) struct LedgerAdapter(pub(crate) Arc<TurnHandle>);
 
 impl Ledger for LedgerAdapter {
     fn begin(&self, session: &SessionKey, call_id: &str) -> BoxFuture<'_, Result<(), ServiceError>> {
-        let (session, facts) = (session.clone(), vec![facts::begun(call_id)]);
+        let (session, facts) = (session.clone(), vec![facts::call_begins(call_id)]);
         Box::pin(async move {
             let stored = self.0.step(Commit { facts, ..Commit::default() });
             let stored = failpoint::around([Point::BeforeLedger, Point::AfterLedger], stored).await;

@@ -1,15 +1,16 @@
-//! Stored sessions as ADK's: the adapters between the session store and the runner.
+//! Adapters between the session store and ADK's runner: sessions, events, state, artifacts.
 //!
 //! | read | for |
 //! |---|---|
 //! | [`service`], [`session`], [`events`], [`state`] | `SessionServiceAdapter`, `SessionAdapter`, `EventsAdapter`, `StateAdapter` |
 //! | `turn_sessions` | the session service of one turn, fenced by its lease |
+//! | `stored_session` | calls to the store under ADK's session key, with ADK's errors |
 //! | `entries` | events and state changes as one commit |
-//! | [`row`] | an event as a row, and back |
+//! | [`row`] | saving an event as a row, and restoring it |
 //! | `facts` | pending work: open calls, questions, the active agent |
 //! | `ledger` | the record that a tool call has begun |
-//! | `draft` | the text of an interrupted answer |
-//! | `cache` | sessions that stay in memory between turns |
+//! | `draft` | the streamed text of an answer that is not committed yet |
+//! | `cache` | LRU cache of sessions between turns |
 //! | `task` | the user's request that a long turn works on |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
 //! | [`artifacts`] | `ArtifactAdapter`: files of a session |
@@ -26,5 +27,6 @@ pub mod row;
 pub mod service;
 pub mod session;
 pub mod state;
+pub(crate) mod stored_session;
 pub(crate) mod task;
 pub(crate) mod turn_sessions;

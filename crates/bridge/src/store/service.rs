@@ -1,4 +1,4 @@
-//! SessionServiceAdapter: ADK's session service on top of the durable store.
+//! SessionServiceAdapter: ADK's session service on top of the session store.
 
 use crate::{
     store::{
@@ -7,7 +7,9 @@ use crate::{
         facts,
         row::{LegacyKind, Restorer},
         session::SessionAdapter,
-        state, task,
+        state,
+        stored_session::StoredSession,
+        task,
     },
     view::budget::Budget,
 };
@@ -43,7 +45,7 @@ impl SessionServiceAdapter {
         self.budget
     }
 
-    /// The session, made now if there is none. Any number of callers may race for the first message.
+    /// Loads the session, or creates it. Concurrent callers with a new key all get the same session.
     pub async fn get_or_create(&self, key: &SessionKey) -> Result<SessionAdapter, ServiceError> {
         if let Some(session) = self.get(key).await? {
             return Ok(session);
@@ -63,38 +65,38 @@ impl SessionServiceAdapter {
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }
 
-    /// Whether the session is in memory, so that its next turn need not read it.
-    pub fn remembers(&self, key: &SessionKey) -> bool {
-        self.cache.holds(key)
+    /// Whether the next turn of this session can start from the cache.
+    pub fn is_cached(&self, key: &SessionKey) -> bool {
+        self.cache.contains(key)
     }
 
-    /// For whoever knows that it is not what it was.
-    pub fn forget(&self, key: &SessionKey) {
-        self.cache.forget(key);
+    /// Drops the cached copy, because it is known to be out of date.
+    pub fn evict(&self, key: &SessionKey) {
+        self.cache.evict(key);
     }
 
     pub(crate) fn cache(&self) -> &SessionCache {
         &self.cache
     }
 
-    /// The session with the events that are in memory, if nothing has happened to it since.
-    async fn remembered(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
-        let Some(kept) = self.cache.of(key, self.budget) else { return Ok(None) };
+    /// The cached session with the stored state and facts, if its events are up to date.
+    async fn load_cached(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
+        let Some(cached) = self.cache.get(key, self.budget) else { return Ok(None) };
         let snapshot = self.snapshot(key, TailBudget::NONE).await?;
-        let Some(snapshot) = snapshot.filter(|snapshot| kept.is_still(&snapshot.row)) else {
-            self.cache.forget(key);
+        let Some(snapshot) = snapshot.filter(|snapshot| cached.matches(&snapshot.row)) else {
+            self.cache.evict(key);
             return Ok(None);
         };
-        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, kept.session.events)))
+        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, cached.session.events)))
     }
 
-    /// The session as it is stored.
+    /// Loads the session from the store.
     pub(crate) async fn read(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
         let Some(snapshot) = self.load(key).await? else { return Ok(None) };
         let cut = snapshot.tail.first().filter(|_| snapshot.truncated).map(|first| first.seq);
         let mut session = SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget);
         if let Some(cut) = cut.filter(|_| session.events.lacks_task()) {
-            session.events.bring(task::before(cut, &*self.store, key, &self.root_agent).await?);
+            session.events.set_task(task::find_before(cut, &self.store, key, &self.root_agent).await?);
         }
         Ok(Some(session))
     }
@@ -105,13 +107,13 @@ impl SessionServiceAdapter {
         loaded.map_err(|error| service_error(error, key))
     }
 
-    /// Reads on until the newest exchange is whole: an answer larger than the budget comes with its call.
+    /// Doubles the tail until it contains more than tool results: a result larger than the budget needs its call.
     async fn load(&self, key: &SessionKey) -> Result<Option<Snapshot>, ServiceError> {
         let mut tail = self.budget.tail();
         loop {
             let Some(snapshot) = self.snapshot(key, tail).await? else { return Ok(None) };
             let only_answers =
-                snapshot.tail.iter().all(|row| LegacyKind::of(&row.message) == LegacyKind::Tool);
+                snapshot.tail.iter().all(|row| LegacyKind::from_row(&row.message) == LegacyKind::Tool);
             if !(snapshot.truncated && only_answers) {
                 return Ok(Some(snapshot));
             }
@@ -119,7 +121,7 @@ impl SessionServiceAdapter {
         }
     }
 
-    /// Looks for a call that was acknowledged and whose result may come late, wherever in the history it is.
+    /// Looks up a deferred call in the whole history and adds it to the session's facts. Returns whether it exists.
     pub(crate) async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
         let row = self.store.fact(&store_key(&session.key), facts::call_kind(), id);
         let row = failpoint::around([Point::BeforeLoad, Point::AfterLoad], row).await;
@@ -130,7 +132,7 @@ impl SessionServiceAdapter {
         Ok(found)
     }
 
-    /// The events of the session's end that belong to one invocation, also those that are not in memory.
+    /// The trailing events of one invocation, including those before the window.
     pub(crate) async fn end_of(
         &self,
         session: &SessionAdapter,
@@ -145,7 +147,7 @@ impl SessionServiceAdapter {
         self.read_end_of(&session.key, invocation, known.len()).await
     }
 
-    /// The same as [`end_of`](Self::end_of), for a run that has outgrown the window.
+    /// As [`end_of`](Self::end_of), for a run that is longer than the window.
     async fn read_end_of(
         &self,
         key: &SessionKey,
@@ -180,28 +182,26 @@ impl SessionService for SessionServiceAdapter {
     }
 
     async fn get(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
-        match self.remembered(key).await? {
+        match self.load_cached(key).await? {
             Some(session) => Ok(Some(session)),
             None => self.read(key).await,
         }
     }
 
-    /// Appends outside of any turn: for programs that write a history of their own.
+    /// Appends events outside of any turn, for programs that write their own history.
     async fn append_all(
         &self,
         session: &mut SessionAdapter,
         entries: Vec<Entry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, None)?;
-        let (commit, prepared) = prepared.into_commit();
-        let committed = self.store.commit(&store_key(&session.key), commit).await;
-        let committed = committed.map_err(|error| service_error(error, &session.key))?;
-        Ok(prepared.show(session, committed))
+        let (commit, view) = prepared.into_commit();
+        let committed = StoredSession::new(&self.store, &session.key).commit(commit).await?;
+        Ok(view.apply(session, committed))
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
-        self.store.delete(&store_key(key)).await.map_err(|error| service_error(error, key))?;
-        Ok(())
+        StoredSession::new(&self.store, key).delete().await.map(drop)
     }
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceE
     }
 }
 
-/// An error of the store that belongs to no session.
+/// Maps a store error that concerns no session.
 pub(crate) fn store_failed(error: session::Error) -> ServiceError {
     let fault = match &error {
         session::Error::DiskFull { .. } => StoreFault::DiskFull,

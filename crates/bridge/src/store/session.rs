@@ -1,4 +1,4 @@
-//! SessionAdapter: a stored session as ADK sees it.
+//! SessionAdapter: a stored session as ADK's `Session`.
 
 use crate::{
     store::{cache::CachedSession, draft, events::EventsAdapter, facts, state::StateAdapter},
@@ -14,7 +14,7 @@ use session::{Seq, Snapshot};
 use std::{collections::HashMap, sync::Arc};
 use text::Text;
 
-/// A session in memory: the end of its log, its state, and the facts that lie before that end.
+/// A session in memory: the window of its log, its state, and its pending work.
 #[derive(Clone, Debug)]
 pub struct SessionAdapter {
     pub(crate) key: SessionKey,
@@ -25,11 +25,11 @@ pub struct SessionAdapter {
     pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
     pub(crate) has_title: bool,
-    /// The epoch that the cached copy was left with, if this is one that was not compared with the store.
+    /// The epoch of the cached copy, if the session came from the cache and has not been compared with the store.
     pub(crate) cached_epoch: Option<u64>,
-    /// The runs that wait for the answers to questions, by the id of the question.
+    /// The waiting runs, by the id of the question that each has asked.
     pub(crate) question_runs: HashMap<String, String>,
-    /// Text that a process showed before it died, as the event that it becomes.
+    /// The event of an interrupted answer: text that a process streamed before it died.
     pub(crate) draft: Option<Box<Event>>,
 }
 
@@ -39,7 +39,7 @@ impl SessionAdapter {
         Self::with_events(key, snapshot, events)
     }
 
-    /// The session of a snapshot, with events that are in memory already.
+    /// Builds the session from a snapshot and events that are in memory already.
     pub(crate) fn with_events(key: SessionKey, snapshot: Snapshot, events: EventsAdapter) -> Self {
         Self {
             key,
@@ -56,25 +56,25 @@ impl SessionAdapter {
         }
     }
 
-    /// What the next turn may begin with. A session that waits for something is read instead: what it waits for changes
-    /// without a trace in the log.
-    pub(crate) fn to_keep(&self, epoch: u64) -> Option<CachedSession> {
+    /// The copy that the next turn may start from. A session with open calls or questions is not cached: its pending
+    /// work can change without a new log row.
+    pub(crate) fn to_cached(&self, epoch: u64) -> Option<CachedSession> {
         let Facts { active_agent, open_calls, questions, deferred: _ } = &self.facts;
         let facts = Facts { active_agent: active_agent.clone(), ..Facts::default() };
-        let rests = open_calls.is_empty() && questions.is_empty();
-        let keep = || Self {
+        let is_settled = open_calls.is_empty() && questions.is_empty();
+        let copy = || Self {
             key: self.key.clone(),
             events: self.events.clone(),
-            state: self.state.own(),
+            state: self.state.session_scoped(),
             facts,
             question_runs: HashMap::new(),
             draft: None,
             ..*self
         };
-        rests.then(|| CachedSession { session: keep(), epoch })
+        is_settled.then(|| CachedSession { session: copy(), epoch })
     }
 
-    /// The history, as the adapter of the seeds shows it.
+    /// The events in the window.
     pub fn events_adapter(&self) -> &EventsAdapter {
         &self.events
     }

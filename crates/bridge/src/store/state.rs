@@ -1,25 +1,25 @@
-//! StateAdapter: ADK's flat map with prefixes, and the store's rows with scopes.
+//! StateAdapter: converts between ADK's flat map of prefixed keys and the store's rows with scopes.
 
 use adk::state::Scope;
 use serde_json::{Map, Value};
 use session::StateChange;
 
-/// Keys that begin so are the program's own: what it has seen of a conversation. Clients, agents and tools may read them.
-const OWN: &str = "lango:";
+/// Prefix of reserved keys: the program writes them; clients, agents and tools may only read them.
+const RESERVED_PREFIX: &str = "lango:";
 
-/// Whether a key is the program's own, so that nobody else may write it.
-pub fn is_own(key: &str) -> bool {
-    key.starts_with(OWN)
+/// Whether a key is reserved for the program.
+pub fn is_reserved(key: &str) -> bool {
+    key.starts_with(RESERVED_PREFIX)
 }
 
-/// The state of a session in memory. `temp:` keys live here and nowhere else.
+/// The state of a session in memory. `temp:` keys are never stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateAdapter {
     values: Map<String, Value>,
 }
 
 impl StateAdapter {
-    /// In ADK's order: the session's own keys, then the app's, then the user's.
+    /// Merges the rows in ADK's order: session, app, user.
     pub fn new(rows: Vec<StateChange>) -> Self {
         let order = |row: &StateChange| match row.scope {
             session::Scope::Session => 0,
@@ -41,15 +41,16 @@ impl StateAdapter {
         &self.values
     }
 
-    /// What is this session's alone, and may be kept: others change the rest, and `temp:` ends with its turn.
-    pub(crate) fn own(&self) -> Self {
-        let is_own = |(key, _): &(&String, &Value)| Scope::of(key).0 == Scope::Session;
-        let own = self.values.iter().filter(is_own);
-        Self { values: own.map(|(key, value)| (key.clone(), value.clone())).collect() }
+    /// The keys of session scope, which may be cached: other sessions change the other scopes, and `temp:` ends with
+    /// its turn.
+    pub(crate) fn session_scoped(&self) -> Self {
+        let is_session_scoped = |(key, _): &(&String, &Value)| Scope::of(key).0 == Scope::Session;
+        let entries = self.values.iter().filter(is_session_scoped);
+        Self { values: entries.map(|(key, value)| (key.clone(), value.clone())).collect() }
     }
 
-    /// Adds the state that is shared with other sessions.
-    pub(crate) fn share(&mut self, rows: Vec<StateChange>) {
+    /// Adds the state of app and user scope.
+    pub(crate) fn merge_shared(&mut self, rows: Vec<StateChange>) {
         self.values.extend(Self::new(rows).values);
     }
 
@@ -58,18 +59,18 @@ impl StateAdapter {
     }
 }
 
-/// A delta without what is so already among the program's own keys. One that is not there says as much as `false`.
-pub(crate) fn news(delta: &Map<String, Value>, state: &StateAdapter) -> Map<String, Value> {
-    let says_no = |value: &Value| value.is_null() || value == false;
-    let is_so = |key: &str, value: &Value| {
+/// Drops reserved keys whose value would not change; a missing key equals `false`.
+pub(crate) fn without_unchanged(delta: &Map<String, Value>, state: &StateAdapter) -> Map<String, Value> {
+    let is_false = |value: &Value| value.is_null() || value == false;
+    let is_unchanged = |key: &str, value: &Value| {
         let known = state.get(key);
-        known == Some(value) || (says_no(value) && known.is_none_or(says_no))
+        known == Some(value) || (is_false(value) && known.is_none_or(is_false))
     };
-    let kept = delta.iter().filter(|(key, value)| !(is_own(key) && is_so(key, value)));
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let changed = delta.iter().filter(|(key, value)| !(is_reserved(key) && is_unchanged(key, value)));
+    changed.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The rows that a delta changes, in the order in which they are locked; `temp:` is in none.
+/// The rows that a delta changes, sorted by scope (the lock order). `temp:` keys have no row.
 pub(crate) fn changes(delta: &Map<String, Value>) -> Vec<StateChange> {
     let mut changes: Vec<StateChange> = delta
         .iter()
@@ -102,12 +103,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_the_program_does_not_know_yet_of_its_own_is_news() {
+    fn without_unchanged_drops_reserved_keys_with_equal_values() {
         let map = |value: Value| value.as_object().cloned().unwrap_or_default();
         let state = StateAdapter { values: map(json!({"lango:a": true, "lango:b": false, "c": 1})) };
         let delta = map(json!({"lango:a": true, "lango:b": null, "lango:d": false, "c": 1}));
-        assert_eq!(news(&delta, &state), map(json!({"c": 1})));
+        assert_eq!(without_unchanged(&delta, &state), map(json!({"c": 1})));
         let delta = map(json!({"lango:a": false, "lango:b": true, "lango:d": "x"}));
-        assert_eq!(news(&delta, &state), delta);
+        assert_eq!(without_unchanged(&delta, &state), delta);
     }
 }

@@ -1,50 +1,50 @@
-//! What the user asked for, where it lies before the end of the log that was read: work that takes longer than a window must
-//! not lose it when the session is read anew.
+//! Finds the user's request when it lies before the window: a task that takes longer than a window must keep its
+//! request when the session is loaded again.
 
 use crate::{
     store::{
         row::{LegacyKind, Restorer},
-        service::{service_error, store_key},
+        stored_session::StoredSession,
     },
     view::{history, messages},
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
 use provider::Origin;
 use session::{PageRequest, Seq, Store, Stored};
+use std::sync::Arc;
 use text::Text;
 
-/// How many rows are read at once, and how often at most: a run of the usual limit has fewer.
+/// Page size, and the maximum number of pages: a run within the usual limits has fewer rows.
 const PAGE: usize = 64;
 const PAGES: usize = 64;
 
-/// What the user asks for with an event, if anything.
-pub(crate) fn of(event: &Event) -> Option<Text> {
+/// The user's request in an event, if there is one.
+pub(crate) fn request_in(event: &Event) -> Option<Text> {
     let nobody = Origin { provider: String::new(), model: String::new() };
     let content = event.content.as_ref().filter(|_| event.is_from_user())?;
     messages::convert([content], &nobody).iter().find_map(history::task).map(Text::from)
 }
 
-/// What the user asked for last in these rows.
-pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
-    let mut by_user = rows.iter().rev().filter(|row| LegacyKind::of(&row.message) == LegacyKind::User);
-    by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
+/// The user's last request in these rows.
+pub(crate) fn last_request_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
+    let mut by_user = rows.iter().rev().filter(|row| LegacyKind::from_row(&row.message) == LegacyKind::User);
+    by_user.find_map(|row| request_in(&Restorer::new(root_agent).restore(row)))
 }
 
-/// What the user asked for last before that place: read backwards, page by page, until it is found.
-pub(crate) async fn before(
-    place: Seq,
-    store: &dyn Store,
+/// The user's last request before sequence number `end`. Reads backwards, page by page.
+pub(crate) async fn find_before(
+    end: Seq,
+    store: &Arc<dyn Store>,
     key: &SessionKey,
     root_agent: &str,
 ) -> Result<Option<Text>, ServiceError> {
-    let mut end = place;
+    let (mut end, stored) = (end, StoredSession::new(store, key));
     for _ in 0..PAGES {
         let after = Seq(end.0.saturating_sub(PAGE as u64 + 1));
         let page = PageRequest { after, limit: PAGE };
-        let read = store.read(&store_key(key), page).await;
-        let mut rows = read.map_err(|error| service_error(error, key))?;
+        let mut rows = stored.read(page).await?;
         rows.retain(|row| row.seq < end);
-        let task = last_in(&rows, root_agent);
+        let task = last_request_in(&rows, root_agent);
         if task.is_some() || after == Seq::START {
             return Ok(task);
         }

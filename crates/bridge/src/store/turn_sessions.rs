@@ -26,11 +26,11 @@ use std::sync::{
 pub(crate) struct TurnSessions {
     sessions: SessionServiceAdapter,
     turn: Arc<TurnHandle>,
-    /// The options of the run, as they are stored when it starts.
+    /// The options of the run, stored when it starts.
     options: Option<String>,
-    /// The store holds a draft of this session.
+    /// Whether the store holds a draft of this session.
     has_draft: AtomicBool,
-    /// How many pieces of drafts were stored.
+    /// How many pieces of the draft were stored.
     pieces: AtomicU64,
 }
 
@@ -43,11 +43,11 @@ impl TurnSessions {
         Self { sessions, turn, options, has_draft: AtomicBool::new(false), pieces: AtomicU64::new(0) }
     }
 
-    /// The copy that an earlier turn left in memory. The commit that starts this turn finds out whether it is out of date.
+    /// The session of an earlier turn, from the cache. The commit that starts this turn detects a stale copy.
     fn cached(&self, key: &SessionKey) -> Option<SessionAdapter> {
-        let kept = self.sessions.cache().take(key, self.sessions.budget())?;
-        let cached_epoch = Some(kept.epoch);
-        self.turn.is_unstarted().then_some(SessionAdapter { cached_epoch, ..kept.session })
+        let cached = self.sessions.cache().remove(key, self.sessions.budget())?;
+        let cached_epoch = Some(cached.epoch);
+        self.turn.is_unstarted().then_some(SessionAdapter { cached_epoch, ..cached.session })
     }
 
     async fn store(
@@ -56,8 +56,8 @@ impl TurnSessions {
         mut prepared: PreparedCommit,
     ) -> Result<(Committed, CommittedView, bool), ServiceError> {
         let ending = prepared.take_ending();
-        let (mut commit, shown) = prepared.into_commit();
-        // A commit of state alone leaves the draft for the event that it becomes.
+        let (mut commit, view) = prepared.into_commit();
+        // A commit without messages leaves the draft in place for the event that it becomes.
         commit.discards_draft = !commit.messages.is_empty() && self.has_draft.load(Ordering::Relaxed);
         let (discards, ends) = (commit.discards_draft, ending.is_some());
         let committed = match ending {
@@ -68,7 +68,7 @@ impl TurnSessions {
         if discards {
             self.has_draft.store(false, Ordering::Relaxed);
         }
-        Ok((committed, shown, ends))
+        Ok((committed, view, ends))
     }
 }
 
@@ -105,12 +105,12 @@ impl SessionService for TurnSessions {
         entries: Vec<Entry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, Some(self.turn.run_id()))?;
-        let (committed, shown, ends) = self.store(session, prepared).await?;
+        let (committed, view, ends) = self.store(session, prepared).await?;
         let epoch = committed.epoch;
         session.draft = None;
-        let events = shown.show(session, committed);
-        if ends && let Some(kept) = session.to_keep(epoch) {
-            self.sessions.cache().keep(kept);
+        let events = view.apply(session, committed);
+        if ends && let Some(cached) = session.to_cached(epoch) {
+            self.sessions.cache().insert(cached);
         }
         Ok(events)
     }
@@ -127,33 +127,33 @@ impl TurnService for TurnSessions {
         opening: Vec<Entry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         if !self.turn.is_unstarted() {
-            // The run goes on with a correction of our own.
+            // A correction continues a run that has started.
             return self.append_all(session, opening).await;
         }
         let prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
         let supersedes = prepared.superseded(session, self.turn.run_id());
         let (if_epoch, options) = (session.cached_epoch, self.options.clone());
         let terms = StartTerms { if_epoch, supersedes, options };
-        let (mut commit, shown) = prepared.into_commit();
-        // What was read before the lease was acquired must still be all there is.
+        let (mut commit, view) = prepared.into_commit();
+        // The lease is acquired by this commit: nothing may have been appended since the read.
         commit.expected_seq = Some(session.last_seq);
         commit.discards_draft = session.draft.is_some();
         let committed = self.turn.start(commit, terms).await;
         let committed = committed.map_err(|error| service_error(error, &session.key))?;
         self.has_draft.store(false, Ordering::Relaxed);
         (session.draft, session.cached_epoch) = (None, None);
-        Ok(shown.show(session, committed))
+        Ok(view.apply(session, committed))
     }
 
     async fn save_draft(
         &self,
         session: &SessionAdapter,
         frame: &Event,
-        shown: Content,
+        content: Content,
     ) -> Result<(), ServiceError> {
-        // Whatever becomes of the write, a later commit discards it.
+        // Set before the write: whether the write succeeds or not, the next commit discards the draft.
         self.has_draft.store(true, Ordering::Relaxed);
-        let piece = draft::piece(self.pieces.load(Ordering::Relaxed), frame, shown);
+        let piece = draft::encode_piece(self.pieces.load(Ordering::Relaxed), frame, content);
         self.turn.extend_draft(piece).await.map_err(|error| service_error(error, &session.key))?;
         self.pieces.fetch_add(1, Ordering::Relaxed);
         Ok(())

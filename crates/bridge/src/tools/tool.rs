@@ -136,7 +136,7 @@ impl Host for TurnHost {
 
     /// What the program knows of the conversation is not a tool's to say.
     fn set_state(&self, key: &str, value: Value) {
-        if !state::is_own(key) {
+        if !state::is_reserved(key) {
             self.context.set_state(key, value);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, file::in_plain_words};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
-use bridge::store::state::is_own;
+use bridge::store::state::is_reserved;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,7 @@ fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
 
 /// What the program knows of a conversation is not an agent's to say.
 fn refuse_own_key(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
-    match raw.output_key.as_deref().filter(|key| is_own(key)) {
+    match raw.output_key.as_deref().filter(|key| is_reserved(key)) {
         Some(key) => Err(ConfigError::Value {
             path: path.to_path_buf(),
             message: format!("output_key: {key} is a key of Lango's own; choose another name"),

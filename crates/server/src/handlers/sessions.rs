@@ -168,7 +168,7 @@ pub(crate) async fn delete(
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
     if let Ok(app) = server.app(&key.app_name) {
-        app.agent.sessions().forget(&key);
+        app.agent.sessions().evict(&key);
     }
     Ok(null())
 }

@@ -1,11 +1,12 @@
-//! What the columns alone say: the rules of the seeds for rows that have no `meta`.
+//! Restores parts from the columns alone, for rows without `meta`.
 
 use adk::content::{Data, FunctionCall, FunctionResponse, Part};
 use serde_json::{Map, Value};
 use session::{Message, ToolCall};
 use std::collections::{HashSet, VecDeque};
 
-/// What kind of row it is. A row with outputs is a tool's, whatever its role says (responses were once stored as `user`).
+/// The kind of a row. A row with outputs belongs to a tool, whatever its role: tool results were once stored as
+/// `user`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LegacyKind {
     User,
@@ -15,7 +16,7 @@ pub(crate) enum LegacyKind {
 }
 
 impl LegacyKind {
-    pub(crate) fn of(row: &Message) -> Self {
+    pub(crate) fn from_row(row: &Message) -> Self {
         let has_output = row.tool_calls.iter().any(ToolCall::is_response);
         let has_input = row.tool_calls.iter().any(ToolCall::is_call);
         match row.role.as_str() {
@@ -31,18 +32,18 @@ impl LegacyKind {
 /// Calls of the assistant that rows without ids may still answer, in order (spec N1).
 pub(super) type OpenLegacyCalls = VecDeque<(String, String)>;
 
-/// Whether what the row says depends on the rows before it.
+/// Whether the row is a tool result without an id, which is matched to a call by position.
 pub(super) fn is_positional(row: &Message) -> bool {
-    LegacyKind::of(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
+    LegacyKind::from_row(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
 }
 
-/// The parts of a row by its columns alone.
-pub(super) fn parts(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
-    match LegacyKind::of(row) {
-        LegacyKind::Tool if is_positional(row) => vec![positional(row, waiting)],
+/// The parts of a row, from its columns alone.
+pub(super) fn parts(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
+    match LegacyKind::from_row(row) {
+        LegacyKind::Tool if is_positional(row) => vec![positional(row, open_calls)],
         LegacyKind::Tool => {
-            let answers = row.tool_calls.iter().filter(|call| call.is_response());
-            answers.map(response_part).collect()
+            let results = row.tool_calls.iter().filter(|call| call.is_response());
+            results.map(response_part).collect()
         }
         LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
             let text = (!row.content.is_empty()).then(|| Part::text(row.content.clone()));
@@ -52,10 +53,11 @@ pub(super) fn parts(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
     }
 }
 
-/// The same for a row whose `meta` is of no use any more: a text beside the answers, which `meta` told apart, stays.
-pub(super) fn with_text(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
-    let mut parts = parts(row, waiting);
-    if LegacyKind::of(row) == LegacyKind::Tool && !is_positional(row) {
+/// As [`parts`], for a row whose `meta` does not match its columns: text beside the results, which the layout in
+/// `meta` separated, is kept as a part.
+pub(super) fn with_text(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
+    let mut parts = parts(row, open_calls);
+    if LegacyKind::from_row(row) == LegacyKind::Tool && !is_positional(row) {
         let (mut text, mut rest) = (String::new(), row.content.as_str());
         for answer in row.tool_calls.iter().filter(|call| call.is_response()) {
             let Some((before, behind)) = rest.split_once(&answer.output) else { continue };
@@ -68,22 +70,22 @@ pub(super) fn with_text(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Par
     parts
 }
 
-/// Keeps account of which calls a later row without ids may answer.
-pub(super) fn follow(row: &Message, waiting: &mut OpenLegacyCalls) {
-    match LegacyKind::of(row) {
+/// Updates the calls that a later row without ids may answer.
+pub(super) fn track_open_calls(row: &Message, open_calls: &mut OpenLegacyCalls) {
+    match LegacyKind::from_row(row) {
         LegacyKind::Tool => {
             let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
-            waiting.retain(|(id, _)| !answered.contains(id.as_str()));
+            open_calls.retain(|(id, _)| !answered.contains(id.as_str()));
         }
         LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
             let calls = row.tool_calls.iter().filter(|call| call.is_call());
-            *waiting = calls.map(|call| (call.id.clone(), call.name.clone())).collect();
+            *open_calls = calls.map(|call| (call.id.clone(), call.name.clone())).collect();
         }
     }
 }
 
-fn positional(row: &Message, waiting: &mut OpenLegacyCalls) -> Part {
-    let Some((id, name)) = waiting.pop_front() else { return Part::text(row.content.clone()) };
+fn positional(row: &Message, open_calls: &mut OpenLegacyCalls) -> Part {
+    let Some((id, name)) = open_calls.pop_front() else { return Part::text(row.content.clone()) };
     let response = Some(parse_object(&row.content));
     FunctionResponse { id: Some(id), name, response, extra: Map::new() }.into()
 }
@@ -117,7 +119,7 @@ pub(super) fn response_part(answer: &ToolCall) -> Part {
     }
 }
 
-/// JSON of an object; anything else is its `result`.
+/// Parses a JSON object; any other value is wrapped as `result`.
 fn parse_object(text: &str) -> Map<String, Value> {
     let value = match serde_json::from_str(text) {
         Ok(Value::Object(map)) => return map,

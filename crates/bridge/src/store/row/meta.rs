@@ -1,4 +1,4 @@
-//! What the columns of a row cannot say.
+//! The `meta` column: the fields of an event that have no column.
 
 use adk::{
     content::{Origin, Part},
@@ -7,17 +7,17 @@ use adk::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The `meta` column. Keys are absent where they would say nothing: most rows are read far more often than written.
+/// The `meta` column. Absent keys have their default value: most rows are read far more often than written.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
-    /// The content's role on the wire; absent if there was no content or no role.
+    /// The content's wire role; absent if there was no content or no role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<String>,
-    /// How the columns make up the parts; absent if they do so by the rules for rows without `meta`.
+    /// How the columns make up the parts; absent if the rules for rows without `meta` give the same parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) layout: Option<Vec<Slot>>,
-    /// The event had no content at all.
+    /// The event had no content.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) bare: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn of(event: &Event) -> Self {
+    pub(super) fn from_event(event: &Event) -> Self {
         Self {
             invocation_id: event.invocation_id.clone(),
             actions: (event.actions != EventActions::default()).then(|| event.actions.clone()),
@@ -83,7 +83,7 @@ impl Frame {
         }
     }
 
-    /// The event that this was the frame of; content, id, author and time are still to be filled in.
+    /// Converts the frame to an event. The caller fills in content, id, author and time.
     pub(super) fn into_event(self) -> Event {
         Event {
             invocation_id: self.invocation_id,
@@ -106,11 +106,11 @@ impl Frame {
     }
 }
 
-/// Where a part is found.
+/// Where a part is stored, and its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slot {
     #[serde(flatten)]
-    pub(super) place: PartLocation,
+    pub(super) location: PartLocation,
     #[serde(rename = "th", default, skip_serializing_if = "Option::is_none")]
     pub(super) thought: Option<bool>,
     #[serde(rename = "sig", default, skip_serializing_if = "Option::is_none")]
@@ -125,15 +125,16 @@ pub(super) struct Slot {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum PartLocation {
-    /// The next so many bytes of `content`.
+    /// The next bytes of `content`, by length.
     #[serde(rename = "t")]
     Text(usize),
-    /// This entry of `tool_calls`, and for a response the bytes of `content` that repeat it.
+    /// An entry of `tool_calls`, by index.
     #[serde(rename = "c")]
     Call(usize),
+    /// An entry of `tool_calls`, by index, and the length of its copy in `content`.
     #[serde(rename = "r")]
     Response(usize, usize),
-    /// In no column: the part itself.
+    /// The part itself, because no column holds it.
     #[serde(rename = "p")]
     Part(Box<Part>),
 }

@@ -1,7 +1,7 @@
-//! An event as a row, and back: `restore(save(e)) == e` for every event that the runner can make.
+//! Converts an event to a row, and back: `restore(save(e)) == e` for every event that the runner can make.
 //!
-//! The columns are the seeds' own, so that a row without `meta` restores too; `meta` says the rest: the frame of the event and,
-//! where the columns do not give it away, the layout of its parts.
+//! The columns are those of the original table, so that old rows without `meta` are restored too. `meta` holds the
+//! rest: the frame of the event and, unless the columns determine it, the layout of its parts.
 
 mod legacy;
 mod meta;

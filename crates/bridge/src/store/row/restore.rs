@@ -1,4 +1,4 @@
-//! A row becomes an event again.
+//! Restores an event from a row.
 
 use super::{
     legacy::{self, LegacyKind, OpenLegacyCalls},
@@ -11,50 +11,50 @@ use adk::{
 use session::{Message, Stored};
 use std::{collections::VecDeque, sync::Arc};
 
-/// The name that the seeds give to an agent without one.
+/// The default name of an agent.
 pub const DEFAULT_AGENT: &str = "lango-agent";
 
-/// Restores rows one after the other: a row without ids answers a call of the rows before it.
+/// Restores the rows of a log in order: a row without ids answers a call of an earlier row.
 #[derive(Clone, Debug)]
 pub struct Restorer {
     root_agent: Arc<str>,
-    waiting: OpenLegacyCalls,
+    open_calls: OpenLegacyCalls,
 }
 
 impl Restorer {
-    /// `root_agent` is the author of rows that have none and are not the user's (spec F3–F5).
+    /// `root_agent` is the author of rows without an author that are not the user's (spec F3–F5).
     pub fn new(root_agent: &str) -> Self {
         let root_agent = if root_agent.is_empty() { DEFAULT_AGENT } else { root_agent };
-        Self { root_agent: root_agent.into(), waiting: VecDeque::new() }
+        Self { root_agent: root_agent.into(), open_calls: VecDeque::new() }
     }
 
-    /// The event that the row was made of. A `meta` that cannot be read, or that does not fit the columns any more, is
-    /// left aside: the columns say enough.
+    /// Restores the event of a row. A `meta` that cannot be read or does not match the columns is ignored, and the
+    /// columns alone determine the event.
     pub fn restore(&mut self, stored: &Stored) -> Event {
         let row = &stored.message;
         let event = match row.meta.as_deref().map(serde_json::from_str) {
             Some(Ok(meta)) => self.with_meta(row, meta),
             Some(Err(_)) => {
-                let parts = legacy::with_text(row, &mut self.waiting);
+                let parts = legacy::with_text(row, &mut self.open_calls);
                 self.without_meta(stored, parts)
             }
             None => {
-                let parts = legacy::parts(row, &mut self.waiting);
+                let parts = legacy::parts(row, &mut self.open_calls);
                 self.without_meta(stored, parts)
             }
         };
-        legacy::follow(row, &mut self.waiting);
+        legacy::track_open_calls(row, &mut self.open_calls);
         event
     }
 
-    /// As [`restore`](Self::restore), for a row whose event is at hand.
-    pub(crate) fn pass(&mut self, row: &Message) {
-        legacy::follow(row, &mut self.waiting);
+    /// Updates the open calls as [`restore`](Self::restore) does, for a row whose event is known.
+    pub(crate) fn skip(&mut self, row: &Message) {
+        legacy::track_open_calls(row, &mut self.open_calls);
     }
 
     fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
         let laid_out = meta.layout.and_then(|layout| lay_out(row, layout));
-        let parts = laid_out.unwrap_or_else(|| legacy::with_text(row, &mut self.waiting));
+        let parts = laid_out.unwrap_or_else(|| legacy::with_text(row, &mut self.open_calls));
         let content = Content { parts, role: meta.role, origin: meta.origin };
         Event {
             content: (!meta.bare).then_some(content),
@@ -67,7 +67,7 @@ impl Restorer {
 
     fn without_meta(&self, stored: &Stored, parts: Vec<Part>) -> Event {
         let row = &stored.message;
-        let role = match LegacyKind::of(row) {
+        let role = match LegacyKind::from_row(row) {
             LegacyKind::User => "user",
             LegacyKind::Assistant => "model",
             LegacyKind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
@@ -86,19 +86,19 @@ impl Restorer {
         if !row.author.is_empty() {
             return row.author.clone();
         }
-        match LegacyKind::of(row) {
+        match LegacyKind::from_row(row) {
             LegacyKind::User => "user".to_owned(),
             LegacyKind::Assistant | LegacyKind::Tool | LegacyKind::Other => self.root_agent.to_string(),
         }
     }
 }
 
-/// The parts as the layout says, or `None` if the columns are not those that it was made for.
+/// The parts by their layout, or `None` if the layout does not match the columns.
 fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
     let mut rest = row.content.as_str();
     let mut parts = Vec::with_capacity(layout.len());
     for slot in layout {
-        let mut part = match slot.place {
+        let mut part = match slot.location {
             PartLocation::Text(length) => {
                 let (text, behind) = rest.split_at_checked(length)?;
                 rest = behind;

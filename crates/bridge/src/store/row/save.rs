@@ -1,4 +1,4 @@
-//! An event becomes a row.
+//! Saves an event as a row.
 
 use super::{
     legacy::{self, OpenLegacyCalls},
@@ -12,11 +12,12 @@ use adk::{
 use serde_json::{Map, Value};
 use session::{Message, ToolCall};
 
-/// The row of an event. CallIds that are missing are made up by the one rule that calls and responses share (spec J2).
+/// The row of an event. A missing call id is derived from the name by the rule that calls and responses share (spec
+/// J2).
 pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
     let mut columns = Columns::default();
     for part in event.content.iter().flat_map(|content| &content.parts) {
-        columns.take(part)?;
+        columns.push(part)?;
     }
     let mut row = Message {
         id: event.id.clone(),
@@ -36,13 +37,13 @@ pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
         layout: (!plain).then_some(columns.layout),
         bare: event.content.is_none(),
         origin: event.content.as_ref().and_then(|content| content.origin.clone()),
-        frame: Frame::of(event),
+        frame: Frame::from_event(event),
     };
     row.meta = Some(serde_json::to_string(&meta)?);
     Ok(row)
 }
 
-/// The seeds' roles: `model` is `assistant`, `function` is `tool`, and a row of answers is a tool's.
+/// The stored role: `assistant` for `model`, `tool` for `function` and for every row of tool results.
 fn role(event: &Event, calls: &[ToolCall]) -> String {
     let answers = calls.iter().any(ToolCall::is_response) && !calls.iter().any(ToolCall::is_call);
     let role = event.content.as_ref().and_then(|content: &Content| content.role.as_deref());
@@ -66,8 +67,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn take(&mut self, part: &Part) -> Result<(), serde_json::Error> {
-        let (place, function_extra) = match &part.data {
+    fn push(&mut self, part: &Part) -> Result<(), serde_json::Error> {
+        let (location, function_extra) = match &part.data {
             Data::Text(text) => {
                 self.content.push_str(text);
                 (PartLocation::Text(text.len()), Map::new())
@@ -98,9 +99,9 @@ impl Columns {
                 (PartLocation::Part(Box::new(part.clone())), Map::new())
             }
         };
-        let is_whole = matches!(place, PartLocation::Part(_));
+        let is_whole = matches!(location, PartLocation::Part(_));
         self.layout.push(Slot {
-            place,
+            location,
             thought: part.thought.filter(|_| !is_whole),
             signature: part.thought_signature.clone().filter(|_| part.as_text().is_some()),
             extra: if is_whole { Map::new() } else { part.extra.clone() },

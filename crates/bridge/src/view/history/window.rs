@@ -39,7 +39,7 @@ fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
     let mut unnamed = 0;
     let mut safe: Vec<bool> = Vec::with_capacity(rows.len());
     for row in rows.iter().rev().map(|row| &row.message) {
-        if LegacyKind::of(row) == LegacyKind::Tool {
+        if LegacyKind::from_row(row) == LegacyKind::Tool {
             unnamed += usize::from(row.tool_calls.is_empty());
             answers.extend(row.tool_calls.iter().map(|answer| answer.id.as_str()));
             safe.push(false);
@@ -61,7 +61,7 @@ fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
 /// Where the last exchange begins: the answers at the end and the row that they answer.
 fn newest_exchange(rows: &[Stored]) -> usize {
     let answers =
-        rows.iter().rev().take_while(|row| LegacyKind::of(&row.message) == LegacyKind::Tool).count();
+        rows.iter().rev().take_while(|row| LegacyKind::from_row(&row.message) == LegacyKind::Tool).count();
     (rows.len() - answers).saturating_sub(1)
 }
 

@@ -1,4 +1,4 @@
-//! Rows that Lango wrote, and rows that somebody edited.
+//! Rows as written, and rows that were edited by hand.
 
 use super::*;
 use crate::store::row::save;
@@ -18,7 +18,7 @@ fn answer(id: &str, output: &str) -> ToolCall {
     ToolCall { id: id.to_owned(), name: "look".to_owned(), output: output.to_owned(), ..ToolCall::default() }
 }
 
-/// What the rows are restored to: author, role and parts, one line each.
+/// The events that the rows are restored to: author, role and parts, one line each.
 fn restored(rows: Vec<Message>) -> String {
     let mut restorer = Restorer::new("root");
     let lines = rows.into_iter().map(|message| line(&restorer.restore(&Stored { seq: Seq::START, message })));
@@ -32,7 +32,7 @@ fn line(event: &Event) -> String {
 }
 
 #[test]
-fn f3_to_f5_rows_without_an_author_are_the_users_or_the_root_agents() {
+fn f3_to_f5_missing_author_is_the_user_or_the_root_agent() {
     let roles = ["user", "assistant", "model", "tool", "function", "system", ""];
     assert_snapshot!(restored(roles.map(|role| row(role, "hi", Vec::new())).into()), @r#"
     user: user {"text":"hi"}
@@ -47,7 +47,7 @@ fn f3_to_f5_rows_without_an_author_are_the_users_or_the_root_agents() {
 }
 
 #[test]
-fn n1_answers_without_ids_belong_to_the_calls_before_them_in_order() {
+fn n1_results_without_ids_answer_the_preceding_calls_in_order() {
     let log = vec![
         row("assistant", "", vec![call("a", "{}"), call("b", "{\"at\":2}")]),
         row("tool", "{\"found\":1}", Vec::new()),
@@ -63,7 +63,7 @@ fn n1_answers_without_ids_belong_to_the_calls_before_them_in_order() {
 }
 
 #[test]
-fn n1_a_call_that_was_answered_by_its_id_is_not_answered_again() {
+fn n1_result_by_position_skips_calls_answered_by_id() {
     let log = vec![
         row("assistant", "", vec![call("a", "{}"), call("b", "{}")]),
         row("tool", "", vec![answer("a", "{\"found\":1}")]),
@@ -77,7 +77,7 @@ fn n1_a_call_that_was_answered_by_its_id_is_not_answered_again() {
 }
 
 #[test]
-fn n2_an_answer_without_anything_to_match_is_a_text() {
+fn n2_result_without_an_open_call_becomes_text() {
     let log = vec![
         row("assistant", "", vec![call("a", "{}")]),
         row("user", "never mind", Vec::new()),
@@ -91,13 +91,13 @@ fn n2_an_answer_without_anything_to_match_is_a_text() {
 }
 
 #[test]
-fn input_that_is_no_object_is_kept_as_it_is() {
+fn non_object_input_is_wrapped_as_input() {
     let calls = vec![call("a", "null"), call("b", "[1]"), call("c", "not json")];
     assert_snapshot!(restored(vec![row("assistant", "so", calls)]), @r#"root: model {"text":"so"} | {"functionCall":{"id":"a","name":"look"}} | {"functionCall":{"id":"b","args":{"input":[1]},"name":"look"}} | {"functionCall":{"id":"c","args":{"input":"not json"},"name":"look"}}"#);
 }
 
 #[test]
-fn a_row_of_answers_is_a_tools_whatever_its_role_says() {
+fn row_with_outputs_is_a_tool_row_whatever_its_role() {
     assert_snapshot!(restored(vec![row("user", "{}", vec![answer("a", "{}"), answer("b", "7")])]), @r#"root: user {"functionResponse":{"id":"a","name":"look","response":{}}} | {"functionResponse":{"id":"b","name":"look","response":{"result":7}}}"#);
 }
 
@@ -107,7 +107,7 @@ fn event(parts: serde_json::Value) -> Event {
 }
 
 #[test]
-fn a_row_that_was_edited_keeps_its_text_and_its_answers() {
+fn edited_row_is_restored_from_its_columns() {
     let mixed = event(json!([
         {"text": "by hand: "},
         {"functionResponse": {"id": "a", "name": "look", "response": {"found": 1}}},
@@ -127,10 +127,10 @@ fn a_row_that_was_edited_keeps_its_text_and_its_answers() {
 }
 
 #[test]
-fn a_text_in_a_tools_row_answers_no_call() {
-    let said = Content::new("function", vec![Part::text("nothing found")]);
-    let said = Event { author: "root".to_owned(), content: Some(said), ..Event::default() };
-    let log = vec![row("assistant", "", vec![call("a", "{}")]), save(&said).unwrap()];
+fn text_in_a_tool_row_answers_no_call() {
+    let event_of_text = Content::new("function", vec![Part::text("nothing found")]);
+    let event_of_text = Event { author: "root".to_owned(), content: Some(event_of_text), ..Event::default() };
+    let log = vec![row("assistant", "", vec![call("a", "{}")]), save(&event_of_text).unwrap()];
     assert_snapshot!(restored(log), @r#"
     root: model {"functionCall":{"id":"a","args":{},"name":"look"}}
     root: function {"text":"nothing found"}
@@ -138,7 +138,7 @@ fn a_text_in_a_tools_row_answers_no_call() {
 }
 
 #[test]
-fn a_plain_message_needs_next_to_no_meta() {
-    let said = event(json!([{"text": "hi"}]));
-    assert_eq!(save(&said).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
+fn plain_text_message_has_minimal_meta() {
+    let event_of_text = event(json!([{"text": "hi"}]));
+    assert_eq!(save(&event_of_text).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
 }
