@@ -237,7 +237,7 @@ impl Attempts {
 
     /// Settings that no provider is told of are named.
     fn warn_of_settings(&mut self) {
-        let unknown = options::unknown(&self.request.config);
+        let unknown = options::without_effect(&self.request.config);
         if !unknown.is_empty() {
             self.warn(format!("these settings have no effect here: {}", unknown.join(", ")));
         }

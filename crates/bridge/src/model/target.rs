@@ -95,7 +95,7 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
     let mut made = Request {
         messages: all,
         model: target.model,
-        tools: options::allowed(&request.config, messages::tools(request.tools.clone())),
+        tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
         options: options::options(&request.config, has_answers(&request.contents)),
     };
     let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &made)));

@@ -1,10 +1,10 @@
-//! How much of a conversation a model is shown.
+//! The token budget of a request's history.
 
 use session::TailBudget;
 
-/// The seeds' default.
+/// Default budget in tokens.
 pub const DEFAULT_TOKENS: u32 = 32_000;
-/// Less than this cannot hold a question and the answer of a tool.
+/// Minimum budget: less cannot hold a question and a tool result.
 pub const LEAST_TOKENS: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// `tokens` of 0 is the default; `max_messages` is a hard cap on top, off unless it is set.
+    /// A `tokens` value of 0 selects the default. `max_messages` is an additional hard cap, unset by default.
     pub fn new(tokens: u32, max_messages: Option<usize>) -> Result<Self, BudgetError> {
         match (tokens, max_messages) {
             (_, Some(0)) => Err(BudgetError::NoMessages),
@@ -40,7 +40,7 @@ impl Budget {
         self.max_messages
     }
 
-    /// What to read from the store.
+    /// The budget of a tail read from the store.
     pub(crate) fn tail(self) -> TailBudget {
         TailBudget { tokens: self.tokens.into(), rows: self.max_messages.unwrap_or(usize::MAX) }
     }

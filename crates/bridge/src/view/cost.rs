@@ -1,4 +1,4 @@
-//! What a message weighs. Each piece is counted once, in the form in which a model is shown it.
+//! Token cost of contents, messages and rows. Each part is counted once, in the form that the model receives.
 
 use crate::view::tokens::estimate;
 use adk::content::{Content, Data};
@@ -6,14 +6,14 @@ use provider::{Media, MediaSource, Message, Part};
 use serde_json::{Map, Value};
 use session::{Message as Row, ToolCall};
 
-/// What a provider adds around a message.
+/// Tokens that a provider adds around a message.
 const FRAME: u32 = 4;
-/// What a provider adds around a call or a result.
+/// Tokens that a provider adds around a call or a result.
 const CALL_FRAME: u32 = 6;
-/// What an image costs, about, whatever its bytes.
+/// Approximate tokens of an image, whatever its size in bytes.
 const IMAGE: u32 = 1_000;
 
-/// The weight of a content as it is stored; a tool's answer, which a row holds twice, counts once.
+/// Tokens of a content as it is stored. A tool result, which a row holds in two columns, counts once.
 pub fn of_content(content: &Content) -> u32 {
     let parts = content.parts.iter().map(|part| match &part.data {
         Data::Text(text) => text.weight(estimate),
@@ -27,7 +27,7 @@ pub fn of_content(content: &Content) -> u32 {
     parts.fold(FRAME, u32::saturating_add)
 }
 
-/// The weight of a message on its way out.
+/// Tokens of a message in a request.
 pub fn of_message(message: &Message) -> u32 {
     message.parts.iter().map(of_part).fold(FRAME, u32::saturating_add)
 }
@@ -55,7 +55,8 @@ pub(crate) fn of_media(media: &Media) -> u32 {
     })
 }
 
-/// The weight of a row: as it was counted, or by its columns if it never was. An answer stands in two columns.
+/// Tokens of a row: its stored count, or an estimate from its columns if it has none. A tool result is in two columns
+/// and counts once.
 pub(crate) fn of_row(row: &Row) -> u32 {
     if !row.counted_by.is_empty() {
         return row.tokens;
@@ -77,7 +78,7 @@ pub(crate) fn of_json(map: &Map<String, Value>) -> u32 {
     serde_json::to_string(map).map_or(0, |text| estimate(&text))
 }
 
-/// An image weighs the same wherever its bytes are.
+/// An image costs the same inline and by URI.
 fn of_file(mime_type: Option<&str>, other: impl FnOnce() -> u32) -> u32 {
     if mime_type.is_some_and(|mime| mime.starts_with("image/")) { IMAGE } else { other() }
 }
@@ -93,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_answer_is_counted_once_although_its_row_holds_it_twice() {
+    fn tool_result_is_counted_once_although_its_row_holds_it_twice() {
         let answer = json!({"text": "word ".repeat(400)});
         let response = FunctionResponse {
             id: Some("c1".to_owned()),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_weighs_what_its_content_weighs() {
+    fn message_costs_as_much_as_its_content() {
         let call = json!({"functionCall": {"id": "1", "name": "read", "args": {"path": "a.txt"}}});
         let answer = json!({"functionResponse": {"id": "1", "name": "read", "response": {"x": [1, 2.5]}}});
         let image = json!({"inlineData": {"data": "AAAA", "mimeType": "image/png"}});

@@ -1,10 +1,10 @@
-//! CallIds of calls where there are none: one rule for rows, for messages and for repairs.
+//! Derives missing call ids, by one rule for rows, messages and repairs.
 
 use adk::content::{FunctionCall, FunctionResponse};
 use std::collections::{HashMap, HashSet};
 
-/// The ids of one event or message. What was given stays; what is made up is `call_<name>`, and `call_<name>_2` for the
-/// second, so that parallel calls of one tool do not collide.
+/// The call ids of one event or message. Given ids stay. A missing id becomes `call_<name>`, then `call_<name>_2`, so
+/// that parallel calls of one tool do not collide.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     calls: UsedIds,
@@ -12,25 +12,25 @@ pub(crate) struct CallIds {
 }
 
 impl CallIds {
-    pub(crate) fn of_call(&mut self, call: &FunctionCall) -> String {
-        self.calls.keep_or_make(call.id.as_deref(), call.id_or_name())
+    pub(crate) fn for_call(&mut self, call: &FunctionCall) -> String {
+        self.calls.given_or_unique(call.id.as_deref(), call.id_or_name())
     }
 
-    pub(crate) fn of_response(&mut self, response: &FunctionResponse) -> String {
-        self.responses.keep_or_make(response.id.as_deref(), response.id_or_name())
+    pub(crate) fn for_response(&mut self, response: &FunctionResponse) -> String {
+        self.responses.given_or_unique(response.id.as_deref(), response.id_or_name())
     }
 }
 
-/// CallIds that are in use.
+/// Ids that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct UsedIds {
     ids: HashSet<String>,
-    /// The number to try next for an id that is taken: a thousand equal ids must not cost a million tries.
+    /// The next number to try for an id that is taken, so that many equal ids do not take quadratic time.
     next: HashMap<String, usize>,
 }
 
 impl UsedIds {
-    fn keep_or_make(&mut self, given: Option<&str>, id: String) -> String {
+    fn given_or_unique(&mut self, given: Option<&str>, id: String) -> String {
         if given.is_some_and(|given| !given.is_empty()) {
             self.ids.insert(id.clone());
             return id;
@@ -38,7 +38,7 @@ impl UsedIds {
         self.unique(id)
     }
 
-    /// The id itself if it is free, else with the first number that is.
+    /// Returns the id if it is free, else the id with the first free number.
     pub(crate) fn unique(&mut self, id: String) -> String {
         if self.ids.insert(id.clone()) {
             return id;
@@ -63,26 +63,26 @@ mod tests {
     }
 
     #[test]
-    fn a_given_id_stays_and_missing_ones_are_made_of_the_name() {
+    fn given_id_stays_and_missing_id_is_derived_from_the_name() {
         let mut ids = CallIds::default();
         let made: Vec<String> =
-            [Some("c1"), None, Some(""), Some("c1")].map(|id| ids.of_call(&call(id))).into();
+            [Some("c1"), None, Some(""), Some("c1")].map(|id| ids.for_call(&call(id))).into();
         assert_eq!(made, ["c1", "call_search", "call_search_2", "c1"]);
     }
 
     #[test]
-    fn calls_and_responses_fall_back_to_the_same_ids() {
+    fn missing_ids_of_calls_and_responses_are_equal() {
         let mut ids = CallIds::default();
         let response = FunctionResponse { name: "search".to_owned(), ..FunctionResponse::default() };
         for _ in 0..3 {
-            assert_eq!(ids.of_call(&call(None)), ids.of_response(&response));
+            assert_eq!(ids.for_call(&call(None)), ids.for_response(&response));
         }
     }
 
     #[test]
-    fn a_number_that_was_given_is_not_made_up_again() {
-        let mut taken = UsedIds::default();
-        let made = ["x_2", "x", "x", "x", "x_2"].map(|id| taken.unique(id.to_owned()));
+    fn unique_skips_ids_with_numbers_that_are_taken() {
+        let mut used = UsedIds::default();
+        let made = ["x_2", "x", "x", "x", "x_2"].map(|id| used.unique(id.to_owned()));
         assert_eq!(made, ["x_2", "x", "x_3", "x_4", "x_2_2"]);
     }
 }

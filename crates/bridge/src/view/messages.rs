@@ -1,6 +1,6 @@
-//! ADK's contents as a provider's messages.
+//! Converts ADK contents to provider messages.
 
-use crate::view::{history::TOLD, ids::CallIds};
+use crate::view::{history::OTHER_AGENT_NOTE, ids::CallIds};
 use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{FunctionDeclaration, GenerateContentConfig},
@@ -8,7 +8,7 @@ use adk::{
 use provider::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
 use serde_json::Value;
 
-/// The system message, if the request has an instruction: all its texts in one, first of all (spec D).
+/// The system message, if the request has an instruction: all its texts joined, before all other messages (spec D).
 pub fn system(config: &GenerateContentConfig) -> Option<Message> {
     let texts =
         config.system_instruction.iter().flat_map(|content| &content.parts).filter_map(AdkPart::as_text);
@@ -16,7 +16,8 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
     (!joined.is_empty()).then(|| Message::text(Role::System, joined))
 }
 
-/// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
+/// Converts contents to messages for `target`. Reasoning and signatures of other models are dropped: they are opaque
+/// to this one.
 pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Origin) -> Vec<Message> {
     let contents = contents.into_iter();
     let mut messages = Vec::with_capacity(contents.size_hint().0);
@@ -26,7 +27,7 @@ pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Ori
     messages
 }
 
-/// One content becomes one message for each run of parts that one role may say.
+/// A content becomes one message per run of parts with the same role.
 fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) {
     let origin = content.origin.as_ref();
     let ours =
@@ -46,18 +47,20 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
     }
 }
 
-/// What is told of another agent stays one piece with the words that say so.
+/// Keeps the note about another agent's events and their text in one part.
 fn push(parts: &mut Vec<Part>, part: Part) {
     match (parts.last_mut(), part) {
-        (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
-            told.push_str("\n");
-            told.push_str(&text);
+        (Some(Part::Text { text: note, .. }), Part::Text { text, .. })
+            if note.starts_with(OTHER_AGENT_NOTE) =>
+        {
+            note.push_str("\n");
+            note.push_str(&text);
         }
         (_, part) => parts.push(part),
     }
 }
 
-/// Most parts need no ids, and a history has many parts.
+/// `ids` is created on demand: most parts need no id.
 fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<Part> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
@@ -68,14 +71,14 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option
         Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
         Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
         Data::FunctionCall(call) => Some(Part::from(ToolCall {
-            id: ids.get_or_insert_default().of_call(call),
+            id: ids.get_or_insert_default().for_call(call),
             name: call.name.clone(),
             args: call.args.clone().unwrap_or_default(),
             signature,
             malformed: None,
         })),
         Data::FunctionResponse(response) => Some(Part::from(ToolResult {
-            id: ids.get_or_insert_default().of_response(response),
+            id: ids.get_or_insert_default().for_response(response),
             name: response.name.clone(),
             response: Value::Object(response.response.clone().unwrap_or_default()),
         })),
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_and_signatures_go_back_to_the_model_that_made_them_alone() {
+    fn reasoning_and_signatures_return_only_to_the_model_that_made_them() {
         let parts = json!([
             {"text": "hm", "thought": true, "thoughtSignature": "c2ln"},
             {"text": "yes", "thoughtSignature": "c2ln"},
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_becomes_a_message_for_each_role_that_its_parts_need() {
+    fn content_is_split_into_one_message_per_role() {
         let parts = json!([
             {"functionResponse": {"name": "look", "response": {"found": 1}}},
             {"functionResponse": {"name": "look"}},
@@ -151,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn what_another_agent_did_is_one_piece_and_says_so() {
+    fn events_of_another_agent_become_one_part_that_starts_with_the_note() {
         let parts = json!([{"text": "done"}, {"functionCall": {"id": "a", "name": "look"}}]);
         let event = adk::event::Event {
             author: "other".to_owned(),
             content: Some(content("model", parts, None)),
             ..adk::event::Event::default()
         };
-        let told = adk::flow::contents::contents(adk::flow::contents::View {
+        let contents = adk::flow::contents::contents(adk::flow::contents::View {
             agent: "helper",
             branch: None,
             include: adk::agent::IncludeContents::Default,
@@ -166,16 +169,18 @@ mod tests {
             deferred: &[],
         });
         let target = Origin { provider: "p".to_owned(), model: "m".to_owned() };
-        let messages = convert(told.iter().map(|said| &**said), &target);
+        let messages = convert(contents.iter().map(|content| &**content), &target);
         let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
         assert!(
-            text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
+            text.starts_with(OTHER_AGENT_NOTE)
+                && text.contains("other said")
+                && text.contains("other called"),
             "{text}"
         );
     }
 
     #[test]
-    fn a_part_that_nobody_knows_is_shown_as_it_is() {
+    fn unknown_part_is_sent_as_json_text() {
         let parts = json!([{"executableCode": {"code": "1 + 1"}}, {}]);
         let messages = converted(&[content("model", parts, None)]);
         assert_eq!(messages, [Message::text(Role::Assistant, r#"{"executableCode":{"code":"1 + 1"}}"#)]);

@@ -1,4 +1,5 @@
-//! The view: what a model is shown of the log, as pure functions. `window → repair → fit`, then one request per provider.
+//! The view: the part of the log that a request shows to a model, computed by pure functions: `window → repair →
+//! fit`, then the conversion to a provider request.
 //!
 //! | read | for |
 //! |---|---|

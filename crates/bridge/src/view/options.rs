@@ -1,12 +1,12 @@
-//! ADK's settings of a call as a provider's: `generate_content_config`, in the names of JSON or of Python.
+//! Converts ADK's `generate_content_config` to provider options. Keys may be camelCase or snake_case.
 
 use adk::model::GenerateContentConfig;
 use provider::{Effort, Options, ToolChoice, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What the settings say that every provider is told; what a provider does not have, it says itself. A model that was made to
-/// call a tool and has its answer is free to use it: else no turn would ever end.
+/// The options that all providers share; a provider warns of options that it does not support. A forced tool choice
+/// is relaxed once the tool has returned (`answered`): otherwise no turn would end.
 pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Options {
     let schema = read::<Value>(&config.extra, "responseJsonSchema");
     Options {
@@ -23,8 +23,8 @@ pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Options
     }
 }
 
-/// The tools that may be called at all, where the settings name some of them.
-pub(crate) fn allowed(config: &GenerateContentConfig, tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
+/// The tools that the model may call, if the settings name several.
+pub(crate) fn allowed_tools(config: &GenerateContentConfig, tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
     let names = calling(config).filter(|calling| calling.mode == Mode::Any).map(|calling| calling.allowed);
     match names.filter(|names| names.len() > 1) {
         Some(names) => tools.into_iter().filter(|tool| names.contains(&tool.name)).collect(),
@@ -32,8 +32,8 @@ pub(crate) fn allowed(config: &GenerateContentConfig, tools: Vec<ToolSpec>) -> V
     }
 }
 
-/// Settings that have no effect: no provider is told of them, or they cannot be read.
-pub(crate) fn unknown(config: &GenerateContentConfig) -> Vec<String> {
+/// Settings without effect: unknown, or with a value that cannot be read.
+pub(crate) fn without_effect(config: &GenerateContentConfig) -> Vec<String> {
     let extra = config.extra.iter().filter(|(_, value)| !value.is_null());
     extra.filter(|(key, value)| !is_known(config, key, value)).map(|(key, _)| key.clone()).collect()
 }
@@ -67,7 +67,7 @@ fn thinking(config: &GenerateContentConfig) -> Option<Thinking> {
 }
 
 impl Thinking {
-    /// A budget below zero leaves it to the model.
+    /// A negative budget leaves the effort to the model.
     fn effort(self) -> Option<Effort> {
         match self.budget {
             Some(0) => Some(Effort::Off),
@@ -77,7 +77,7 @@ impl Thinking {
     }
 }
 
-/// How hard a model should think, by its name in ADK; `off` is ours.
+/// Parses a reasoning effort by its ADK name; `off` is an extension.
 pub fn effort(level: &str) -> Option<Effort> {
     match level.to_ascii_lowercase().as_str() {
         "off" | "none" => Some(Effort::Off),
@@ -130,13 +130,13 @@ impl Calling {
     }
 }
 
-/// A setting by its name in JSON, however it is written; `None` if it cannot be read. Of two the last counts.
+/// Reads a setting by its JSON name in either spelling; `None` if it cannot be read. The last of several wins.
 fn read<T: for<'de> Deserialize<'de>>(settings: &Map<String, Value>, name: &str) -> Option<T> {
-    let written = settings.iter().rfind(|(key, value)| camel(key) == name && !value.is_null());
-    written.and_then(|(_, value)| T::deserialize(value).ok())
+    let entry = settings.iter().rfind(|(key, value)| camel(key) == name && !value.is_null());
+    entry.and_then(|(_, value)| T::deserialize(value).ok())
 }
 
-/// `thinking_config` as `thinkingConfig`.
+/// Converts `thinking_config` to `thinkingConfig`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_is_an_effort_or_a_number_of_tokens() {
+    fn thinking_config_is_an_effort_or_a_token_budget() {
         let efforts = [
             (json!({"thinkingLevel": "HIGH"}), Some(Effort::High)),
             (json!({"thinking_level": "minimal"}), Some(Effort::Minimal)),
@@ -171,13 +171,13 @@ mod tests {
             for name in ["thinkingConfig", "thinking_config"] {
                 let config = config(json!({name: thinking}));
                 assert_eq!(options(&config, false).reasoning, effort, "{thinking}");
-                assert!(unknown(&config).is_empty(), "{thinking}");
+                assert!(without_effect(&config).is_empty(), "{thinking}");
             }
         }
     }
 
     #[test]
-    fn which_tools_must_be_called_is_told_in_either_spelling() {
+    fn tool_choice_is_read_in_either_spelling() {
         let tool = |name: &str| ToolSpec {
             name: name.to_owned(),
             description: String::new(),
@@ -195,26 +195,30 @@ mod tests {
             {
                 let config = config(json!({names[0]: {names[1]: calling}}));
                 assert_eq!(options(&config, false).tool_choice, Some(choice.clone()), "{calling}");
-                // Forced once a turn, not for ever.
+                // Forced in the first call of a turn only.
                 assert_eq!(options(&config, true).tool_choice, Some(choice.clone().at_ease()), "{calling}");
-                assert_eq!(allowed(&config, ["a", "b", "c"].map(tool).to_vec()).len(), count, "{calling}");
-                assert!(unknown(&config).is_empty(), "{calling}");
+                assert_eq!(
+                    allowed_tools(&config, ["a", "b", "c"].map(tool).to_vec()).len(),
+                    count,
+                    "{calling}"
+                );
+                assert!(without_effect(&config).is_empty(), "{calling}");
             }
         }
     }
 
     #[test]
-    fn the_schema_of_an_answer_has_two_names() {
+    fn response_schema_has_two_names() {
         let schema = json!({"type": "object"});
         for name in ["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"] {
             let config = config(json!({name: schema, "responseMimeType": "application/json"}));
             assert_eq!(options(&config, false).response_schema.as_ref(), Some(&schema), "{name}");
-            assert!(unknown(&config).is_empty(), "{name}");
+            assert!(without_effect(&config).is_empty(), "{name}");
         }
     }
 
     #[test]
-    fn what_has_no_effect_is_named() {
+    fn settings_without_effect_are_listed() {
         let config = config(json!({
             "temperature": 0.5,
             "topK": 40,
@@ -225,7 +229,7 @@ mod tests {
             "labels": null,
         }));
         let named = ["topK", "presence_penalty", "thinkingConfig", "toolConfig", "responseMimeType"];
-        assert_eq!(unknown(&config), named);
+        assert_eq!(without_effect(&config), named);
         assert_eq!(options(&config, false).temperature, Some(0.5));
     }
 }

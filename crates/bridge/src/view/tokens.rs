@@ -1,21 +1,21 @@
-//! How many tokens a text costs, estimated in one pass without a vocabulary.
+//! Estimates the tokens of a text in one pass, without a vocabulary.
 //!
-//! A BPE tokenizer first cuts text into pieces by a fixed rule (a word with the space before it, three digits, a run of
-//! punctuation, an indentation) and then looks each piece up. The cutting is done here as `o200k_base` does it; the looking
-//! up is replaced by what a piece of that kind and length costs on average. The averages are those of `tests/corpus/tune`,
-//! smoothed by those of public code and documentation; `tests/tokens.rs` judges them by other texts.
+//! A BPE tokenizer splits a text into pieces by a fixed rule (a word with its leading space, three digits, a run of
+//! punctuation, an indentation) and looks each piece up. This module splits as `o200k_base` does and replaces the
+//! lookup by the average cost of a piece of that kind and length. The averages come from `tests/corpus/tune`,
+//! smoothed with public code and documentation; `tests/tokens.rs` checks them against other texts.
 
 mod memo;
 mod script;
 
 use script::{Script, wide_mark};
 
-/// Stored beside every count, so that counts made in different ways are never taken for each other.
+/// Stored with every count, so that counts of different estimators are not mixed.
 pub const COUNTED_BY: &str = "estimate-1";
 
-/// The estimate for a text; 0 only for the empty one.
+/// Estimated tokens of a text; 0 for the empty text only.
 pub fn estimate(text: &str) -> u32 {
-    memo::of(text, count)
+    memo::count_cached(text, count)
 }
 
 fn count(text: &str) -> u32 {
@@ -27,14 +27,14 @@ fn count(text: &str) -> u32 {
     u32::try_from(rounded.clamp(bytes.min(1), bytes)).unwrap_or(u32::MAX)
 }
 
-/// Costs are counted in hundredths of a token.
+/// Costs are in hundredths of a token.
 const CENTS: u64 = 100;
-/// How much of one character repeated is one token.
+/// The longest run of one character that is one token.
 const LONGEST_MARKS: usize = 64;
 const LONGEST_BLANKS: usize = 120;
 const LONGEST_BREAKS: usize = 16;
 
-/// No identifier has so many parts: this is encoded data, whose letters make no words.
+/// More parts than an identifier has: encoded data, which is not made of words.
 const BLOB: u32 = 5;
 const BLOB_EXTRA: u64 = 100;
 
@@ -46,7 +46,7 @@ enum Class {
     Space,
     Newline,
     Mark,
-    /// The first byte of a character beyond ASCII.
+    /// The first byte of a non-ASCII character.
     Wide,
 }
 
@@ -67,7 +67,7 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// What stands before a word and is cut off together with it.
+/// The character before a word that belongs to the word's piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -79,18 +79,18 @@ struct Scanner<'a> {
     text: &'a str,
     at: usize,
     cents: u64,
-    /// Words and digits since the last blank or mark.
+    /// Words and numbers since the last blank or mark.
     unbroken: u32,
 }
 
 impl Scanner<'_> {
-    /// Takes one piece; `false` at the end.
+    /// Consumes one piece; `false` at the end.
     fn piece(&mut self) -> bool {
         let Some(class) = self.class(self.at) else { return false };
         match class {
             Class::Lower | Class::Upper => self.word(Before::Nothing),
             Class::Digit => self.digits(),
-            Class::Space if self.before_a_word() => {
+            Class::Space if self.is_before_word() => {
                 self.at += 1;
                 self.word(Before::Space);
             }
@@ -101,8 +101,8 @@ impl Scanner<'_> {
         true
     }
 
-    /// The commonest place in any text: one blank, then a letter.
-    fn before_a_word(&self) -> bool {
+    /// Fast path for the most frequent case: one blank, then a letter.
+    fn is_before_word(&self) -> bool {
         self.text.as_bytes()[self.at] == b' '
             && matches!(self.class(self.at + 1), Some(Class::Lower | Class::Upper))
     }
@@ -120,13 +120,13 @@ impl Scanner<'_> {
             Some(Class::Lower | Class::Upper) => true,
             Some(Class::Wide) => {
                 let next = self.text.get(at..).and_then(|rest| rest.chars().next());
-                next.is_some_and(|c| Script::of(c) != Script::Mark)
+                next.is_some_and(|c| Script::from_char(c) != Script::Mark)
             }
             Some(Class::Digit | Class::Space | Class::Newline | Class::Mark) | None => false,
         }
     }
 
-    /// Digits go by threes.
+    /// One token per three digits.
     fn digits(&mut self) {
         let start = self.at;
         while self.class(self.at) == Some(Class::Digit) {
@@ -136,8 +136,8 @@ impl Scanner<'_> {
         self.cents += ((self.at - start).div_ceil(3) as u64) * CENTS;
     }
 
-    /// Whitespace is one token up to its last line break and one for the indentation after it, but the last blank belongs
-    /// to the word or the mark that follows.
+    /// Whitespace is one token up to its last line break and one for the indentation after it. The last blank belongs
+    /// to the word or mark that follows.
     fn space(&mut self) {
         self.unbroken = 0;
         let start = self.at;
@@ -166,7 +166,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A mark belongs to the word after it, or begins a run of marks.
+    /// A mark belongs to the word after it, or starts a run of marks.
     fn mark(&mut self, length: usize) {
         if self.letter_at(self.at + length) {
             self.at += length;
@@ -178,11 +178,15 @@ impl Scanner<'_> {
 
     fn wide(&mut self) {
         let Some(c) = self.char() else {
-            // Pieces end between characters; if one did not, standing still would be worse than a miscount.
+            // Pieces end at character boundaries. Should one not, skip a byte rather than loop forever.
             self.at += 1;
             return;
         };
-        if Script::of(c) == Script::Mark { self.mark(c.len_utf8()) } else { self.word(Before::Nothing) }
+        if Script::from_char(c) == Script::Mark {
+            self.mark(c.len_utf8())
+        } else {
+            self.word(Before::Nothing)
+        }
     }
 
     /// A run of marks, with the line breaks that follow it.
@@ -197,7 +201,9 @@ impl Scanner<'_> {
                     self.at += 1;
                 }
                 Some(Class::Wide) => {
-                    let Some(c) = self.char().filter(|&c| Script::of(c) == Script::Mark) else { break };
+                    let Some(c) = self.char().filter(|&c| Script::from_char(c) == Script::Mark) else {
+                        break;
+                    };
                     same = false;
                     wide += wide_mark(c);
                     self.at += c.len_utf8();
@@ -221,7 +227,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// A word: capitals, then small letters; a capital after a small letter begins the next one.
+    /// A word: upper-case letters, then lower-case letters; an upper-case letter after a lower-case one starts the
+    /// next word.
     fn word(&mut self, before: Before) {
         let upper = self.letters(Class::Upper);
         let lower = self.letters(Class::Lower);
@@ -246,7 +253,7 @@ impl Scanner<'_> {
         self.at - start
     }
 
-    /// A word that goes on beyond ASCII.
+    /// A word with non-ASCII letters.
     fn wide_word(&mut self, mut word: WordCost, before: Before) -> u64 {
         loop {
             match self.class(self.at) {
@@ -254,7 +261,7 @@ impl Scanner<'_> {
                 Some(Class::Upper) if word.lower == 0 => word.upper += 1,
                 Some(Class::Wide) => {
                     let Some(c) = self.char() else { break };
-                    let script = Script::of(c);
+                    let script = Script::from_char(c);
                     if script == Script::Mark {
                         break;
                     }
@@ -270,7 +277,7 @@ impl Scanner<'_> {
         word.cents(before)
     }
 
-    /// `'s`, `'t`, `'re` and their like stay with their word, which then is seldom more than it was.
+    /// Contractions such as `'s`, `'t` and `'re` belong to their word and rarely cost a token of their own.
     fn contraction(&mut self) -> u64 {
         let rest = &self.text.as_bytes()[self.at..];
         let length = match rest {
@@ -286,7 +293,7 @@ impl Scanner<'_> {
     }
 }
 
-/// One character repeated: a token for each stretch of it.
+/// A run of one character: one token per `longest` characters.
 fn run(length: usize, longest: usize) -> u64 {
     length.div_ceil(longest) as u64 * CENTS
 }
@@ -295,12 +302,12 @@ fn run(length: usize, longest: usize) -> u64 {
 struct WordCost {
     upper: usize,
     lower: usize,
-    /// What the accents add.
+    /// Extra cost of accents.
     accents: u64,
     last: Option<Script>,
-    /// What the letters beyond Latin cost, without the beginning of the word.
+    /// Cost of the non-Latin letters, without `start`.
     wide: u64,
-    /// The same for the beginning.
+    /// Cost of the first non-Latin letter.
     start: u64,
 }
 
@@ -346,8 +353,8 @@ fn latin(upper: usize, lower: usize, before: Before) -> u64 {
     u64::from(table[letters.min(table.len() - 1)]) + 25 * beyond
 }
 
-/// Cents by length. A word after a space is nearly always known whole, one inside an identifier less often, and a mark in
-/// front of it is often a token of its own.
+/// Cents by length. A word after a space is nearly always one token, a word inside an identifier less often, and a
+/// leading mark is often a separate token.
 const AFTER_SPACE: [u8; 13] = [0, 100, 100, 100, 101, 102, 103, 104, 107, 110, 114, 119, 132];
 const BARE: [u8; 13] = [0, 100, 100, 103, 105, 110, 111, 114, 130, 138, 146, 155, 175];
 const AFTER_MARK: [u8; 13] = [0, 101, 107, 110, 113, 128, 124, 135, 152, 180, 190, 215, 240];

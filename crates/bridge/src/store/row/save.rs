@@ -74,7 +74,7 @@ impl Columns {
                 (PartLocation::Text(text.len()), Map::new())
             }
             Data::FunctionCall(call) => {
-                let id = self.ids.of_call(call);
+                let id = self.ids.for_call(call);
                 let input = json_text(call.args.as_ref())?;
                 (
                     PartLocation::Call(
@@ -87,7 +87,7 @@ impl Columns {
                 )
             }
             Data::FunctionResponse(response) => {
-                let id = self.ids.of_response(response);
+                let id = self.ids.for_response(response);
                 let output = json_text(response.response.as_ref())?;
                 self.content.push_str(&output);
                 let length = output.len();

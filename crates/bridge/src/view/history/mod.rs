@@ -1,4 +1,5 @@
-//! What a model sees of the log: window → repair → fit. Pure functions; whatever the log holds, the request is legal.
+//! The history of a request: window → repair → fit. Pure functions; the result is legal for every provider, whatever
+//! the log holds.
 
 mod fit;
 mod notes;
@@ -11,20 +12,20 @@ mod window;
 pub use fit::fit;
 pub(crate) use fit::task;
 pub use notes::INTERRUPTED;
-pub(crate) use notes::{TOLD, correction};
+pub(crate) use notes::{OTHER_AGENT_NOTE, correction};
 pub use repair::repair;
 pub use window::window;
 
 use crate::view::budget::Budget;
 use provider::{Message, Role};
 
-/// The messages of a request: repaired, within the budget, never empty. A system message is left as it is, in front. The task
-/// is what the user asked for before all of them.
+/// The messages of a request: repaired, within the budget, never empty. System messages move to the front unchanged.
+/// `task` is the user's request before these messages.
 pub fn prepare(messages: Vec<Message>, task: Option<&str>, budget: Budget) -> Vec<Message> {
     let mut system = messages;
-    let spoken = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
-    let mut spoken = system.split_off(spoken);
-    system.extend(spoken.extract_if(.., |message| message.role == Role::System));
-    system.extend(fit(repair(spoken), task, budget));
+    let conversation = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
+    let mut conversation = system.split_off(conversation);
+    system.extend(conversation.extract_if(.., |message| message.role == Role::System));
+    system.extend(fit(repair(conversation), task, budget));
     system
 }

@@ -1,53 +1,53 @@
-//! What the view says in its own words. People and models can tell it from what was said: it stands in brackets.
+//! Texts that the view itself adds to a request. Brackets distinguish them from messages of the conversation.
 
 use adk::flow::contents::CONTINUE_NOTE;
 use provider::{Message, Part, Role, ToolCall, ToolResult};
 
-/// What stands in for an answer that is not there.
+/// The result of a call without a recorded result.
 pub const INTERRUPTED: &str =
     "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
-/// What stands in for what was said before the first message that is shown.
+/// Stands for the messages before the first one of the request.
 pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
-/// And these words, if it is known what the user asked for then.
+/// Follows [`EARLIER`] if the user's request is known.
 pub(super) const REQUEST: &str = " The request was: ";
-/// What asks for more when nobody has.
-pub(super) const GO_ON: &str = "[Please go on.]";
+/// Appended as a user message if the history ends with the assistant.
+pub(super) const PLEASE_CONTINUE: &str = "[Please go on.]";
 
 const OUT_OF_PLACE: &str = "[Out of place: ";
-/// The correction after an unknown agent begins and ends like this (spec G1).
+/// Start and end of the correction after an unknown agent name (spec G1).
 const CORRECTION: (&str, &str) =
     ("[System: Agent \"", ". Please retry using one of the valid agent names listed above.]");
 
-/// What other agents did is told with these words first.
-pub(crate) const TOLD: &str = "For context, this is what another agent did.";
+/// Starts a text about the events of another agent.
+pub(crate) const OTHER_AGENT_NOTE: &str = "For context, this is what another agent did.";
 
-/// What a model is told that named an agent which does not exist, in the words of the seeds.
+/// The correction for a model that named an agent which does not exist (spec G1).
 pub(crate) fn correction(name: &str, valid: &str) -> String {
     let (begin, end) = CORRECTION;
     format!("{begin}{name}\" does not exist. Valid agents: {valid}{end}")
 }
 
-/// A call that cannot stand as one.
-pub(super) fn called(call: &ToolCall) -> String {
+/// A call that has no legal position, as text.
+pub(super) fn render_call(call: &ToolCall) -> String {
     let args = serde_json::to_string(&call.args).unwrap_or_default();
     format!("{OUT_OF_PLACE}{} was called with {args}]", call.name)
 }
 
-/// An answer that cannot stand as one.
-pub(super) fn answered(result: &ToolResult) -> String {
+/// A result that has no legal position, as text.
+pub(super) fn render_result(result: &ToolResult) -> String {
     format!("{OUT_OF_PLACE}{} answered {}]", result.name, result.response)
 }
 
-/// Whether a text in the user's mouth is none of the user's.
+/// Whether a text in a user message was generated, rather than written by the user.
 pub(super) fn is_note(text: &str) -> bool {
     let (begin, end) = CORRECTION;
     let is_correction = text.starts_with(begin) && text.ends_with(end);
     let begins = |with: &&str| text.starts_with(with);
-    let is_fixed = [EARLIER, GO_ON, CONTINUE_NOTE].contains(&text);
-    is_fixed || is_correction || [OUT_OF_PLACE, TOLD].iter().any(begins)
+    let is_fixed = [EARLIER, PLEASE_CONTINUE, CONTINUE_NOTE].contains(&text);
+    is_fixed || is_correction || [OUT_OF_PLACE, OTHER_AGENT_NOTE].iter().any(begins)
 }
 
-/// Whether a message only asks to continue the interrupted answer before it, and means nothing without that answer.
+/// Whether a message only asks to continue the interrupted answer before it.
 pub(super) fn is_continue_note(message: &Message) -> bool {
     let is_note = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
     message.role == Role::User && message.parts.iter().all(is_note)

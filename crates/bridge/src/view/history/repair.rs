@@ -1,7 +1,7 @@
-//! Whatever the log holds, the messages are legal: calls and answers paired inside their turn, roles in turn, nothing
-//! empty, a user first and a question last. Nothing that was said is dropped on the way.
+//! Makes any sequence of messages legal: calls and results paired within their turn, alternating roles, no empty
+//! messages, a user message first and last. No text is dropped.
 
-use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
+use super::notes::{self, EARLIER, INTERRUPTED, PLEASE_CONTINUE};
 use crate::view::ids::UsedIds;
 use provider::{Message, Part, Role, ToolResult};
 use serde_json::{Value, json};
@@ -10,21 +10,21 @@ use std::{
     collections::{HashMap, VecDeque},
 };
 
-/// Makes messages legal for every provider. Messages that are legal already come out as they went in.
+/// Makes messages legal for every provider. Legal messages are returned unchanged.
 pub fn repair(messages: Vec<Message>) -> Vec<Message> {
     if is_plain(&messages) {
-        return between_users(messages);
+        return framed_by_user(messages);
     }
-    let mut healed = Healed::default();
+    let mut repaired = RepairedHistory::default();
     for message in messages {
-        healed.take(message);
+        repaired.push(message);
     }
-    healed.finish()
+    repaired.finish()
 }
 
-/// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
+/// Fast path: whether user and assistant alternate with text alone, as in most histories.
 fn is_plain(messages: &[Message]) -> bool {
-    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_words(text));
+    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_text(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -32,102 +32,102 @@ fn is_plain(messages: &[Message]) -> bool {
     })
 }
 
-/// A user is the first to speak, and the last.
-fn between_users(mut messages: Vec<Message>) -> Vec<Message> {
+/// Ensures that the first message is the user's and that the last is not the assistant's.
+fn framed_by_user(mut messages: Vec<Message>) -> Vec<Message> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
         messages.insert(0, Message::text(Role::User, EARLIER));
     }
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(Message::text(Role::User, GO_ON));
+        messages.push(Message::text(Role::User, PLEASE_CONTINUE));
     }
     messages
 }
 
 #[derive(Default)]
-struct Healed {
+struct RepairedHistory {
     messages: Vec<Message>,
     /// The calls of the last message.
-    open: Vec<Open>,
-    /// Where in `open` the next answer to an id belongs. An id that was used twice has two places.
-    places: HashMap<String, VecDeque<usize>>,
-    /// Answers without a call. They wait, so that an exchange under way is not torn apart.
-    aside: Vec<Part>,
+    open: Vec<OpenCall>,
+    /// Indexes into `open` by id, for the next result with that id. Duplicate ids have several.
+    positions: HashMap<String, VecDeque<usize>>,
+    /// Results without a call. Deferred, so that they do not split the exchange in progress.
+    unmatched: Vec<Part>,
 }
 
-/// A call, and its answer once it is there.
-struct Open {
+/// A call with its result, once that was seen.
+struct OpenCall {
     id: String,
     name: String,
     answer: Option<Value>,
 }
 
-impl Healed {
-    fn take(&mut self, message: Message) {
-        // Filtered in place: most messages stay as they are.
-        let said = message.parts.into_iter().filter_map(|part| match part {
+impl RepairedHistory {
+    fn push(&mut self, message: Message) {
+        // Filtered in place: most messages are unchanged.
+        let kept = message.parts.into_iter().filter_map(|part| match part {
             Part::Result(result) => {
                 self.answer(*result);
                 None
             }
-            part => says_something(&part).then_some(part),
+            part => is_nonempty(&part).then_some(part),
         });
-        let said: Vec<Part> = said.collect();
+        let kept: Vec<Part> = kept.collect();
         match message.role {
-            Role::Assistant => self.take_assistant(said),
-            Role::User | Role::Tool | Role::System => self.take_user(said),
+            Role::Assistant => self.push_assistant(kept),
+            Role::User | Role::Tool | Role::System => self.push_user(kept),
         }
     }
 
-    /// The newest answer to a call of the present exchange counts; what answers nothing is told as text.
+    /// The last result for a call of the current exchange wins; a result without a call becomes text.
     fn answer(&mut self, result: ToolResult) {
-        let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
-        match place.and_then(|place| self.open.get_mut(place)) {
+        let position = self.positions.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_position);
+        match position.and_then(|position| self.open.get_mut(position)) {
             Some(open) => open.answer = Some(result.response),
-            None => self.aside.push(Part::text(notes::answered(&result))),
+            None => self.unmatched.push(Part::text(notes::render_result(&result))),
         }
     }
 
-    fn take_user(&mut self, parts: Vec<Part>) {
-        let parts: Vec<Part> = parts.into_iter().filter_map(in_users_mouth).collect();
+    fn push_user(&mut self, parts: Vec<Part>) {
+        let parts: Vec<Part> = parts.into_iter().filter_map(to_user_part).collect();
         if !parts.is_empty() {
             self.close();
-            self.say(Role::User, parts);
+            self.append(Role::User, parts);
         }
     }
 
-    /// What only thinks has said nothing yet: the message that says it will think again.
-    fn take_assistant(&mut self, mut parts: Vec<Part>) {
+    /// A message with thoughts alone is dropped: the message that follows repeats them.
+    fn push_assistant(&mut self, mut parts: Vec<Part>) {
         if !parts.iter().any(is_visible) {
             return;
         }
         self.close();
         self.open_calls(&mut parts);
-        self.say(Role::Assistant, parts);
+        self.append(Role::Assistant, parts);
     }
 
-    /// Two calls of one message never share an id.
+    /// Call ids are unique within a message.
     fn open_calls(&mut self, parts: &mut [Part]) {
-        let mut taken = UsedIds::default();
+        let mut used = UsedIds::default();
         for part in parts {
             let Part::Call(call) = part else { continue };
             let id = id_or_name(&call.id, &call.name).into_owned();
-            call.id = taken.unique(id.clone());
-            self.places.entry(id).or_default().push_back(self.open.len());
-            self.open.push(Open { id: call.id.clone(), name: call.name.clone(), answer: None });
+            call.id = used.unique(id.clone());
+            self.positions.entry(id).or_default().push_back(self.open.len());
+            self.open.push(OpenCall { id: call.id.clone(), name: call.name.clone(), answer: None });
         }
     }
 
-    /// Ends the exchange under way: every call has an answer, in the order of the calls.
+    /// Ends the exchange in progress: every call gets a result, in the order of the calls.
     fn close(&mut self) {
-        self.places.clear();
-        let answers: Vec<Part> = self.open.drain(..).map(answered).collect();
-        let aside = std::mem::take(&mut self.aside);
-        self.say(Role::Tool, answers);
-        self.say(Role::User, aside);
+        self.positions.clear();
+        let results: Vec<Part> = self.open.drain(..).map(result_part).collect();
+        let unmatched = std::mem::take(&mut self.unmatched);
+        self.append(Role::Tool, results);
+        self.append(Role::User, unmatched);
     }
 
-    /// Neighbours of one role are one message.
-    fn say(&mut self, role: Role, parts: Vec<Part>) {
+    /// Consecutive parts of one role form one message.
+    fn append(&mut self, role: Role, parts: Vec<Part>) {
         match self.messages.last_mut() {
             _ if parts.is_empty() => {}
             Some(last) if last.role == role => last.parts.extend(parts),
@@ -137,16 +137,16 @@ impl Healed {
 
     fn finish(mut self) -> Vec<Message> {
         self.close();
-        between_users(self.messages)
+        framed_by_user(self.messages)
     }
 }
 
-/// Each answer to an id takes a place of its own while there are several; later ones replace the last.
-fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
-    if places.len() > 1 { places.pop_front() } else { places.front().copied() }
+/// With duplicate ids, each result is assigned to the next call; further results replace the last.
+fn next_position(positions: &mut VecDeque<usize>) -> Option<usize> {
+    if positions.len() > 1 { positions.pop_front() } else { positions.front().copied() }
 }
 
-fn answered(Open { id, name, answer }: Open) -> Part {
+fn result_part(OpenCall { id, name, answer }: OpenCall) -> Part {
     let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
     Part::from(ToolResult { id, name, response })
 }
@@ -155,35 +155,35 @@ fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
     if id.is_empty() { Cow::Owned(format!("call_{name}")) } else { Cow::Borrowed(id) }
 }
 
-/// Looks at the first letter, and not at the end as `trim` does: a history has many texts.
-fn has_words(text: &str) -> bool {
+/// Stops at the first letter, while `trim` also scans the end: a history has many texts.
+fn has_text(text: &str) -> bool {
     text.chars().any(|letter| !letter.is_whitespace())
 }
 
-fn says_something(part: &Part) -> bool {
+fn is_nonempty(part: &Part) -> bool {
     match part {
         Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
-        Part::Text { text, .. } | Part::Thought { text, .. } => has_words(text),
+        Part::Text { text, .. } | Part::Thought { text, .. } => has_text(text),
         Part::Call(call) => !call.name.is_empty(),
         Part::Result(_) | Part::Media(_) => true,
     }
 }
 
-/// Whether a reader of the message sees it. Some models sign an empty text.
+/// Whether a part is visible to a reader. Some models sign an empty text.
 fn is_visible(part: &Part) -> bool {
     match part {
-        Part::Text { text, .. } => has_words(text),
+        Part::Text { text, .. } => has_text(text),
         Part::Thought { .. } => false,
         Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
     }
 }
 
-/// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
-fn in_users_mouth(part: Part) -> Option<Part> {
+/// Only the assistant may think, sign and call tools: in a user message, a call becomes text.
+fn to_user_part(part: Part) -> Option<Part> {
     match part {
-        Part::Text { text, .. } => has_words(&text).then(|| Part::text(text)),
+        Part::Text { text, .. } => has_text(&text).then(|| Part::text(text)),
         Part::Thought { .. } => None,
-        Part::Call(call) => Some(Part::text(notes::called(&call))),
+        Part::Call(call) => Some(Part::text(notes::render_call(&call))),
         Part::Result(_) | Part::Media(_) => Some(part),
     }
 }

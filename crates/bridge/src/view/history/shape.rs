@@ -1,4 +1,4 @@
-//! Messages as a picture for tests: one line each.
+//! Renders messages for test snapshots, one line each.
 
 use provider::{MediaSource, Message, Part, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
@@ -14,16 +14,18 @@ fn line(message: &Message) -> String {
         Role::Assistant => "agent",
         Role::Tool => "tool ",
     };
-    format!("{role} {}", message.parts.iter().map(piece).collect::<Vec<_>>().join(" | "))
+    format!("{role} {}", message.parts.iter().map(render_part).collect::<Vec<_>>().join(" | "))
 }
 
-fn piece(part: &Part) -> String {
+fn render_part(part: &Part) -> String {
     match part {
-        Part::Text { text, signature } => format!("{}{}", brief(text), signed(signature.as_ref())),
-        Part::Thought { text, signature } => format!("({}){}", brief(text), signed(signature.as_ref())),
+        Part::Text { text, signature } => format!("{}{}", brief(text), signature_mark(signature.as_ref())),
+        Part::Thought { text, signature } => {
+            format!("({}){}", brief(text), signature_mark(signature.as_ref()))
+        }
         Part::Call(call) => {
             let args = brief(&Value::Object(call.args.clone()).to_string());
-            format!("→ {}#{} {args}{}", call.name, call.id, signed(call.signature.as_ref()))
+            format!("→ {}#{} {args}{}", call.name, call.id, signature_mark(call.signature.as_ref()))
         }
         Part::Result(result) => {
             format!("← {}#{} {}", result.name, result.id, brief(&result.response.to_string()))
@@ -35,11 +37,12 @@ fn piece(part: &Part) -> String {
     }
 }
 
-fn signed(signature: Option<&String>) -> &'static str {
+fn signature_mark(signature: Option<&String>) -> &'static str {
     signature.map_or("", |_| "*")
 }
 
-/// Long texts: both ends, and the mark if there is one. How much it hides depends on the estimate: that is `n`.
+/// Long texts: both ends, and the truncation mark if there is one. Its count depends on the estimate and is rendered
+/// as `n`.
 fn brief(text: &str) -> String {
     let text = text.replace('\n', "⏎");
     let letters: Vec<char> = text.chars().collect();
@@ -62,7 +65,7 @@ pub(super) fn agent(text: &str) -> Message {
     Message::text(Role::Assistant, text)
 }
 
-/// The assistant calls the tool `look` once for each id.
+/// The assistant calls the tool `look` once per id.
 pub(super) fn calls(ids: &[&str]) -> Message {
     Message::new(Role::Assistant, ids.iter().map(|id| call(id)).collect())
 }
@@ -72,7 +75,7 @@ pub(super) fn call(id: &str) -> Part {
     Part::from(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
 }
 
-/// The answers of `look`, each with a text.
+/// Results of `look`, each with a text.
 pub(super) fn answers(answers: &[(&str, &str)]) -> Message {
     let result = |(id, text): &(&str, &str)| {
         Part::from(ToolResult {

@@ -1,4 +1,4 @@
-//! Shortening what must stay: head and tail are kept, and a mark says how much is missing.
+//! Truncates texts, calls and results in the middle; a mark states how many characters are missing.
 
 use super::notes;
 use crate::view::{cost, tokens::estimate};
@@ -6,41 +6,41 @@ use provider::{Media, Message, Part, Role};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// The least that is left of a piece: the mark and a few words around it.
+/// Minimum size of a truncated text: the mark and a few words around it.
 const LEAST: u32 = 32;
 
-/// A text of at most so many tokens, by our estimate. A text that fits is left alone.
+/// Truncates a text to `room` tokens. A text that fits is unchanged.
 pub(super) fn text(text: &str, room: u32) -> String {
-    cut(text, room, estimate)
+    truncate_middle(text, room, estimate)
 }
 
-/// An exchange that begins with the user, within the budget: old files give way first, then the largest pieces, then calls
-/// with their answers; at last all that is left becomes one text.
-pub(super) fn to(messages: Vec<Message>, budget: u32) -> Vec<Message> {
+/// Fits an exchange that starts with the user into the budget. Old media are replaced first, then the largest parts
+/// are truncated, then calls are removed with their results; as a last resort everything becomes one truncated text.
+pub(super) fn exchange(messages: Vec<Message>, budget: u32) -> Vec<Message> {
     if cost::of_messages(&messages) <= budget {
         return messages;
     }
     let mut messages = without_old_media(messages, budget / 4);
     let mut dropped = 0;
     loop {
-        messages = messages.into_iter().map(plain).collect();
+        messages = messages.into_iter().map(merge_texts).collect();
         let mark = Part::text(format!("[{dropped} more calls and their answers are not shown]"));
         let mark = Some(mark).filter(|_| dropped > 0);
         let room = budget.saturating_sub(mark.as_ref().map_or(0, body));
         if let Some(level) = level(&messages, room) {
-            return limited(messages, level, mark);
+            return apply_level(messages, level, mark);
         }
         match drop_older_calls(&mut messages) {
-            0 => return vec![told(&messages, budget)],
+            0 => return vec![as_one_text(&messages, budget)],
             more => dropped += more,
         }
     }
 }
 
-/// No piece weighs more than `level`; the mark stands at the end of the first message.
-fn limited(mut messages: Vec<Message>, level: u32, mark: Option<Part>) -> Vec<Message> {
+/// Truncates every part to `level` tokens and appends the mark to the first message.
+fn apply_level(mut messages: Vec<Message>, level: u32, mark: Option<Part>) -> Vec<Message> {
     for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
-        limit(part, level);
+        limit_part(part, level);
     }
     if let Some(first) = messages.first_mut() {
         first.parts.extend(mark);
@@ -48,18 +48,18 @@ fn limited(mut messages: Vec<Message>, level: u32, mark: Option<Part>) -> Vec<Me
     messages
 }
 
-/// The text with its middle left out, so that it weighs no more than `room`.
-fn cut(text: &str, room: u32, weigh: impl Fn(&str) -> u32) -> String {
-    let weight = weigh(text);
+/// Removes the middle of a text, so that it costs at most `room`.
+fn truncate_middle(text: &str, room: u32, count: impl Fn(&str) -> u32) -> String {
+    let weight = count(text);
     if weight <= room {
         return text.to_owned();
     }
     let total = text.chars().count();
-    // By proportion first, then smaller until it fits: not every letter weighs the same.
+    // In proportion first, then smaller until it fits: characters differ in cost.
     let mut keep = total.saturating_mul(room as usize) / weight as usize;
     loop {
         let short = head_and_tail(text, total, keep);
-        if keep == 0 || weigh(&short) <= room {
+        if keep == 0 || count(&short) <= room {
             return short;
         }
         keep = keep * 4 / 5;
@@ -74,26 +74,26 @@ fn head_and_tail(text: &str, total: usize, keep: usize) -> String {
     format!("{}[… {} of {total} characters left out …]{}", &text[..start], total - keep, &text[end..])
 }
 
-/// The newest files that fit into `room` stay.
+/// Keeps the newest media that fit into `room`.
 fn without_old_media(mut messages: Vec<Message>, room: u32) -> Vec<Message> {
     let mut left = Some(room);
     for part in messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut().rev()) {
         if let Part::Media(media) = part {
             left = left.and_then(|left| left.checked_sub(cost::of_media(media)));
             if left.is_none() {
-                *part = Part::text(not_shown(media));
+                *part = Part::text(omission_note(media));
             }
         }
     }
     messages
 }
 
-fn not_shown(Media { name, mime_type, .. }: &Media) -> String {
+fn omission_note(Media { name, mime_type, .. }: &Media) -> String {
     format!("[{} ({mime_type}) is too large to be shown here]", name.as_deref().unwrap_or("a file"))
 }
 
-/// Neighbouring texts become one. Reasoning and signatures go: they hold for the whole or not at all.
-fn plain(message: Message) -> Message {
+/// Merges adjacent texts. Reasoning and signatures are dropped: they are valid for unmodified messages only.
+fn merge_texts(message: Message) -> Message {
     let mut parts: Vec<Part> = Vec::with_capacity(message.parts.len());
     for part in message.parts {
         match (parts.last_mut(), part) {
@@ -109,8 +109,8 @@ fn plain(message: Message) -> Message {
     Message::new(message.role, parts)
 }
 
-/// What each piece may weigh so that all fit: small ones stay whole, large ones share what is left. `None` if that is
-/// less than [`LEAST`].
+/// The token limit per part with which all parts fit: small parts stay whole, large ones share the rest. `None` below
+/// [`LEAST`].
 fn level(messages: &[Message], budget: u32) -> Option<u32> {
     let bodies = messages.iter().flat_map(|message| &message.parts).map(body);
     let mut bodies: Vec<u32> = bodies.collect();
@@ -128,7 +128,7 @@ fn level(messages: &[Message], budget: u32) -> Option<u32> {
     Some(u32::MAX)
 }
 
-/// The weight of what can be shortened in a part.
+/// The tokens of a part that can be truncated.
 fn body(part: &Part) -> u32 {
     match part {
         Part::Text { text, .. } => text.weight(estimate),
@@ -138,7 +138,7 @@ fn body(part: &Part) -> u32 {
     }
 }
 
-fn limit(part: &mut Part, level: u32) {
+fn limit_part(part: &mut Part, level: u32) {
     if body(part) <= level {
         return;
     }
@@ -146,24 +146,24 @@ fn limit(part: &mut Part, level: u32) {
         Part::Text { text: long, .. } => *long = text(long, level).into(),
         Part::Call(call) => {
             let full = Value::Object(std::mem::take(&mut call.args)).to_string();
-            call.args = shortened(&full, level);
+            call.args = truncated_json(&full, level);
             call.signature = None;
         }
         Part::Result(result) => {
-            result.response = Value::Object(shortened(&result.response.to_string(), level));
+            result.response = Value::Object(truncated_json(&result.response.to_string(), level));
         }
         Part::Thought { .. } | Part::Media(_) => {}
     }
 }
 
-/// JSON that says what the JSON was. Quotes inside quotes weigh more, so the whole is weighed.
-fn shortened(json: &str, room: u32) -> Map<String, Value> {
-    let wrap = |text: &str| Map::from_iter([("shortened".to_owned(), Value::from(text))]);
-    wrap(&cut(json, room, |text| cost::of_json(&wrap(text))))
+/// Wraps truncated JSON in an object. The whole object is measured, because quoting adds tokens.
+fn truncated_json(json: &str, room: u32) -> Map<String, Value> {
+    let wrap = |text: &str| Map::from_iter([("truncated_json".to_owned(), Value::from(text))]);
+    wrap(&truncate_middle(json, room, |text| cost::of_json(&wrap(text))))
 }
 
-/// Takes the older half of the calls out of the exchange, with their answers, but never the last; says how many.
-/// Halves: a thousand calls must not cost a thousand rounds.
+/// Removes the older half of the calls with their results and returns how many; never the last call. Halving keeps
+/// the number of rounds logarithmic.
 fn drop_older_calls(messages: &mut [Message]) -> usize {
     let ids: Vec<String> = messages.iter().flat_map(Message::calls).map(|call| call.id.clone()).collect();
     let gone: HashSet<&String> = ids.iter().take(ids.len() / 2).collect();
@@ -177,21 +177,21 @@ fn drop_older_calls(messages: &mut [Message]) -> usize {
     gone.len()
 }
 
-/// All of it as one text.
-fn told(messages: &[Message], budget: u32) -> Message {
+/// All parts as one truncated user message.
+fn as_one_text(messages: &[Message], budget: u32) -> Message {
     let parts = messages.iter().flat_map(|message| &message.parts);
-    let texts: Vec<String> = parts.filter_map(in_words).collect();
+    let texts: Vec<String> = parts.filter_map(render_part).collect();
     let empty = Message::new(Role::User, Vec::new());
     let room = budget.saturating_sub(cost::of_message(&empty));
     Message::text(Role::User, text(&texts.join("\n"), room))
 }
 
-fn in_words(part: &Part) -> Option<String> {
+fn render_part(part: &Part) -> Option<String> {
     match part {
         Part::Text { text, .. } => Some(text.to_string()),
-        Part::Call(call) => Some(notes::called(call)),
-        Part::Result(result) => Some(notes::answered(result)),
-        Part::Media(media) => Some(not_shown(media)),
+        Part::Call(call) => Some(notes::render_call(call)),
+        Part::Result(result) => Some(notes::render_result(result)),
+        Part::Media(media) => Some(omission_note(media)),
         Part::Thought { .. } => None,
     }
 }

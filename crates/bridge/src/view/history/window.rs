@@ -1,4 +1,4 @@
-//! Which rows of a session are history: from the newest to the oldest until the budget is used up, and never half of an
+//! Selects the rows of the window: from the newest to the oldest until the budget is used up, without a partial
 //! exchange at the front.
 
 use crate::{
@@ -8,12 +8,13 @@ use crate::{
 use session::{Message, Stored, ToolCall};
 use std::{collections::HashSet, ops::Range};
 
-/// The rows that are shown. `cut` says that older rows exist which are not even here.
+/// The range of rows in the window. `cut` means that the log has older rows that were not read.
 ///
-/// Only where something was left out may the front be unsafe: a tool's answer without its call, or a call without its
-/// answer (spec O1, O3). A call at the end is pending and stays (O2). The newest exchange always stays, whatever its size.
+/// If older rows are left out, the window must not start with a tool result without its call or a call without its
+/// result (spec O1, O3). A call at the end is pending and stays (O2). The newest exchange always stays, whatever its
+/// size.
 pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
-    let start = by_budget(rows, budget);
+    let start = start_by_budget(rows, budget);
     if start == 0 && !cut {
         return 0..rows.len();
     }
@@ -21,7 +22,7 @@ pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
     safe.map_or_else(|| newest_exchange(rows), |safe| start + safe)..rows.len()
 }
 
-fn by_budget(rows: &[Stored], budget: Budget) -> usize {
+fn start_by_budget(rows: &[Stored], budget: Budget) -> usize {
     let mut left = Some(budget.tokens());
     let most = budget.max_messages().unwrap_or(usize::MAX);
     let fitting = rows.iter().rev().take(most).take_while(|row| {
@@ -31,26 +32,26 @@ fn by_budget(rows: &[Stored], budget: Budget) -> usize {
     rows.len() - fitting.count().max(1).min(rows.len())
 }
 
-/// For each row, whether the history may begin with it. Read from the end: an answer belongs to the newest call before
-/// it that has its id, however late it came.
+/// For each row, whether the window may start there. Reads backwards: a result belongs to the newest earlier call
+/// with its id, however late it is.
 fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
-    let mut answers: HashSet<&str> = HashSet::new();
+    let mut results: HashSet<&str> = HashSet::new();
     // Rows without ids answer the calls right before them by position (spec N1).
     let mut unnamed = 0;
     let mut safe: Vec<bool> = Vec::with_capacity(rows.len());
     for row in rows.iter().rev().map(|row| &row.message) {
         if LegacyKind::from_row(row) == LegacyKind::Tool {
             unnamed += usize::from(row.tool_calls.is_empty());
-            answers.extend(row.tool_calls.iter().map(|answer| answer.id.as_str()));
+            results.extend(row.tool_calls.iter().map(|answer| answer.id.as_str()));
             safe.push(false);
             continue;
         }
         let is_last = safe.is_empty();
-        let open = calls(row).filter(|call| !answers.contains(call.id.as_str())).count();
+        let open = calls(row).filter(|call| !results.contains(call.id.as_str())).count();
         calls(row).for_each(|call| {
-            answers.remove(call.id.as_str());
+            results.remove(call.id.as_str());
         });
-        answers.extend(row.tool_calls.iter().filter(|call| call.is_response()).map(|call| call.id.as_str()));
+        results.extend(row.tool_calls.iter().filter(|call| call.is_response()).map(|call| call.id.as_str()));
         safe.push(is_last || open <= unnamed);
         unnamed = 0;
     }
@@ -58,11 +59,11 @@ fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
     safe
 }
 
-/// Where the last exchange begins: the answers at the end and the row that they answer.
+/// Index of the last exchange: the trailing results and the row with their calls.
 fn newest_exchange(rows: &[Stored]) -> usize {
-    let answers =
+    let results =
         rows.iter().rev().take_while(|row| LegacyKind::from_row(&row.message) == LegacyKind::Tool).count();
-    (rows.len() - answers).saturating_sub(1)
+    (rows.len() - results).saturating_sub(1)
 }
 
 fn calls(row: &Message) -> impl Iterator<Item = &ToolCall> {

@@ -1,5 +1,5 @@
-//! Counts that were made lately. A text of a session in memory carries its own; calls, their answers, and what is read anew
-//! are weighed before each request, and most of them were weighed when they were stored or for the request before.
+//! Cache of token counts. Texts of sessions in memory cache their own count; calls, results and texts that are read
+//! again are counted for each request, and most of them were counted for the request before.
 
 use foldhash::quality::FixedState;
 use std::{
@@ -9,9 +9,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Shorter texts are counted faster than found.
-const WORTH_KEEPING: usize = 64;
-/// After so many new counts the older half is forgotten: at most about half a megabyte is held.
+/// Minimum length: shorter texts are counted faster than looked up.
+const MIN_BYTES: usize = 64;
+/// Two-generation cache: after this many insertions the older generation is dropped. Memory stays below about half a
+/// megabyte.
 const GENERATION: usize = 8192;
 
 #[derive(Default)]
@@ -22,35 +23,35 @@ struct Memo {
 
 static MEMO: Mutex<Option<Memo>> = Mutex::new(None);
 
-/// The count of a text, made by `count` unless it is known. Texts are told apart by 64 bits of hash: should two ever share
-/// them, one gets the other's estimate.
-pub(super) fn of(text: &str, count: impl FnOnce(&str) -> u32) -> u32 {
-    if text.len() < WORTH_KEEPING {
+/// Returns the cached count of a text, computed by `count` on first use. Keys are 64-bit hashes: on a collision one
+/// text gets the estimate of the other.
+pub(super) fn count_cached(text: &str, count: impl FnOnce(&str) -> u32) -> u32 {
+    if text.len() < MIN_BYTES {
         return count(text);
     }
     let hash = FixedState::default().hash_one(text);
-    let known = with(|memo| memo.find(hash));
+    let known = with_memo(|memo| memo.get(hash));
     known.unwrap_or_else(|| {
         let counted = count(text);
-        with(|memo| memo.keep(hash, counted));
+        with_memo(|memo| memo.insert(hash, counted));
         counted
     })
 }
 
-fn with<T>(work: impl FnOnce(&mut Memo) -> T) -> T {
+fn with_memo<T>(work: impl FnOnce(&mut Memo) -> T) -> T {
     work(MEMO.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
 impl Memo {
-    fn find(&mut self, hash: u64) -> Option<u32> {
+    fn get(&mut self, hash: u64) -> Option<u32> {
         self.young.get(&hash).copied().or_else(|| {
             let counted = self.old.remove(&hash)?;
-            self.keep(hash, counted);
+            self.insert(hash, counted);
             Some(counted)
         })
     }
 
-    fn keep(&mut self, hash: u64, counted: u32) {
+    fn insert(&mut self, hash: u64, counted: u32) {
         if self.young.len() >= GENERATION {
             self.old = mem::take(&mut self.young);
         }
@@ -63,24 +64,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_counted_once() {
+    fn long_text_is_counted_once() {
         let text = "a text that only this test counts ".repeat(10);
-        assert_eq!(of(&text, |_| 7), 7);
-        assert_eq!(of(&text, |_| 8), 7);
-        assert_eq!(of("short", |_| 7), 7);
-        assert_eq!(of("short", |_| 8), 8);
+        assert_eq!(count_cached(&text, |_| 7), 7);
+        assert_eq!(count_cached(&text, |_| 8), 7);
+        assert_eq!(count_cached("short", |_| 7), 7);
+        assert_eq!(count_cached("short", |_| 8), 8);
     }
 
     #[test]
-    fn what_is_used_outlives_what_is_not() {
+    fn used_entries_survive_a_generation_change() {
         let mut memo = Memo::default();
-        memo.keep(0, 1);
-        memo.keep(u64::MAX, 1);
+        memo.insert(0, 1);
+        memo.insert(u64::MAX, 1);
         for number in 1..3 * GENERATION as u64 {
-            memo.keep(number, 1);
-            memo.find(0);
+            memo.insert(number, 1);
+            memo.get(0);
         }
-        assert_eq!((memo.find(0), memo.find(u64::MAX)), (Some(1), None));
+        assert_eq!((memo.get(0), memo.get(u64::MAX)), (Some(1), None));
         assert!(memo.young.len() + memo.old.len() <= 2 * GENERATION);
     }
 }

@@ -1,11 +1,11 @@
-//! What letters and marks beyond ASCII cost, by the script they belong to.
+//! Token costs of non-ASCII letters and marks, by script.
 
 use super::Before;
 
-/// What letters have in common that cost the same.
+/// Groups of letters with the same cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
-    /// With an accent of western Europe or Vietnam; plain letters are ASCII.
+    /// Letters with accents of western Europe or Vietnam; plain letters are ASCII.
     Latin,
     LatinExtended,
     Cyrillic,
@@ -17,13 +17,13 @@ pub(super) enum Script {
     Han,
     Kana,
     Hangul,
-    /// Known to the vocabulary in short pieces only.
+    /// Scripts that the vocabulary covers with short pieces only.
     Rare,
-    /// No letter at all.
+    /// Not a letter.
     Mark,
 }
 
-/// What a word of a script costs: `start` and `each` letter, and more if no space stands before it.
+/// Cost of a word: `start`, `each` letter, and `bare` if no space precedes it.
 pub(super) struct Rate {
     pub(super) start: u64,
     pub(super) each: u64,
@@ -41,7 +41,7 @@ impl Rate {
 }
 
 impl Script {
-    pub(super) fn of(c: char) -> Self {
+    pub(super) fn from_char(c: char) -> Self {
         match u32::from(c) {
             0xaa
             | 0xb5
@@ -88,7 +88,8 @@ impl Script {
     }
 }
 
-/// Marks beyond ASCII by their length: typographic and CJK punctuation is known, pictures are spelt out in bytes.
+/// Cost of a non-ASCII mark by its UTF-8 length: typographic and CJK punctuation is in the vocabulary, emoji are
+/// spelt out in bytes.
 pub(super) fn wide_mark(c: char) -> u64 {
     match c.len_utf8() {
         2 => 90,

@@ -1,15 +1,15 @@
-//! What stays of a conversation that is too long.
+//! Histories that exceed the budget.
 
 use super::*;
 use crate::view::history::{
-    notes::GO_ON,
+    notes::PLEASE_CONTINUE,
     shape::{agent, answers, calls, shape, user},
 };
 use crate::view::tokens::estimate;
 use adk::flow::contents::CONTINUE_NOTE;
 use insta::assert_snapshot;
 
-/// The shape of what fits; it is always within the budget.
+/// The shape of the fitted messages, which are always within the budget.
 fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
     let budget = Budget::new(tokens, most).unwrap();
     let fitted = fit(messages, None, budget);
@@ -18,7 +18,7 @@ fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
     shape(&fitted)
 }
 
-/// A text of so many tokens.
+/// A text of the given number of tokens.
 fn long(word: &str, tokens: u32) -> String {
     let mut text = word.to_owned();
     while estimate(&text) < tokens {
@@ -28,13 +28,13 @@ fn long(word: &str, tokens: u32) -> String {
 }
 
 #[test]
-fn what_fits_is_left_alone() {
+fn history_within_the_budget_is_unchanged() {
     let log = vec![user("hi"), agent("hello"), user("bye")];
     assert_eq!(fit(log.clone(), None, Budget::default()), log);
 }
 
 #[test]
-fn the_oldest_exchange_leaves_first_and_whole() {
+fn oldest_exchange_is_removed_first_and_whole() {
     let log = vec![
         user("one"),
         calls(&["a"]),
@@ -54,7 +54,7 @@ fn the_oldest_exchange_leaves_first_and_whole() {
 }
 
 #[test]
-fn a_turn_that_is_cut_in_the_middle_opens_with_its_task() {
+fn turn_cut_in_the_middle_opens_with_its_request() {
     let mut log = vec![user("count the stars"), agent("gladly")];
     for _ in 0..4 {
         log.extend([calls(&["a"]), answers(&[("a", &long("stars", 50))])]);
@@ -69,7 +69,7 @@ fn a_turn_that_is_cut_in_the_middle_opens_with_its_task() {
 }
 
 #[test]
-fn an_earlier_turn_that_is_cut_opens_with_its_own_task() {
+fn earlier_turn_cut_in_the_middle_opens_with_its_own_request() {
     let log = vec![
         user("first task"),
         calls(&["a"]),
@@ -89,7 +89,7 @@ fn an_earlier_turn_that_is_cut_opens_with_its_own_task() {
 }
 
 #[test]
-fn a_task_too_long_for_the_opening_is_shortened_in_it() {
+fn long_request_is_shortened_in_the_opening() {
     let log = vec![user(&long("task", 500)), calls(&["a"]), answers(&[("a", "1")])];
     assert_snapshot!(fitted(log, 256, None), @r#"
     user  [Earlier messages are no ~[… n of 2474 characters left out …]~ d abcd abcd abcd
@@ -99,11 +99,11 @@ fn a_task_too_long_for_the_opening_is_shortened_in_it() {
 }
 
 #[test]
-fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
+fn generated_note_is_no_request_but_bracketed_user_text_is() {
     let log = |said: &str| {
         vec![user("[1, 2, 3]"), agent("yes?"), user(said), calls(&["a"]), answers(&[("a", &long("x", 300))])]
     };
-    assert_snapshot!(fitted(log(GO_ON), 256, None), @r#"
+    assert_snapshot!(fitted(log(PLEASE_CONTINUE), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [1, 2, 3]
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
@@ -119,8 +119,8 @@ fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
 }
 
 #[test]
-fn what_another_agent_did_is_no_task() {
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
+fn note_about_another_agent_is_no_request() {
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::OTHER_AGENT_NOTE);
     let log =
         vec![user("count"), agent("yes?"), user(&told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
     assert_snapshot!(fitted(log, 256, None), @r#"
@@ -131,7 +131,7 @@ fn what_another_agent_did_is_no_task() {
 }
 
 #[test]
-fn no_more_messages_than_allowed() {
+fn message_cap_holds() {
     let log = || {
         vec![
             user("one"),
@@ -159,7 +159,7 @@ fn no_more_messages_than_allowed() {
 }
 
 #[test]
-fn the_newest_exchange_stays_whole_though_it_is_longer_than_the_cap() {
+fn newest_exchange_stays_whole_even_above_the_message_cap() {
     let log = vec![user("go"), calls(&["a", "b"]), answers(&[("a", "1"), ("b", "2")])];
     assert_snapshot!(fitted(log, 256, Some(1)), @r#"
     user  [Earlier messages are not shown.] The request was: go
@@ -169,7 +169,7 @@ fn the_newest_exchange_stays_whole_though_it_is_longer_than_the_cap() {
 }
 
 #[test]
-fn a_user_message_in_front_saves_the_opening() {
+fn leading_user_message_needs_no_opening() {
     // With the opening the exchange would not fit; with the user's own short message it does.
     let rest = cost::of_messages(&[user("hm"), agent(""), user("ok")]);
     let log = vec![user("older"), agent("so"), user("hm"), agent(&long("answer", 252 - rest)), user("ok")];
@@ -181,13 +181,13 @@ fn a_user_message_in_front_saves_the_opening() {
 }
 
 #[test]
-fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
-    let log = vec![user("count the stars"), agent(&long("counting", 300)), user(GO_ON)];
+fn leading_note_gets_an_opening_with_the_request() {
+    let log = vec![user("count the stars"), agent(&long("counting", 300)), user(PLEASE_CONTINUE)];
     assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
 }
 
 #[test]
-fn nothing_that_was_left_out_is_not_announced() {
+fn no_opening_if_nothing_was_removed() {
     let picture = Part::from(provider::Media {
         mime_type: "image/png".to_owned(),
         source: provider::MediaSource::Base64("AAAA".to_owned()),
@@ -196,7 +196,7 @@ fn nothing_that_was_left_out_is_not_announced() {
     assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
 }
 
-/// The shape of what fits of messages that were read without the one that holds their task.
+/// The shape of fitted messages whose request is in a message before them.
 fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
     let budget = Budget::new(256, None).unwrap();
     let fitted = fit(crate::view::history::repair(messages), Some(task), budget);
@@ -205,7 +205,7 @@ fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
 }
 
 #[test]
-fn a_task_that_was_said_before_all_messages_opens_them_once() {
+fn request_before_all_messages_is_quoted_once() {
     let exchange = || [calls(&["a"]), answers(&[("a", "1")])];
     assert_snapshot!(fitted_behind("count the stars", exchange().to_vec()), @r#"
     user  [Earlier messages are not shown.] The request was: count the stars
@@ -219,7 +219,7 @@ fn a_task_that_was_said_before_all_messages_opens_them_once() {
     agent → look#a {"at":1}
     tool  ← look#a {"result":"1"}
     "#);
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
+    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::OTHER_AGENT_NOTE);
     assert_snapshot!(fitted_behind("count the stars", [vec![user(&told)], exchange().to_vec()].concat()), @r#"
     user  [Earlier messages are not shown.] The request was: count the stars | For context, this is what another agent did. It is quoted.⏎other said: "done"
     agent → look#a {"at":1}
@@ -233,7 +233,7 @@ fn a_task_that_was_said_before_all_messages_opens_them_once() {
 }
 
 #[test]
-fn a_message_that_has_a_task_itself_is_not_opened_with_an_older_one() {
+fn leading_request_suppresses_an_older_one() {
     assert_snapshot!(fitted_behind("count the stars", vec![user("never mind"), agent("well"), user("hm")]), @"
     user  never mind
     agent well
@@ -242,7 +242,7 @@ fn a_message_that_has_a_task_itself_is_not_opened_with_an_older_one() {
 }
 
 #[test]
-fn a_continue_note_is_not_the_task() {
+fn continue_note_is_no_request() {
     let log = vec![
         user("count the stars"),
         agent(&long("one", 300)),
@@ -258,7 +258,7 @@ fn a_continue_note_is_not_the_task() {
 }
 
 #[test]
-fn an_interrupted_answer_stays_with_the_note_that_asks_to_continue_it() {
+fn interrupted_answer_stays_with_its_continue_note() {
     let log = vec![user("count the stars"), agent(&long("one", 300)), user(CONTINUE_NOTE)];
     assert_snapshot!(fitted(log.clone(), 256, None), @"
     user  [Earlier messages are not shown.] The request was: count the stars

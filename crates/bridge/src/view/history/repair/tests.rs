@@ -1,4 +1,4 @@
-//! Damaged conversations, and what becomes of them.
+//! Illegal histories and their repair.
 
 use super::*;
 use crate::view::history::shape::{agent, answers, call, calls, shape, thought, user};
@@ -7,12 +7,12 @@ use provider::{Media, MediaSource};
 
 fn repaired(messages: Vec<Message>) -> String {
     let once = repair(messages);
-    assert_eq!(repair(once.clone()), once, "what is legal is left alone");
+    assert_eq!(repair(once.clone()), once, "repair is idempotent");
     shape(&once)
 }
 
 #[test]
-fn a_legal_conversation_is_left_alone() {
+fn legal_history_is_unchanged() {
     let legal = vec![
         user("look around"),
         Message::new(Role::Assistant, vec![thought("hm"), call("a"), call("b")]),
@@ -24,12 +24,12 @@ fn a_legal_conversation_is_left_alone() {
 }
 
 #[test]
-fn an_answer_without_a_call_is_told_as_text() {
+fn result_without_a_call_becomes_text() {
     assert_snapshot!(repaired(vec![user("hi"), answers(&[("gone", "42")])]), @r#"user  hi | [Out of place: look answered {"result":"42"}]"#);
 }
 
 #[test]
-fn a_call_without_an_answer_was_interrupted() {
+fn call_without_a_result_gets_the_interrupted_result() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["a", "b"]), answers(&[("b", "2")]), user("well?")]), @r#"
     user  hi
     agent → look#a {"at":1} | → look#b {"at":1}
@@ -39,7 +39,7 @@ fn a_call_without_an_answer_was_interrupted() {
 }
 
 #[test]
-fn a_pending_call_does_not_leave_unanswered() {
+fn pending_call_gets_the_interrupted_result() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["a"])]), @r#"
     user  hi
     agent → look#a {"at":1}
@@ -48,7 +48,7 @@ fn a_pending_call_does_not_leave_unanswered() {
 }
 
 #[test]
-fn a_stray_answer_does_not_tear_parallel_calls_apart() {
+fn unmatched_result_does_not_split_parallel_calls() {
     let log = vec![
         user("hi"),
         calls(&["a", "b"]),
@@ -66,7 +66,7 @@ fn a_stray_answer_does_not_tear_parallel_calls_apart() {
 }
 
 #[test]
-fn the_newest_of_two_answers_counts() {
+fn last_of_two_results_wins() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["a"]), answers(&[("a", "pending")]), answers(&[("a", "done")])]), @r#"
     user  hi
     agent → look#a {"at":1}
@@ -75,7 +75,7 @@ fn the_newest_of_two_answers_counts() {
 }
 
 #[test]
-fn two_calls_with_one_id_get_their_own_ids_and_their_own_answers() {
+fn duplicate_call_ids_become_unique_and_keep_their_results() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["x", "x"]), answers(&[("x", "1"), ("x", "2")])]), @r#"
     user  hi
     agent → look#x {"at":1} | → look#x_2 {"at":1}
@@ -84,7 +84,7 @@ fn two_calls_with_one_id_get_their_own_ids_and_their_own_answers() {
 }
 
 #[test]
-fn calls_without_ids_are_named_after_the_tool() {
+fn calls_without_ids_get_ids_from_the_tool_name() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["", ""]), answers(&[("", "1"), ("", "2")])]), @r#"
     user  hi
     agent → look#call_look {"at":1} | → look#call_look_2 {"at":1}
@@ -93,7 +93,7 @@ fn calls_without_ids_are_named_after_the_tool() {
 }
 
 #[test]
-fn the_same_id_in_every_turn_is_matched_inside_the_turn() {
+fn id_reused_in_every_turn_is_matched_within_its_turn() {
     let log = vec![
         user("one"),
         calls(&["call_0"]),
@@ -107,7 +107,7 @@ fn the_same_id_in_every_turn_is_matched_inside_the_turn() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_calls() {
+fn results_are_in_the_order_of_the_calls() {
     assert_snapshot!(repaired(vec![user("hi"), calls(&["a", "b"]), answers(&[("b", "2"), ("a", "1")])]), @r#"
     user  hi
     agent → look#a {"at":1} | → look#b {"at":1}
@@ -116,20 +116,20 @@ fn answers_come_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn a_call_in_the_users_mouth_is_told_as_text_and_a_thought_is_not_the_users() {
+fn call_in_a_user_message_becomes_text_and_a_thought_is_dropped() {
     let parts =
         vec![thought("secret"), call("a"), Part::Text { text: "hi".into(), signature: Some("s".into()) }];
     assert_snapshot!(repaired(vec![Message::new(Role::User, parts)]), @r#"user  [Out of place: look was called with {"at":1}] | hi"#);
 }
 
 #[test]
-fn a_call_without_a_name_is_no_call() {
+fn call_without_a_name_is_dropped() {
     let nameless = Part::from(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
     assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![nameless])]), @"user  hi");
 }
 
 #[test]
-fn empty_texts_say_nothing() {
+fn empty_texts_are_dropped() {
     let log = vec![
         user("hi"),
         agent("  \n"),
@@ -141,7 +141,7 @@ fn empty_texts_say_nothing() {
 }
 
 #[test]
-fn an_empty_text_with_a_signature_stays_beside_what_was_said() {
+fn signed_empty_text_stays_beside_visible_parts() {
     let signed = Part::Text { text: "".into(), signature: Some("c2ln".to_owned()) };
     let log = |parts| vec![user("hi"), Message::new(Role::Assistant, parts), user("and?")];
     assert_snapshot!(repaired(log(vec![Part::text("yes"), signed.clone()])), @"
@@ -153,12 +153,12 @@ fn an_empty_text_with_a_signature_stays_beside_what_was_said() {
 }
 
 #[test]
-fn thoughts_alone_are_not_a_message() {
+fn message_of_thoughts_alone_is_dropped() {
     assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![thought("hm")]), user("well?")]), @"user  hi | well?");
 }
 
 #[test]
-fn a_conversation_begins_with_the_user_and_ends_with_a_question() {
+fn history_starts_and_ends_with_a_user_message() {
     assert_snapshot!(repaired(vec![agent("welcome"), agent("I can help")]), @"
     user  [Earlier messages are not shown.]
     agent welcome | I can help
@@ -167,12 +167,12 @@ fn a_conversation_begins_with_the_user_and_ends_with_a_question() {
 }
 
 #[test]
-fn an_empty_log_is_still_a_request() {
+fn empty_log_gives_one_user_message() {
     assert_snapshot!(repaired(Vec::new()), @"user  [Earlier messages are not shown.]");
 }
 
 #[test]
-fn a_picture_alone_is_a_message() {
+fn image_alone_is_a_message() {
     let picture = Part::from(Media {
         mime_type: "image/png".to_owned(),
         source: MediaSource::Base64("AAAA".to_owned()),
@@ -182,7 +182,7 @@ fn a_picture_alone_is_a_message() {
 }
 
 #[test]
-fn a_late_answer_after_other_words_is_told_and_the_call_was_interrupted() {
+fn late_result_becomes_text_and_its_call_gets_the_interrupted_result() {
     let log = vec![user("hi"), calls(&["a"]), user("hurry"), answers(&[("a", "1")])];
     assert_snapshot!(repaired(log), @r#"
     user  hi

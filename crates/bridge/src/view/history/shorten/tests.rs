@@ -1,4 +1,4 @@
-//! What stays of a message that is too long.
+//! Messages that exceed the budget by themselves.
 
 use super::*;
 use crate::view::history::shape::{answers, call, calls, shape, thought, user};
@@ -7,7 +7,7 @@ use provider::{MediaSource, ToolCall, ToolResult};
 use serde_json::json;
 
 fn shortened_to(budget: u32, messages: Vec<Message>) -> Vec<Message> {
-    let short = to(messages, budget);
+    let short = exchange(messages, budget);
     let weight = cost::of_messages(&short);
     assert!(weight <= budget, "{weight} of {budget} tokens:\n{}", shape(&short));
     short
@@ -22,12 +22,12 @@ fn media(mime_type: &str, name: Option<&str>, bytes: usize) -> Part {
 }
 
 #[test]
-fn a_text_that_fits_is_left_alone() {
+fn text_that_fits_is_unchanged() {
     assert_eq!(text("short", 32), "short");
 }
 
 #[test]
-fn head_and_tail_stay_and_the_mark_counts_what_is_missing() {
+fn truncation_keeps_head_and_tail_and_marks_the_missing_characters() {
     let letters: String = ('a'..='z').cycle().take(1_000).collect();
     assert_snapshot!(head_and_tail(&letters, 1_000, 30), @"abcdefghijklmnopqrst[… 970 of 1000 characters left out …]cdefghijkl");
     assert_snapshot!(head_and_tail(&letters, 1_000, 1), @"a[… 999 of 1000 characters left out …]");
@@ -35,7 +35,7 @@ fn head_and_tail_stay_and_the_mark_counts_what_is_missing() {
 }
 
 #[test]
-fn letters_of_several_bytes_are_never_cut_in_two() {
+fn truncation_respects_character_boundaries() {
     let words = "漢字かな交じり文 😀 naïve Ω 한국어 ".repeat(200);
     for room in 16..200 {
         let short = text(&words, room);
@@ -45,20 +45,20 @@ fn letters_of_several_bytes_are_never_cut_in_two() {
 }
 
 #[test]
-fn the_mark_counts_right() {
+fn truncation_mark_states_the_exact_count() {
     let short = text(&"漢".repeat(5_000), 64);
     let kept = short.chars().filter(|&letter| letter == '漢').count();
     assert!(short.contains(&format!("[… {} of 5000 characters left out …]", 5_000 - kept)), "{short}");
 }
 
 #[test]
-fn a_text_of_one_megabyte_leaves_its_ends() {
+fn text_of_one_megabyte_keeps_its_ends() {
     let short = shortened_to(256, vec![user(&format!("begin {} end", "x".repeat(1 << 20)))]);
     assert_snapshot!(shape(&short), @"user  begin xxxxxxxxxxxxxxxxxx ~[… n of 1048586 characters left out …]~ xxxxxxxxxxxx end");
 }
 
 #[test]
-fn an_answer_larger_than_the_budget_keeps_its_call() {
+fn result_larger_than_the_budget_keeps_its_call() {
     let log = vec![user("read it"), calls(&["a"]), answers(&[("a", &"line \"quoted\"\n".repeat(9_000))])];
     assert_snapshot!(shape(&shortened_to(256, log)), @r#"
     user  read it
@@ -68,7 +68,7 @@ fn an_answer_larger_than_the_budget_keeps_its_call() {
 }
 
 #[test]
-fn small_pieces_stay_whole_and_large_ones_share_the_room() {
+fn small_parts_stay_whole_and_large_parts_share_the_rest() {
     let log = vec![
         user("read them"),
         calls(&["a", "b", "c"]),
@@ -82,7 +82,7 @@ fn small_pieces_stay_whole_and_large_ones_share_the_room() {
 }
 
 #[test]
-fn arguments_are_shortened_and_their_signature_goes() {
+fn truncated_arguments_lose_their_signature() {
     let args = Map::from_iter([("code".to_owned(), Value::from("\"x\"\n".repeat(2_000)))]);
     let write = Part::from(ToolCall {
         id: "a".into(),
@@ -104,7 +104,7 @@ fn arguments_are_shortened_and_their_signature_goes() {
 }
 
 #[test]
-fn a_thousand_parallel_calls_fit_into_the_least_budget() {
+fn thousand_parallel_calls_fit_into_the_minimum_budget() {
     let ids: Vec<String> = (0..1_000).map(|number| format!("c{number}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let results: Vec<(&str, &str)> = ids.iter().map(|&id| (id, "a result of some words")).collect();
@@ -114,11 +114,11 @@ fn a_thousand_parallel_calls_fit_into_the_least_budget() {
     assert!((1..20).contains(&kept) && short[2].results().count() == kept, "{}", shape(&short));
     let mark = format!("[{} more calls and their answers are not shown]", 1_000 - kept);
     assert_eq!(short[0].parts, [Part::text("look everywhere"), Part::text(mark)]);
-    assert_eq!(short[1].calls().last().unwrap().id, "c999", "the newest stay");
+    assert_eq!(short[1].calls().last().unwrap().id, "c999", "the newest calls stay");
 }
 
 #[test]
-fn the_mark_of_dropped_calls_has_its_place_in_every_budget() {
+fn mark_of_removed_calls_fits_in_every_budget() {
     let ids: Vec<String> = (0..100).map(|number| format!("c{number}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let words = "some words ".repeat(40);
@@ -130,7 +130,7 @@ fn the_mark_of_dropped_calls_has_its_place_in_every_budget() {
 }
 
 #[test]
-fn the_newest_pictures_that_fit_stay_and_the_others_are_named() {
+fn newest_images_that_fit_stay_and_the_others_are_named() {
     let parts = vec![
         Part::text("compare"),
         media("image/png", Some("old.png"), 4_000),
@@ -142,7 +142,7 @@ fn the_newest_pictures_that_fit_stay_and_the_others_are_named() {
 }
 
 #[test]
-fn names_longer_than_the_budget_leave_a_text() {
+fn tool_names_longer_than_the_budget_give_one_text() {
     let name = "n".repeat(4_000);
     let call = Part::from(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
     let result = Part::from(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
@@ -152,7 +152,7 @@ fn names_longer_than_the_budget_leave_a_text() {
 }
 
 #[test]
-fn many_pieces_in_one_message_do_not_take_long() {
+fn many_parts_in_one_message_are_fitted() {
     let user = Message::new(
         Role::User,
         (0..5_000).flat_map(|_| [Part::text("some words"), media("image/png", None, 8)]).collect(),

@@ -1,4 +1,4 @@
-//! Which rows are history.
+//! Which rows are in the window.
 
 use super::*;
 use insta::assert_snapshot;
@@ -32,12 +32,11 @@ fn legacy_answer(text: &str) -> Message {
     row("tool", text, 10, Vec::new())
 }
 
-/// The rows that are shown of a log that is read with room for so many tokens above the least budget, which a first row
-/// of the user's may fill.
-fn shown(rows: &[Message], tokens: u32, most: Option<usize>, cut: bool) -> String {
+/// The rows in the window, with a budget of `tokens` above the minimum budget.
+fn window_of(rows: &[Message], tokens: u32, most: Option<usize>, cut: bool) -> String {
     let rows: Vec<Stored> = rows.iter().map(|row| Stored { seq: Seq::START, message: row.clone() }).collect();
     let range = window(&rows, Budget::new(tokens, most).unwrap(), cut);
-    assert_eq!(range.end, rows.len(), "the newest row is always shown");
+    assert_eq!(range.end, rows.len(), "the newest row is always in the window");
     rows[range.clone()]
         .iter()
         .zip(range)
@@ -56,23 +55,23 @@ fn line(place: usize, row: &Message) -> String {
 }
 
 #[test]
-fn f1_from_the_newest_to_the_oldest_until_the_budget_is_used_up() {
+fn f1_window_extends_from_the_newest_row_until_the_budget_is_used() {
     let log = [
         user("one"),
         row("assistant", "two", 200, vec![]),
         user("three"),
         row("assistant", "four", 240, vec![]),
     ];
-    assert_snapshot!(shown(&log, 256, None, false), @"
+    assert_snapshot!(window_of(&log, 256, None, false), @"
     02 user      three
     03 assistant four
     ");
-    assert_snapshot!(shown(&log, 450, None, false), @"
+    assert_snapshot!(window_of(&log, 450, None, false), @"
     01 assistant two
     02 user      three
     03 assistant four
     ");
-    assert_snapshot!(shown(&log, 460, None, false), @"
+    assert_snapshot!(window_of(&log, 460, None, false), @"
     00 user      one
     01 assistant two
     02 user      three
@@ -81,29 +80,29 @@ fn f1_from_the_newest_to_the_oldest_until_the_budget_is_used_up() {
 }
 
 #[test]
-fn a_row_that_does_not_fit_ends_the_window_though_older_ones_would_fit() {
+fn window_ends_at_a_row_that_does_not_fit_even_if_older_rows_would() {
     let log = [user("small"), row("user", "huge", 999, vec![]), user("small too")];
-    assert_snapshot!(shown(&log, 256, None, false), @"02 user      small too");
+    assert_snapshot!(window_of(&log, 256, None, false), @"02 user      small too");
 }
 
 #[test]
-fn f7_no_more_rows_than_the_cap_and_never_half_an_exchange() {
+fn f7_row_cap_holds_and_never_splits_an_exchange() {
     let log = [user("one"), calls(&["a"]), answers(&["a"], 10), says("two"), user("three")];
-    assert_snapshot!(shown(&log, 256, Some(2), false), @"
+    assert_snapshot!(window_of(&log, 256, Some(2), false), @"
     03 assistant two
     04 user      three
     ");
-    assert_snapshot!(shown(&log, 256, Some(3), false), @"
+    assert_snapshot!(window_of(&log, 256, Some(3), false), @"
     03 assistant two
     04 user      three
     ");
-    assert_snapshot!(shown(&log, 256, Some(4), false), @"
+    assert_snapshot!(window_of(&log, 256, Some(4), false), @"
     01 assistant → a
     02 tool      ← a
     03 assistant two
     04 user      three
     ");
-    assert_snapshot!(shown(&log, 256, Some(9), false), @"
+    assert_snapshot!(window_of(&log, 256, Some(9), false), @"
     00 user      one
     01 assistant → a
     02 tool      ← a
@@ -113,31 +112,31 @@ fn f7_no_more_rows_than_the_cap_and_never_half_an_exchange() {
 }
 
 #[test]
-fn o1_leading_answers_are_skipped() {
+fn o1_leading_results_are_skipped() {
     let log = [calls(&["a", "b"]), answers(&["a"], 10), answers(&["b"], 10), says("so"), user("ok")];
-    assert_snapshot!(shown(&log[1..], 256, None, true), @"
+    assert_snapshot!(window_of(&log[1..], 256, None, true), @"
     02 assistant so
     03 user      ok
     ");
 }
 
 #[test]
-fn o2_a_pending_call_at_the_end_stays() {
-    assert_snapshot!(shown(&[user("go"), calls(&["a"])], 256, None, false), @"
+fn o2_pending_call_at_the_end_stays() {
+    assert_snapshot!(window_of(&[user("go"), calls(&["a"])], 256, None, false), @"
     00 user      go
     01 assistant → a
     ");
-    assert_snapshot!(shown(&[calls(&["a"])], 256, None, true), @"00 assistant → a");
+    assert_snapshot!(window_of(&[calls(&["a"])], 256, None, true), @"00 assistant → a");
 }
 
 #[test]
-fn o3_a_call_whose_answer_is_not_there_is_skipped() {
+fn o3_leading_call_without_result_is_skipped() {
     let log = [calls(&["a"]), user("never mind"), says("fine")];
-    assert_snapshot!(shown(&log, 256, None, true), @"
+    assert_snapshot!(window_of(&log, 256, None, true), @"
     01 user      never mind
     02 assistant fine
     ");
-    assert_snapshot!(shown(&log, 256, None, false), @"
+    assert_snapshot!(window_of(&log, 256, None, false), @"
     00 assistant → a
     01 user      never mind
     02 assistant fine
@@ -145,9 +144,9 @@ fn o3_a_call_whose_answer_is_not_there_is_skipped() {
 }
 
 #[test]
-fn a_call_that_is_answered_late_is_answered() {
+fn late_result_pairs_with_its_call() {
     let log = [calls(&["a"]), user("hurry"), answers(&["a"], 10), says("done")];
-    assert_snapshot!(shown(&log, 256, None, true), @"
+    assert_snapshot!(window_of(&log, 256, None, true), @"
     00 assistant → a
     01 user      hurry
     02 tool      ← a
@@ -156,9 +155,9 @@ fn a_call_that_is_answered_late_is_answered() {
 }
 
 #[test]
-fn an_answer_to_a_later_call_with_the_same_id_answers_that_one() {
+fn result_pairs_with_the_newest_call_of_its_id() {
     let log = [calls(&["call_0"]), user("again"), calls(&["call_0"]), answers(&["call_0"], 10)];
-    assert_snapshot!(shown(&log, 256, None, true), @"
+    assert_snapshot!(window_of(&log, 256, None, true), @"
     01 user      again
     02 assistant → call_0
     03 tool      ← call_0
@@ -166,46 +165,46 @@ fn an_answer_to_a_later_call_with_the_same_id_answers_that_one() {
 }
 
 #[test]
-fn parallel_calls_that_are_partly_answered_are_not_a_front() {
+fn partly_answered_parallel_calls_do_not_start_a_window() {
     let log = [calls(&["a", "b"]), answers(&["a"], 10), user("and b?")];
-    assert_snapshot!(shown(&log, 256, None, true), @"02 user      and b?");
+    assert_snapshot!(window_of(&log, 256, None, true), @"02 user      and b?");
 }
 
 #[test]
 fn the_newest_exchange_stays_whatever_its_size() {
     let log = [user("go"), calls(&["a", "b"]), answers(&["a"], 500), answers(&["b"], 9_000)];
-    assert_snapshot!(shown(&log, 256, None, false), @"
+    assert_snapshot!(window_of(&log, 256, None, false), @"
     01 assistant → a → b
     02 tool      ← a
     03 tool      ← b
     ");
-    assert_snapshot!(shown(&[user("go"), row("user", "huge", 9_000, vec![])], 256, None, false), @"01 user      huge");
+    assert_snapshot!(window_of(&[user("go"), row("user", "huge", 9_000, vec![])], 256, None, false), @"01 user      huge");
 }
 
 #[test]
 fn rows_without_ids_answer_by_position() {
     let log = [calls(&["a", "b"]), legacy_answer("one"), legacy_answer("two"), user("ok")];
-    assert_snapshot!(shown(&log, 256, None, true), @"
+    assert_snapshot!(window_of(&log, 256, None, true), @"
     00 assistant → a → b
     01 tool      one
     02 tool      two
     03 user      ok
     ");
-    assert_snapshot!(shown(&[calls(&["a", "b"]), legacy_answer("one"), user("ok")], 256, None, true), @"02 user      ok");
+    assert_snapshot!(window_of(&[calls(&["a", "b"]), legacy_answer("one"), user("ok")], 256, None, true), @"02 user      ok");
 }
 
 #[test]
-fn rows_that_were_never_counted_are_weighed_by_their_columns() {
+fn rows_without_a_count_are_estimated_from_their_columns() {
     let uncounted = |text: &str| Message { counted_by: String::new(), tokens: 0, ..user(text) };
     let log = [uncounted("old"), uncounted(&"word ".repeat(400)), uncounted("new")];
-    assert_snapshot!(shown(&log, 256, None, false), @"02 user      new");
+    assert_snapshot!(window_of(&log, 256, None, false), @"02 user      new");
 }
 
 #[test]
-fn a_log_of_nothing_but_answers_shows_the_newest_ones() {
-    assert_snapshot!(shown(&[answers(&["a"], 10), answers(&["b"], 10)], 256, None, true), @"
+fn log_of_results_alone_keeps_the_newest_results() {
+    assert_snapshot!(window_of(&[answers(&["a"], 10), answers(&["b"], 10)], 256, None, true), @"
     00 tool      ← a
     01 tool      ← b
     ");
-    assert_snapshot!(shown(&[], 256, None, true), @"");
+    assert_snapshot!(window_of(&[], 256, None, true), @"");
 }
