@@ -49,7 +49,7 @@ impl Agent {
     ) -> Result<(), RunError> {
         let key = &listener.key;
         let resumed = match &orphan.run.state {
-            TakenOverState::Running { options, .. } => Some(RunOptions::of_stored(options.as_deref())),
+            TakenOverState::Running { options, .. } => Some(RunOptions::from_stored(options.as_deref())),
             TakenOverState::Queued { .. } => None,
         };
         let turn = self.turns.adopt(key, orphan);

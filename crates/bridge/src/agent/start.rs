@@ -42,7 +42,7 @@ impl Agent {
             None => self.run_queued(&turn, request, out).await,
         };
         // If the message was not accepted, the next one is not held up.
-        turn.give_up();
+        turn.release_arrival();
         result
     }
 
@@ -156,7 +156,7 @@ impl Agent {
                 stored => break stored.map_err(|error| service_error(error, &request.key))?,
             }
         };
-        turn.resumed(lease);
+        turn.set_running(lease);
         // The user knows what the user has sent.
         stored.iter().filter(|event| !event.is_from_user()).for_each(out);
         let request = RunRequest { input: Input::Resume, ..request };

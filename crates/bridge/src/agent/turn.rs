@@ -81,7 +81,7 @@ impl Agent {
     ) -> Result<(), RunError> {
         let cancel = request.cancel.child_token();
         turn.cancel_on_loss(cancel.clone());
-        let options = RunOptions::to_store(&request.config);
+        let options = RunOptions::encode(&request.config);
         let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options);
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));

@@ -1,4 +1,4 @@
-//! A turn that is dropped in the middle ends its run: `interrupted` if it ran, `cancelled` if it waited.
+//! Ends the run of a dropped turn: `interrupted` if it was running, `cancelled` if it was queued.
 
 use super::{arrival::SessionGate, backoff::Backoff, handle::Claim};
 use failpoint::Point;
@@ -8,27 +8,27 @@ use session::{
 };
 use std::sync::Arc;
 
-/// Where a turn was when it was dropped.
+/// The phase of a turn when it was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AbandonedPhase {
     Queued,
-    /// The commit that starts the run was under way.
+    /// The commit that starts the run was in flight.
     Starting,
     Running(Lease),
 }
 
-/// The run of a turn that was dropped.
+/// The run of a dropped turn.
 pub(super) struct Abandoned {
     pub(super) store: Arc<dyn Store>,
     pub(super) key: SessionKey,
     pub(super) run: String,
     pub(super) claim: Claim,
     pub(super) gate: Arc<SessionGate>,
-    pub(super) left: AbandonedPhase,
+    pub(super) phase: AbandonedPhase,
 }
 
 impl Abandoned {
-    /// Ends the run; a store that fails is tried again.
+    /// Ends the run. Store faults are retried without limit.
     pub(super) async fn end(self) {
         let mut backoff = Backoff::unlimited();
         loop {
@@ -41,20 +41,21 @@ impl Abandoned {
     }
 
     async fn try_end(&self) -> Result<()> {
-        match (&self.left, &self.claim) {
+        match (&self.phase, &self.claim) {
             (AbandonedPhase::Running(lease), _) => self.finish(lease.clone()).await,
             (AbandonedPhase::Queued, Claim::Own(owner) | Claim::Shared(owner)) => {
                 self.withdraw(owner.name()).await
             }
             (AbandonedPhase::Starting, Claim::Own(owner)) => self.end_started(owner).await,
-            // The claim is held by the other runs; when the last of them has ended, another owner continues this one.
+            // Other runs still hold the claim. Once they have ended, another owner takes this run over.
             (AbandonedPhase::Starting, Claim::Shared(_)) => Ok(()),
         }
     }
 
-    /// Ends the run of a start that was under way. It is stored by now, or never will be: jobs run in their order.
+    /// Ends a run whose start was in flight. The store runs jobs in order: by now the start is committed, or it never
+    /// will be.
     async fn end_started(&self, owner: &Owner) -> Result<()> {
-        // Held until the run has ended: an owner that is gone would have a successor that continues it.
+        // Held until the run has ended: a gone owner's run would be taken over and resumed.
         let successor = self.store.claim_owner()?;
         for run in self.take_over(owner, &successor).await? {
             let mut backoff = Backoff::unlimited();

@@ -1,5 +1,5 @@
-//! A fair lock for each session: messages that arrive at one process are accepted in the order of their arrival. From then on
-//! the store knows the order.
+//! A fair lock for each session: messages that arrive at one process are accepted in order of arrival. After
+//! acceptance, the ticket in the store determines the order.
 
 use futures::{FutureExt, future::BoxFuture};
 use std::{
@@ -15,27 +15,27 @@ use tokio::{
     task::coop::unconstrained,
 };
 
-/// What the runs of one session in this process share.
+/// The state that the runs of one session share within this process.
 #[derive(Default)]
 pub(crate) struct SessionGate {
     arrivals: Arc<FairMutex<()>>,
-    /// Notified when a turn of this process ends, and when a queued run leaves the queue.
+    /// Notified when a turn of this process ends, and when the local queue changes.
     pub(super) changed: Notify,
-    /// Runs of this process that were accepted and have not ended.
+    /// Number of accepted runs of this process that have not ended.
     active: AtomicUsize,
-    /// The runs that are queued by this process, by ticket. Only the first one polls the store. A run that was taken over
+    /// The queued runs of this process, by ticket. Only the first one polls the store. A run that was taken over
     /// joins late and may have the smallest ticket.
     queued: Mutex<BTreeMap<u64, String>>,
 }
 
 impl SessionGate {
-    /// Joins the arrivals.
+    /// Acquires the arrival lock, or joins its wait queue.
     pub(super) fn arrive(&self) -> ArrivalGuard {
         if let Ok(guard) = Arc::clone(&self.arrivals).try_lock_owned() {
             return ArrivalGuard::Held { _lock: guard };
         }
         let mut next = unconstrained(Arc::clone(&self.arrivals).lock_owned()).boxed();
-        // A lock that was polled once has its place in the order.
+        // Polling a lock once fixes its position in the wait queue.
         match (&mut next).now_or_never() {
             Some(guard) => ArrivalGuard::Held { _lock: guard },
             None => ArrivalGuard::Waiting(next),
@@ -62,7 +62,7 @@ impl SessionGate {
 
     pub(super) fn join_queue(&self, ticket: u64, id: &str) {
         self.queue().insert(ticket, id.to_owned());
-        // The run that was the first may be behind this one now.
+        // The run that was first may be second now.
         self.changed.notify_waiters();
     }
 
@@ -76,7 +76,7 @@ impl SessionGate {
     }
 }
 
-/// A place among the arrivals of a session. Dropping it admits the next one.
+/// A position among the arrivals of a session. Dropping it admits the next arrival.
 #[derive(Default)]
 pub(crate) enum ArrivalGuard {
     #[default]
@@ -88,7 +88,7 @@ pub(crate) enum ArrivalGuard {
 }
 
 impl ArrivalGuard {
-    /// Waits until all earlier arrivals were accepted or gave up.
+    /// Waits until all earlier arrivals were accepted or dropped.
     pub(crate) async fn acquire(&mut self) {
         if let Self::Waiting(next) = self {
             *self = Self::Held { _lock: next.await };
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_admitted_one_by_one_in_order() {
+    fn arrivals_acquire_the_lock_in_order() {
         let gate = SessionGate::default();
         let [mut first, mut second, mut third] = [gate.arrive(), gate.arrive(), gate.arrive()];
         assert!(is_held(&mut first) && !is_held(&mut third) && !is_held(&mut second));
         first.release();
-        // A later arrival does not overtake those that wait, however early it is polled.
+        // A later arrival does not overtake a waiting one, however early it is polled.
         let mut late = gate.arrive();
         assert!(!is_held(&mut late) && !is_held(&mut third) && is_held(&mut second));
         second.release();
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_that_gives_up_blocks_nobody() {
+    fn dropped_arrival_does_not_block_the_next_one() {
         let gate = SessionGate::default();
         let (held, dropped, woken, mut last) = (gate.arrive(), gate.arrive(), gate.arrive(), gate.arrive());
         drop(dropped);
         assert!(!is_held(&mut last));
         drop(held);
-        // It holds the lock by now, but was never polled again.
+        // It was granted the lock but never polled again.
         drop(woken);
         assert!(is_held(&mut last));
     }

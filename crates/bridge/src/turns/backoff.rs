@@ -1,33 +1,33 @@
-//! Pauses between attempts of what the store failed at.
+//! Exponential backoff for store faults.
 
 use std::time::Duration;
 
-/// The first pause; each further one is twice as long, up to [`LONGEST`].
+/// The first pause. Each further pause is twice as long, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often a started turn tries what the store fails at: for about ten seconds.
+/// Attempts of a started turn: about ten seconds in total.
 const ATTEMPTS: u32 = 12;
 
-/// Attempts of one call to the store.
+/// The remaining attempts of one store call.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     pause: Duration,
-    /// How many attempts are left; `None` if there is no limit.
+    /// Remaining attempts; `None` without limit.
     left: Option<u32>,
 }
 
 impl Backoff {
-    /// For what has to be done, however long the store fails.
+    /// Retries without limit, for calls that must not be lost.
     pub(crate) fn unlimited() -> Self {
         Self { pause: FIRST, left: None }
     }
 
-    /// For a step of a turn that has started.
-    pub(crate) fn of_turn() -> Self {
+    /// For calls of a turn that has started.
+    pub(crate) fn for_turn() -> Self {
         Self { left: Some(ATTEMPTS - 1), ..Self::unlimited() }
     }
 
-    /// For a caller that is told of the first failure.
+    /// No retry: the caller handles the first failure.
     pub(crate) fn none() -> Self {
         Self { left: Some(0), ..Self::unlimited() }
     }
@@ -50,8 +50,8 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_started_turn_tries_for_about_ten_seconds() {
-        let (mut backoff, start, mut attempts) = (Backoff::of_turn(), Instant::now(), 1);
+    async fn started_turn_retries_for_about_ten_seconds() {
+        let (mut backoff, start, mut attempts) = (Backoff::for_turn(), Instant::now(), 1);
         while backoff.again().await {
             attempts += 1;
         }

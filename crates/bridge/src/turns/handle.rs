@@ -1,8 +1,8 @@
-//! The state of one turn: whether its run has started, under which lease, and whether it has ended. Everything that a turn
-//! stores passes through its handle; session service, ledger and heartbeat share it.
+//! The state of one turn: whether its run has started, under which lease, and whether it has ended. All writes of a
+//! turn pass through its handle, which the session service, the ledger and the heartbeat share.
 //!
-//! **Invariants.** A run is accepted when its message is stored, and this is signalled once. A commit that ends the run is
-//! retried until it is stored or refused; the lease is never released before.
+//! **Invariants.** A run is accepted when its message is stored; acceptance is signalled once. A commit that ends the
+//! run is retried until it is stored or refused; the lease is never released before.
 
 use super::{
     abandon::Abandoned,
@@ -22,24 +22,24 @@ use std::{
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// The message of a run is stored.
+/// Signals that the message of a run is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted;
 
-/// What the commit that starts a run relies on, and what it settles.
+/// Preconditions and effects of the commit that starts a run.
 #[derive(Debug, Default)]
 pub(crate) struct StartTerms {
     pub(crate) if_epoch: Option<u64>,
     pub(crate) supersedes: Vec<String>,
-    /// The options that the run is started with, as they are stored.
+    /// The encoded options of the run.
     pub(crate) options: Option<String>,
 }
 
-/// The run is ours as long as its claim is held.
+/// The owner's claim. The run belongs to this process while the claim is held.
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
     Own(Arc<Owner>),
-    /// It keeps other runs too, those that were taken over together.
+    /// Shared with other runs that were taken over together.
     Shared(Arc<Owner>),
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct TurnHandle {
     gate: Arc<SessionGate>,
     phase: Mutex<Phase>,
     acceptance: Mutex<Acceptance>,
-    /// Cancelled when another owner takes the run over.
+    /// Cancelled when another owner takes over the run.
     on_loss: Mutex<Option<CancellationToken>>,
 }
 
-/// Called once, when the message is stored and before anybody is told.
+/// Called once when the message is stored, before the signal is sent.
 type AcceptanceObserver = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl TurnHandle {
         &self.run.owner
     }
 
-    /// Cancels the turn when another owner takes its run over.
+    /// Cancels `cancel` when another owner takes over the run.
     pub(crate) fn cancel_on_loss(&self, cancel: CancellationToken) {
         *self.on_loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(cancel);
     }
@@ -124,12 +124,12 @@ impl TurnHandle {
         matches!(&*self.phase(), Phase::Unstarted(_) | Phase::Queued { .. })
     }
 
-    /// Its place in the queue, if it is queued.
+    /// The ticket, if the run is queued.
     pub(super) fn ticket(&self) -> Option<u64> {
         self.phase().ticket()
     }
 
-    /// The messages of an attempt to start that may be stored although the store failed at it.
+    /// Message ids of an attempt to start that failed with a store fault and may be durable nevertheless.
     pub(crate) fn unacknowledged(&self) -> Vec<String> {
         match &*self.phase() {
             Phase::Queued { attempt, .. } => attempt.clone(),
@@ -142,8 +142,8 @@ impl TurnHandle {
         self.acceptance().is_accepted
     }
 
-    /// Whether the run is not over although the turn is: another owner has it, or it waits for a person. The log says how it
-    /// continues.
+    /// Whether the run continues after this turn: another owner has it, or it waits for a person. Readers follow the
+    /// log.
     pub(crate) fn continues_in_log(&self) -> bool {
         matches!(&*self.phase(), Phase::Lost | Phase::Ended(RunStatus::Waiting))
     }
@@ -153,8 +153,8 @@ impl TurnHandle {
         self.phase().refusal().cloned()
     }
 
-    /// Calls `observer` and then sends a signal when the message is stored. The receiver sees a closed channel if it never
-    /// will be.
+    /// Calls `observer` and then sends a signal when the message is stored. If it never is, the receiver sees a
+    /// closed channel.
     pub(crate) fn signal_acceptance(
         &self,
         observer: impl FnOnce() + Send + 'static,
@@ -166,19 +166,19 @@ impl TurnHandle {
         accepted
     }
 
-    /// Keeps the place among the arrivals until the message is stored.
+    /// Holds the arrival lock until the message is stored.
     pub(crate) fn hold_arrival(&self, arrival: ArrivalGuard) {
         self.acceptance().arrival = arrival;
     }
 
-    /// Releases the place among the arrivals and forgets whom to tell: the message will not be stored.
-    pub(crate) fn give_up(&self) {
+    /// Releases the arrival lock and drops observer and signal: the message will not be stored.
+    pub(crate) fn release_arrival(&self) {
         let mut acceptance = self.acceptance();
         acceptance.arrival.release();
         (acceptance.observer, acceptance.signal) = (None, None);
     }
 
-    fn accepted(&self) {
+    fn accept(&self) {
         let mut acceptance = self.acceptance();
         if !std::mem::replace(&mut acceptance.is_accepted, true) {
             self.gate.accepted();
@@ -193,18 +193,18 @@ impl TurnHandle {
         }
     }
 
-    /// The handle stands for a running run: it was taken over, or its start was not acknowledged.
-    pub(crate) fn resumed(&self, lease: Lease) {
+    /// Sets the phase to running: the run was taken over, or its start was not acknowledged.
+    pub(crate) fn set_running(&self, lease: Lease) {
         *self.phase() = Phase::Running(lease);
         self.gate.leave_queue(&self.run.id);
-        self.accepted();
+        self.accept();
     }
 
-    /// The handle stands for a queued run that was taken over.
-    pub(super) fn adopted(&self, ticket: u64) {
+    /// Sets the phase to queued.
+    pub(super) fn set_queued(&self, ticket: u64) {
         *self.phase() = Phase::Queued { ticket, attempt: Vec::new() };
         self.gate.join_queue(ticket, &self.run.id);
-        self.accepted();
+        self.accept();
     }
 
     /// Stores the message in the queue of its session.
@@ -214,20 +214,20 @@ impl TurnHandle {
         let queued = around([Point::BeforeEnqueue, Point::AfterEnqueue], queued).await;
         match queued {
             Ok(run) => {
-                self.adopted(run.ticket.unwrap_or_default());
+                self.set_queued(run.ticket.unwrap_or_default());
                 Ok(())
             }
             Err(error) => {
-                *self.phase() = Phase::Unstarted(Refused::of(&error));
+                *self.phase() = Phase::Unstarted(Refused::from_error(&error));
                 Err(error)
             }
         }
     }
 
-    /// The first commit of the turn: the run starts with it.
+    /// The first commit of the turn, which starts the run.
     pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
         let StartTerms { if_epoch, supersedes, options } = terms;
-        let relies_on_memory = if_epoch.is_some();
+        let is_cached = if_epoch.is_some();
         let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
         let queued = self.ticket().map(|ticket| (ticket, ids()));
         *self.phase() = Phase::Starting;
@@ -237,24 +237,24 @@ impl TurnHandle {
         let next = match &committed {
             Ok(Committed { started: Some(started), .. }) => Phase::Running(started.lease.clone()),
             Ok(_) => Phase::Unstarted(None),
-            Err(error) => Phase::after_failed_start(error, queued, relies_on_memory),
+            Err(error) => Phase::after_failed_start(error, queued, is_cached),
         };
         let is_running = matches!(next, Phase::Running(_));
         *self.phase() = next;
         if is_running {
             self.gate.leave_queue(&self.run.id);
-            self.accepted();
+            self.accept();
         }
         committed
     }
 
-    /// A commit in the middle of the turn. A store that fails is tried again for some seconds.
+    /// A commit of a running turn. Store faults are retried for some seconds.
     pub(crate) async fn step(&self, commit: Commit) -> session::Result<Committed> {
         let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
-        self.retried(Commit { turn: TurnChange::Step(lease), ..commit }, Backoff::of_turn()).await
+        self.commit_with_retry(Commit { turn: TurnChange::Step(lease), ..commit }, Backoff::for_turn()).await
     }
 
-    /// The last commit of the turn, tried until it is stored or refused.
+    /// The last commit of the turn, retried until it is stored or refused.
     pub(crate) async fn finish(
         &self,
         commit: Commit,
@@ -263,13 +263,13 @@ impl TurnHandle {
     ) -> session::Result<Committed> {
         let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
         let turn = TurnChange::Finish { lease, status, error };
-        let committed = self.retried(Commit { turn, ..commit }, Backoff::unlimited()).await?;
+        let committed = self.commit_with_retry(Commit { turn, ..commit }, Backoff::unlimited()).await?;
         *self.phase() = Phase::Ended(status);
         self.gate.changed.notify_waiters();
         Ok(committed)
     }
 
-    async fn retried(&self, commit: Commit, mut backoff: Backoff) -> session::Result<Committed> {
+    async fn commit_with_retry(&self, commit: Commit, mut backoff: Backoff) -> session::Result<Committed> {
         let points = match &commit.turn {
             TurnChange::Finish { .. } => [Point::BeforeFinish, Point::AfterFinish],
             TurnChange::None | TurnChange::Start(_) | TurnChange::Step(_) | TurnChange::Cancel { .. } => {
@@ -291,18 +291,18 @@ impl TurnHandle {
         }
     }
 
-    /// How often the turn tries to read: once it has started, as often as it tries to store.
+    /// Retry policy for reads: once the turn has started, the same as for commits.
     pub(crate) fn read_attempts(&self) -> Backoff {
-        if self.lease().is_some() { Backoff::of_turn() } else { Backoff::none() }
+        if self.lease().is_some() { Backoff::for_turn() } else { Backoff::none() }
     }
 
-    /// Adds to the draft of the answer that is being streamed.
+    /// Extends the draft of the answer that is being streamed.
     pub(crate) async fn extend_draft(&self, piece: String) -> session::Result<()> {
         let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
         around([Point::BeforeDraft, Point::AfterDraft], self.store.extend_draft(&lease, piece)).await
     }
 
-    /// The message leaves the queue without having run.
+    /// Removes the run from the queue before it has started.
     pub(crate) async fn withdraw(&self, status: RunStatus, error: Option<String>) {
         self.gate.leave_queue(&self.run.id);
         if self.ticket().is_none() {
@@ -324,16 +324,16 @@ impl TurnHandle {
 }
 
 impl Drop for TurnHandle {
-    /// A turn that is dropped in the middle ends its run.
+    /// Ends the run of a turn that is dropped before its last commit.
     fn drop(&mut self) {
         let is_accepted = self.acceptance().is_accepted;
-        let left = self.phase().left();
+        let phase = self.phase().abandoned_phase();
         self.gate.leave_queue(&self.run.id);
         if is_accepted {
             self.gate.ended();
         }
-        // Without a runtime nothing is stored now; the claim is no longer held, and that says enough.
-        if let Some(left) = left
+        // Without a runtime nothing can be stored; the claim is released, and another owner takes the run over.
+        if let Some(phase) = phase
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let abandoned = Abandoned {
@@ -342,7 +342,7 @@ impl Drop for TurnHandle {
                 run: self.run.id.clone(),
                 claim: self.claim.clone(),
                 gate: Arc::clone(&self.gate),
-                left,
+                phase,
             };
             runtime.spawn(abandoned.end());
         }

@@ -1,5 +1,5 @@
-//! The heartbeat of this process: one write every two seconds while it has runs, however many. A process without a heartbeat
-//! is fenced by others; the answer to a heartbeat says whether that happened to this one.
+//! The heartbeat of this process: one write every two seconds while it has runs, however many. Other processes fence
+//! a process without a heartbeat; the reply to a heartbeat says whether this process was fenced.
 
 use super::handle::TurnHandle;
 use failpoint::Point;
@@ -9,43 +9,43 @@ use std::{
     time::Duration,
 };
 
-/// Between two heartbeats.
+/// Interval between heartbeats.
 pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) struct HeartbeatTask {
     store: Arc<dyn Store>,
-    attended: Mutex<Attended>,
+    watched: Mutex<WatchedTurns>,
 }
 
 #[derive(Default)]
-struct Attended {
+struct WatchedTurns {
     turns: Vec<Weak<TurnHandle>>,
     is_beating: bool,
-    /// What the last heartbeat said about runs that others took over.
+    /// The displacement counter of the last heartbeat: it grows when another owner takes over a run of this process.
     displaced: u64,
 }
 
 impl HeartbeatTask {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, attended: Mutex::default() }
+        Self { store, watched: Mutex::default() }
     }
 
-    /// Beats as long as the turn exists, and cancels it if another owner takes its run over.
-    pub(super) fn attend(self: &Arc<Self>, turn: &Arc<TurnHandle>) {
-        let mut attended = self.attended();
-        // Most turns end before the first heartbeat: their entries are swept when they outnumber the others.
-        if attended.turns.len() == attended.turns.capacity() {
-            attended.turns.retain(|turn| turn.strong_count() > 0);
+    /// Sends heartbeats while the turn exists, and cancels the turn if another owner takes over its run.
+    pub(super) fn watch(self: &Arc<Self>, turn: &Arc<TurnHandle>) {
+        let mut watched = self.watched();
+        // Most turns end before the first heartbeat. Their entries are removed when the vector is full.
+        if watched.turns.len() == watched.turns.capacity() {
+            watched.turns.retain(|turn| turn.strong_count() > 0);
         }
-        attended.turns.push(Arc::downgrade(turn));
-        if !attended.is_beating && tokio::runtime::Handle::try_current().is_ok() {
-            attended.is_beating = true;
+        watched.turns.push(Arc::downgrade(turn));
+        if !watched.is_beating && tokio::runtime::Handle::try_current().is_ok() {
+            watched.is_beating = true;
             tokio::spawn(Arc::clone(self).beat());
         }
     }
 
-    fn attended(&self) -> MutexGuard<'_, Attended> {
-        self.attended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn watched(&self) -> MutexGuard<'_, WatchedTurns> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn beat(self: Arc<Self>) {
@@ -53,18 +53,18 @@ impl HeartbeatTask {
         loop {
             tokio::time::sleep(INTERVAL).await;
             let turns: Vec<Arc<TurnHandle>> = {
-                let mut attended = self.attended();
-                attended.turns.retain(|turn| turn.strong_count() > 0);
-                attended.is_beating = !attended.turns.is_empty();
-                attended.turns.iter().filter_map(Weak::upgrade).collect()
+                let mut watched = self.watched();
+                watched.turns.retain(|turn| turn.strong_count() > 0);
+                watched.is_beating = !watched.turns.is_empty();
+                watched.turns.iter().filter_map(Weak::upgrade).collect()
             };
             if turns.is_empty() {
                 return;
             }
-            // A failed heartbeat is tried again at the next one: if it keeps failing, others take over.
+            // A failed heartbeat is retried at the next interval. If it keeps failing, other processes take over.
             let points = [Point::BeforeHeartbeat, Point::AfterHeartbeat];
             let Ok(heartbeat) = failpoint::around(points, self.store.heartbeat()).await else { continue };
-            let before = std::mem::replace(&mut self.attended().displaced, heartbeat.displaced);
+            let before = std::mem::replace(&mut self.watched().displaced, heartbeat.displaced);
             if heartbeat.displaced != before {
                 for turn in turns {
                     self.cancel_if_lost(&turn).await;
@@ -83,18 +83,18 @@ impl HeartbeatTask {
             Err(session::Error::NotFound(_)) => false,
             Err(_) => true,
         };
-        // The turn may have ended meanwhile.
+        // The turn may have ended in the meantime.
         if !is_ours && turn.lease().is_some() {
             turn.lose();
         }
     }
 }
 
-/// A runtime that ends takes the task with it; the next turn starts another.
+/// Resets the flag when the runtime drops the task, so that the next turn starts another.
 struct Beating<'a>(&'a HeartbeatTask);
 
 impl Drop for Beating<'_> {
     fn drop(&mut self) {
-        self.0.attended().is_beating = false;
+        self.0.watched().is_beating = false;
     }
 }

@@ -3,14 +3,14 @@
 //! | read | for |
 //! |---|---|
 //! | `arrival` | a fair lock for each session: messages that arrive at one process are accepted in the order of arrival |
-//! | `abandon` | how a turn that is dropped in the middle ends its run |
-//! | `handle` | the state of one turn, and the only way in which its commits reach the store |
-//! | `phase` | where a turn is, from its first attempt to start to its end |
-//! | `backoff` | pauses between attempts of what the store failed at |
-//! | `waiting` | how a queued run waits until it is the first of its session |
-//! | `heartbeat` | what tells other processes that this one is at work |
-//! | `watch` | which owners are gone: dead, or without a heartbeat |
-//! | `request` | a queued message: all that is needed to run it in another process |
+//! | `abandon` | ends the run of a turn that was dropped |
+//! | `handle` | the state of one turn; every commit of the turn passes through it |
+//! | `phase` | the phases of a turn, from the first attempt to start to its end |
+//! | `backoff` | exponential backoff for store faults |
+//! | `waiting` | waits until a queued run is first in the queue of its session |
+//! | `heartbeat` | the heartbeat of this process |
+//! | `watch` | detects gone owners: dead, or without a heartbeat |
+//! | `request` | a queued message, with everything that another process needs to run it |
 //!
 //! The states of a run and of its lease are those of [`session::lifecycle`]; this module decides nothing about them.
 
@@ -46,7 +46,7 @@ use std::{
 use tokio::sync::Notify;
 use watch::OwnerWatch;
 
-/// What coordinates the turns of one process on one store. Clones share it.
+/// Coordinates the turns of one process on one store. Clones share the state.
 #[derive(Clone)]
 pub struct Turns(Arc<TurnsInner>);
 
@@ -56,11 +56,12 @@ struct TurnsInner {
     heartbeat: Arc<HeartbeatTask>,
     watch: OwnerWatch,
     draft_flush: DraftFlush,
-    /// Set if a task of this process takes over the runs of owners that are gone; a waiting run then only wakes it.
+    /// Set if a recovery task of this process takes over the runs of gone owners. A waiting run then only wakes that
+    /// task.
     sweeper: OnceLock<Arc<Notify>>,
 }
 
-/// The identity of a run.
+/// The id and idempotency key of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunName {
     pub(crate) id: String,
@@ -73,13 +74,13 @@ impl RunName {
     }
 }
 
-/// A message that arrived: its turn, and its place among the messages that this process has not accepted yet.
+/// A message that arrived: its turn, and its position among the arrivals that are not accepted yet.
 pub(crate) struct Arrival {
     pub(crate) turn: Arc<TurnHandle>,
     pub(crate) guard: ArrivalGuard,
 }
 
-/// A run that was taken over, with the claim that makes it ours.
+/// A run that this process took over, with its new owner.
 pub(crate) struct Orphan {
     pub(crate) run: TakenOver,
     pub(crate) owner: Arc<Owner>,
@@ -97,12 +98,12 @@ impl Turns {
         &self.0.store
     }
 
-    /// What the runs of this process save their drafts by.
+    /// Flushes the drafts of this process' runs.
     pub(crate) fn draft_flush(&self) -> &DraftFlush {
         &self.0.draft_flush
     }
 
-    /// A message arrives. From now on it is before all that arrive later.
+    /// Registers a message. Later arrivals in its session are accepted after it.
     pub(crate) fn arrive(&self, key: &SessionKey, name: RunName) -> session::Result<Arrival> {
         let owner = Arc::new(self.0.store.claim_owner()?);
         let turn = self.handle(key, name, Claim::Own(owner));
@@ -114,8 +115,8 @@ impl Turns {
     pub(crate) fn adopt(&self, key: &SessionKey, Orphan { run, owner }: Orphan) -> Arc<TurnHandle> {
         let turn = self.handle(key, RunName { id: run.id, request_key: None }, Claim::Shared(owner));
         match run.state {
-            TakenOverState::Queued { ticket } => turn.adopted(ticket),
-            TakenOverState::Running { lease, .. } => turn.resumed(lease),
+            TakenOverState::Queued { ticket } => turn.set_queued(ticket),
+            TakenOverState::Running { lease, .. } => turn.set_running(lease),
         }
         turn
     }
@@ -130,7 +131,7 @@ impl Turns {
         let run = NewRun { id, owner: owner.name().to_owned(), request_key };
         let handle = TurnHandle::new(Arc::clone(&self.0.store), store_key(key), (run, claim), self.gate(key));
         let handle = Arc::new(handle);
-        self.0.heartbeat.attend(&handle);
+        self.0.heartbeat.watch(&handle);
         handle
     }
 
@@ -145,13 +146,13 @@ impl Turns {
         gate
     }
 
-    /// From now on a task of this process takes over the runs of owners that are gone, when it is woken and from time to time.
+    /// Attaches a recovery task of this process. The returned handle wakes it.
     pub(crate) fn attach_sweeper(&self) -> Arc<Notify> {
         Arc::clone(self.0.sweeper.get_or_init(Arc::default))
     }
 
-    /// Takes over the runs of dead owners, and of those without a heartbeat if their silence was observed for long enough.
-    /// By session, the running one first, then in the order of the queue.
+    /// Takes over the runs of dead owners, and of owners without a heartbeat for [`watch::SILENCE`]. Ordered by
+    /// session; within a session the running run first, then by queue position.
     pub(crate) async fn take_over(&self, session: Option<&SessionKey>) -> session::Result<Vec<Orphan>> {
         let owner = Arc::new(self.0.store.claim_owner()?);
         let gone = self.0.watch.gone().await?;

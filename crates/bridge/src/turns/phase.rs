@@ -1,34 +1,36 @@
-//! Where the turn of a run is.
+//! The phases of a turn.
 
 use super::abandon::AbandonedPhase;
 use session::{Error, Lease, RunStatus};
 
-/// Where the turn of a run is.
+/// The phase of a turn.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Nothing is stored by this handle. The last attempt to start may have been refused.
+    /// This handle has stored nothing. Holds the refusal of the last attempt to start.
     Unstarted(Option<Refused>),
     /// The message is stored in the queue.
     Queued {
         ticket: u64,
-        /// The ids of the messages of the last attempt to start, if the store failed at it: it may be stored all the same.
+        /// Message ids of the last attempt to start, if it failed with a store fault: the commit may be durable
+        /// nevertheless.
         attempt: Vec<String>,
     },
-    /// The commit that starts the run is under way.
+    /// The commit that starts the run is in flight.
     Starting,
     Running(Lease),
-    /// The run left `running` or the queue, by a commit of this handle.
+    /// A commit of this handle ended the run, or removed it from the queue.
     Ended(RunStatus),
     /// Another owner has the run.
     Lost,
 }
 
 impl Phase {
-    /// Where a turn is whose start failed. `queued` is its place in the queue, `attempt` what was to be stored.
+    /// The phase after a failed start. `queued` holds the ticket and the message ids of the attempt, if the run was
+    /// queued.
     pub(super) fn after_failed_start(
         error: &Error,
         queued: Option<(u64, Vec<String>)>,
-        relies_on_memory: bool,
+        is_cached: bool,
     ) -> Self {
         match (error, queued) {
             (Error::RunMoved { .. }, Some(_)) => Self::Lost,
@@ -36,9 +38,9 @@ impl Phase {
                 let attempt = if error.is_storage_fault() { attempt } else { Vec::new() };
                 Self::Queued { ticket, attempt }
             }
-            // What was in memory is not what is stored: reading it tells.
-            (Error::NotFound(_), None) if relies_on_memory => Self::Unstarted(Some(Refused::Stale)),
-            (error, None) => Self::Unstarted(Refused::of(error)),
+            // The cached session may be stale; a read from the store decides.
+            (Error::NotFound(_), None) if is_cached => Self::Unstarted(Some(Refused::Stale)),
+            (error, None) => Self::Unstarted(Refused::from_error(error)),
         }
     }
 
@@ -63,8 +65,8 @@ impl Phase {
         }
     }
 
-    /// What a turn that is dropped leaves open.
-    pub(super) fn left(&self) -> Option<AbandonedPhase> {
+    /// What a dropped turn leaves to be ended.
+    pub(super) fn abandoned_phase(&self) -> Option<AbandonedPhase> {
         match self {
             Self::Queued { .. } => Some(AbandonedPhase::Queued),
             Self::Starting => Some(AbandonedPhase::Starting),
@@ -74,21 +76,21 @@ impl Phase {
     }
 }
 
-/// Why a run could not be started or queued; nothing is stored then.
+/// Why a run could not be started or queued. Nothing is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Another run holds the lease or is queued before.
     Busy,
-    /// The session is not what the caller read.
+    /// The session has changed since the caller read it.
     Stale,
-    /// The idempotency key stands for this run.
+    /// The idempotency key belongs to this run.
     Duplicate(String),
-    /// The idempotency key stands for another request.
+    /// The idempotency key was used for another request.
     KeyReused,
 }
 
 impl Refused {
-    pub(super) fn of(error: &Error) -> Option<Self> {
+    pub(super) fn from_error(error: &Error) -> Option<Self> {
         match error {
             Error::Busy(_) => Some(Self::Busy),
             Error::Fenced(_) | Error::Conflict { .. } => Some(Self::Stale),

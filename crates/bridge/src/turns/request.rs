@@ -1,5 +1,5 @@
-//! What is stored of a request, so that another process can run it: a queued message, the options of a running run, and the
-//! fingerprint of an idempotent request.
+//! The stored form of a request, so that another process can run it: a queued message, the options of a running run,
+//! and the fingerprint of an idempotent request.
 
 use adk::{
     content::Content,
@@ -21,7 +21,7 @@ pub(crate) struct QueuedRequest {
     options: RunOptions,
 }
 
-/// How a run was asked to work. Stored with a running run, because a process that resumes it has nothing but the log else.
+/// The options of a run. Stored with a running run: besides the log, a process that resumes it has nothing else.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunOptions {
@@ -43,19 +43,19 @@ impl RunOptions {
         }
     }
 
-    /// The options as JSON text; `None` if they are the default ones.
-    pub(crate) fn to_store(config: &RunConfig) -> Option<String> {
+    /// Encodes the options as JSON; `None` for the defaults.
+    pub(crate) fn encode(config: &RunConfig) -> Option<String> {
         let options = Self::new(config);
         (options != Self::new(&RunConfig::default())).then(|| serde_json::to_string(&options).ok())?
     }
 
-    /// The stored options of a run, or the default ones if nothing is stored or it cannot be read.
-    pub(crate) fn of_stored(stored: Option<&str>) -> Self {
+    /// Decodes stored options. Missing or unreadable options are the defaults.
+    pub(crate) fn from_stored(stored: Option<&str>) -> Self {
         let options = stored.and_then(|stored| serde_json::from_str(stored).ok());
         options.unwrap_or_else(|| Self::new(&RunConfig::default()))
     }
 
-    /// A configuration for the process that runs it now. It streams if the request did, or if `listener` wants it.
+    /// The configuration for this process. Streams if the request did, or if `listener` does.
     pub(crate) fn into_config(self, listener: &RunConfig) -> RunConfig {
         let is_streamed = self.streaming || listener.streaming == StreamingMode::Sse;
         RunConfig {
@@ -63,7 +63,7 @@ impl RunOptions {
             max_llm_calls: self.max_llm_calls,
             tool_timeout: self.tool_timeout,
             custom_metadata: self.custom_metadata,
-            // The process that runs it has a trace and limits of its own.
+            // Trace and limits are those of the process that runs it.
             ..RunConfig::default()
         }
     }
@@ -91,13 +91,13 @@ impl QueuedRequest {
         }
     }
 
-    /// The request as JSON text.
+    /// Encodes the request as JSON.
     pub(crate) fn payload(request: &RunRequest) -> String {
-        // Maps with names for keys are always JSON; what could not be read would be left aside.
+        // Cannot fail: all map keys are strings.
         serde_json::to_string(&Self::new(request)).unwrap_or_default()
     }
 
-    /// A digest of what a request asks for. The order of keys and the notation of numbers do not matter.
+    /// A digest of the request. The order of keys and the notation of numbers are irrelevant.
     pub(crate) fn fingerprint(request: &RunRequest) -> String {
         let mut canonical = String::new();
         write_canonical(&serde_json::to_value(Self::new(request)).unwrap_or_default(), &mut canonical);
@@ -109,7 +109,7 @@ impl QueuedRequest {
         hex
     }
 
-    /// The request, to be run by this process for `listener`.
+    /// Decodes the request for this process, with the cancellation and streaming of `listener`.
     pub(crate) fn into_request(self, listener: &RunRequest) -> RunRequest {
         RunRequest {
             key: listener.key.clone(),
@@ -128,7 +128,7 @@ impl QueuedRequest {
     }
 }
 
-/// JSON with sorted keys and one notation for each number.
+/// Writes JSON with sorted keys and one notation per number.
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -167,7 +167,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     #[test]
-    fn a_queued_request_is_restored_as_it_was() {
+    fn queued_request_round_trips() {
         let map = |name: &str| Map::from_iter([(name.to_owned(), json!(1))]);
         let key = SessionKey::new("app", "user", "session");
         for input in [Input::Message(Content::user("hello")), Input::Again, Input::Resume] {
@@ -206,25 +206,25 @@ mod tests {
             custom_metadata: Some(Map::from_iter([("custom".to_owned(), json!(1))])),
             ..RunConfig::default()
         };
-        let stored = RunOptions::to_store(&config);
-        let resumed = RunOptions::of_stored(stored.as_deref()).into_config(&listener);
+        let stored = RunOptions::encode(&config);
+        let resumed = RunOptions::from_stored(stored.as_deref()).into_config(&listener);
         assert_eq!(format!("{resumed:?}"), format!("{config:?}"));
-        assert_eq!(RunOptions::to_store(&listener), None, "defaults take no space");
+        assert_eq!(RunOptions::encode(&listener), None, "defaults take no space");
         for stored in [None, Some("{"), Some("{}")] {
-            let resumed = RunOptions::of_stored(stored).into_config(&listener);
+            let resumed = RunOptions::from_stored(stored).into_config(&listener);
             assert_eq!(format!("{resumed:?}"), format!("{listener:?}"));
         }
     }
 
     #[test]
-    fn a_listener_that_streams_is_streamed_to() {
+    fn resumed_run_streams_if_the_listener_does() {
         let streamed = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
-        let resumed = RunOptions::of_stored(None).into_config(&streamed);
+        let resumed = RunOptions::from_stored(None).into_config(&streamed);
         assert_eq!(resumed.streaming, StreamingMode::Sse);
     }
 
     #[test]
-    fn fingerprints_compare_meaning_and_not_notation() {
+    fn fingerprint_ignores_json_notation() {
         let request = |json: &str| RunRequest {
             state_delta: serde_json::from_str(json).unwrap(),
             ..RunRequest::message(SessionKey::new("app", "user", "session"), Content::user("hello"))

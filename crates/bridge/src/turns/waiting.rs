@@ -1,4 +1,4 @@
-//! How a queued run waits until it is the first of its session and the lease is free.
+//! Waits until a queued run is first in its session's queue and the lease is free.
 
 use super::{Orphan, TurnHandle, Turns};
 use adk::session::SessionKey;
@@ -6,36 +6,36 @@ use failpoint::Point;
 use session::{Activity, Lease, OwnedRun};
 use std::time::Duration;
 
-/// How often the first queued run of this process polls the store: another process does not notify when its turn ends.
+/// Poll interval of the first queued run of this process: other processes do not notify at the end of a turn.
 const POLL: Duration = Duration::from_millis(40);
 
-/// Where a queued run is that is not merely behind others.
+/// The position of a queued run that needs an action.
 pub(crate) enum QueuePosition {
-    /// It is the first, and nothing runs.
+    /// First in the queue, and no run holds the lease.
     First,
-    /// It has started, although the commit that started it failed for all we knew.
+    /// The run has started: its start failed with a store fault, but the commit is durable.
     Started(Lease),
-    /// Runs of owners that are gone are before it: they were taken over, and have to be run first.
+    /// Runs of gone owners were before it. This process has taken them over and must run them first.
     BehindOrphans(Vec<Orphan>),
-    /// It is not queued any more: another owner took it, or it was superseded.
+    /// No longer queued: another owner took it over, or it was superseded.
     Gone,
 }
 
 impl Turns {
-    /// Waits until a queued run is not merely behind others.
+    /// Waits until the position of a queued run needs an action.
     pub(crate) async fn wait(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<QueuePosition> {
         let gate = turn.gate();
         loop {
             let changed = gate.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // Changes from here on are not missed.
             changed.as_mut().enable();
             let is_first = gate.is_first(turn.run_id());
             if is_first {
                 match self.position(key, turn).await {
                     Ok(Some(position)) => return Ok(position),
                     Ok(None) => {}
-                    // A queued message loses nothing by waiting for a store that fails now.
+                    // A queued run may wait until the store recovers.
                     Err(error) if error.is_storage_fault() => {}
                     Err(error) => return Err(error),
                 }
@@ -46,7 +46,7 @@ impl Turns {
         }
     }
 
-    /// `None` if others are before it.
+    /// `None` while other runs are before it.
     async fn position(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<Option<QueuePosition>> {
         failpoint::reach(Point::QueuePosition).await?;
         let activity = self.0.store.activity(turn.key()).await?;
@@ -67,7 +67,7 @@ impl Turns {
         }
     }
 
-    /// Finds out whether the owner of the run that is before ours is gone.
+    /// Takes over the runs before this one if the owner of the blocking run is gone.
     async fn behind(&self, key: &SessionKey, blocker: &OwnedRun) -> session::Result<Option<QueuePosition>> {
         self.0.watch.observe().await?;
         if !self.0.watch.is_gone(&blocker.owner) {
@@ -81,7 +81,7 @@ impl Turns {
         Ok((!orphans.is_empty()).then_some(QueuePosition::BehindOrphans(orphans)))
     }
 
-    /// Observes other processes on behalf of a sweeper.
+    /// Observes other processes on behalf of the recovery task.
     pub(crate) async fn observe(&self) -> session::Result<()> {
         self.0.watch.observe().await
     }

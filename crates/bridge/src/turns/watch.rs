@@ -1,6 +1,7 @@
-//! Which owners are gone. A dead process is recognised by the backend at once. One that exists but stands still (stopped,
-//! swapped out, hung) is gone after ten seconds without a heartbeat, counted only while the store accepts writes: no clock is
-//! compared between processes, and neither a clock step, nor a suspended machine, nor a long write lock displaces anybody.
+//! Detects gone owners. The store backend recognises a dead process at once. A process that exists but makes no
+//! progress (stopped, swapped out, hung) is gone after ten seconds without a heartbeat, counted only while the store
+//! accepts writes. No clocks are compared between processes: a clock step, a suspended machine or a long write lock
+//! displaces no owner.
 
 use super::heartbeat::INTERVAL;
 use session::{GoneOwner, Liveness, Owner, OwnerStatus, Store};
@@ -11,16 +12,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an owner may send no heartbeat.
+/// How long an owner may go without a heartbeat.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
-/// The most that the time between two observations counts: more means that this process, or the store, stood still.
+/// Maximum time that counts between two observations: a longer gap means that this process or the store was stalled.
 const LONGEST_GAP: Duration = INTERVAL;
 
 pub(super) struct OwnerWatch {
     store: Arc<dyn Store>,
     observed: Mutex<Observed>,
     /// One observation at a time.
-    turn: tokio::sync::Mutex<()>,
+    observing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -38,14 +39,14 @@ struct Silence {
 
 impl OwnerWatch {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, observed: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        Self { store, observed: Mutex::default(), observing: tokio::sync::Mutex::default() }
     }
 
     fn observed(&self) -> MutexGuard<'_, Observed> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an owner is certainly dead, or was silent for too long when it was last observed.
+    /// Whether an owner is dead, or has been silent for [`SILENCE`] as of the last observation.
     pub(super) fn is_gone(&self, owner: &str) -> bool {
         if self.store.liveness(owner) == Liveness::Dead {
             return true;
@@ -54,7 +55,7 @@ impl OwnerWatch {
         silence.is_some_and(|silence| silence.lasted >= SILENCE)
     }
 
-    /// The owners of open runs that are gone.
+    /// The gone owners of open runs.
     pub(super) async fn gone(&self) -> session::Result<Vec<GoneOwner>> {
         let owners = self.store.owners().await?;
         let gone = |OwnerStatus { name, beats }: OwnerStatus| {
@@ -67,9 +68,9 @@ impl OwnerWatch {
         Ok(owners.into_iter().filter_map(gone).collect())
     }
 
-    /// Observes the heartbeats of other processes, at most once in an interval, however many callers there are.
+    /// Observes the heartbeats of other processes, at most once per interval, however many callers there are.
     pub(super) async fn observe(&self) -> session::Result<()> {
-        let Ok(_turn) = self.turn.try_lock() else { return Ok(()) };
+        let Ok(_observing) = self.observing.try_lock() else { return Ok(()) };
         let is_recent = |last: Instant| last.elapsed() < INTERVAL / 2;
         if self.observed().last.is_some_and(is_recent) {
             return Ok(());
@@ -87,7 +88,7 @@ impl OwnerWatch {
             *self.observed() = Observed::default();
             return Ok(());
         }
-        // A write of our own proves that the others could have written, too.
+        // A successful write of this process proves that the others could have written, too.
         self.store.heartbeat().await?;
         self.observed().add(&beats, Instant::now());
         Ok(())
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_counts_only_while_it_is_observed() {
+    fn silence_grows_only_while_it_is_observed() {
         let mut observed = Observed::default();
         let start = Instant::now();
         let lasted = |observed: &Observed| observed.processes["p"].lasted;
