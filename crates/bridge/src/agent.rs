@@ -1,14 +1,14 @@
-//! Agent: the one path by which every front end runs a turn.
+//! Agent: the single path by which every front end runs a turn.
 //!
 //! | layer | what it adds |
 //! |---|---|
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
-//! | `start_uncontended` | a free session is entered by the commit that stores the message |
-//! | `run_queued` | a busy one queues the message, and its run waits |
-//! | `run_traced` | a span, and how the run ended in the store |
+//! | `start_uncontended` | if the session is free, the commit that stores the message acquires the lease |
+//! | `run_queued` | if the session is busy, the message is queued and its run waits |
+//! | `run_traced` | a span, and the final status of the run in the store |
 //! | `run_leased` | the session service, the ledger and the limits of the turn |
-//! | `run_corrected` | one retry if the model made up an agent's name |
+//! | `run_corrected` | one retry if the model named an unknown agent |
 
 pub mod collect;
 mod orphans;
@@ -44,15 +44,16 @@ use std::{
     time::Duration,
 };
 
-/// Marks a message that we wrote in the user's place, so that people can be shown the difference.
+/// Metadata key of a generated correction, which is stored as a user message; front ends can tell it from the user's
+/// text.
 pub const CORRECTION: &str = "lango:correction";
 
-/// Whether we said it, although it stands in the user's name.
+/// Whether an event in the user's name is a generated correction.
 pub fn is_correction(event: &Event) -> bool {
     event.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CORRECTION))
 }
 
-/// An agent with its sub-agents, ready to take messages.
+/// An agent with its sub-agents, ready to receive messages.
 #[derive(Clone)]
 pub struct Agent {
     tree: Arc<AgentTree>,
@@ -63,18 +64,18 @@ pub struct Agent {
     bounds: Arc<Bounds>,
 }
 
-/// What the runs of an agent may use, whoever asks for them.
+/// Limits on the runs of an agent, whatever the request asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// How often a model is asked; 0 for as often as the agents like.
+    /// Maximum number of model calls per run; 0 for no limit.
     pub model_calls: Option<u32>,
-    /// How long one tool call may take.
+    /// Timeout of one tool call.
     pub tool_time: Option<Duration>,
     pub limits: Limits,
 }
 
 impl Bounds {
-    fn applied(&self, config: RunConfig) -> RunConfig {
+    fn apply(&self, config: RunConfig) -> RunConfig {
         RunConfig {
             max_llm_calls: self.model_calls.unwrap_or(config.max_llm_calls),
             tool_timeout: self.tool_time.unwrap_or(config.tool_timeout),
@@ -92,21 +93,21 @@ impl Agent {
         Ok(Self { tree, sessions, artifacts, turns, trace: Trace::default(), bounds: Arc::default() })
     }
 
-    /// With turns that it shares with other agents of the process on the same store.
+    /// Shares `turns` with other agents of the process on the same store.
     #[must_use]
     pub fn with_turns(self, turns: Turns) -> Self {
         Self { turns, ..self }
     }
 
-    /// With a trace for the runs that belong to none.
+    /// Sets the trace for requests without a trace.
     #[must_use]
-    pub fn recorded(self, trace: Trace) -> Self {
+    pub fn with_trace(self, trace: Trace) -> Self {
         Self { trace, ..self }
     }
 
-    /// The same, with what its runs may use.
+    /// Sets the limits on its runs.
     #[must_use]
-    pub fn bounded(self, bounds: Bounds) -> Self {
+    pub fn with_bounds(self, bounds: Bounds) -> Self {
         Self { bounds: Arc::new(bounds), ..self }
     }
 
@@ -118,7 +119,7 @@ impl Agent {
         &self.sessions
     }
 
-    /// The request that a model would get if the session went on now.
+    /// The request that a model would get if the session continued now.
     pub async fn preview(
         &self,
         key: &SessionKey,
@@ -129,15 +130,15 @@ impl Agent {
         Ok(model::request_for(target, &runner.preview(key).await?, self.sessions.budget()))
     }
 
-    /// Runs one turn when it is this message's turn, and answers with what the agent said.
+    /// Runs one turn and returns the text of the answer. Waits while earlier messages of the session are in progress.
     pub async fn run_and_collect(&self, request: RunRequest) -> Result<String, RunError> {
         let collector = Mutex::new(AnswerCollector::default());
-        let collect = |event: &Event| collector.lock().unwrap_or_else(PoisonError::into_inner).take(event);
+        let collect = |event: &Event| collector.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         self.run(request, &collect).await?;
         Ok(collector.into_inner().unwrap_or_else(PoisonError::into_inner).into_text())
     }
 
-    /// Runs one turn when it is this message's turn. Events reach `out` as they happen.
+    /// Runs one turn. Waits while earlier messages of the session are in progress. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
         let id = self.answered_run(&request).await?;
         let name = id.map_or_else(RunName::fresh, |id| RunName { id, request_key: None });
@@ -159,7 +160,7 @@ impl Agent {
         Ok(run.filter(|run| run.status == RunStatus::Waiting).map(|run| run.id))
     }
 
-    /// A message arrives: it is before all that arrive later.
+    /// Registers a message. Later arrivals in its session are accepted after it.
     pub(crate) fn arrive(&self, request: &RunRequest, name: RunName) -> Result<Arrival, RunError> {
         let arrival = self.turns.arrive(&request.key, name);
         Ok(arrival.map_err(|error| service_error(error, &request.key))?)

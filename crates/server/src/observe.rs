@@ -167,7 +167,7 @@ pub(crate) async fn metrics(State(server): State<Server>) -> Response {
         let labels = format!("{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}");
         let _ = writeln!(text, "lango_request_seconds_total{labels} {}", sum.time.as_secs_f64());
     }
-    let tally = server.runs.tally();
+    let tally = server.runs.counts();
     text.push_str(
         "# HELP lango_runs_finished_total Runs that are over.\n# TYPE lango_runs_finished_total counter\n",
     );

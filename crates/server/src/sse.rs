@@ -7,7 +7,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use bridge::runs::{Reader, RunEntry, RunOutcome};
+use bridge::runs::{Reader, ReaderItem, RunEntry, RunOutcome};
 use futures::stream;
 use serde_json::{Map, Value};
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -52,12 +52,12 @@ impl Told {
             return Some(": still here\n\n".to_owned());
         };
         match next {
-            Ok(Ok(entry)) => {
+            Ok(ReaderItem::Entry(entry)) => {
                 let piece = piece(&entry, self.splits);
                 self.last = Some(entry.event);
                 Some(piece)
             }
-            Ok(Err(end)) => {
+            Ok(ReaderItem::End(end)) => {
                 self.over = true;
                 self.ended(end)
             }
@@ -73,7 +73,7 @@ impl Told {
             RunOutcome::Done => None,
             RunOutcome::Cancelled => Some(error_line("Cancelled", "the run was cancelled")),
             RunOutcome::NotFound => Some(error_line("SessionNotFound", "the session is not there any more")),
-            RunOutcome::Unasked { message } => Some(error_line("UnknownCall", &message)),
+            RunOutcome::UnknownCall { message } => Some(error_line("UnknownCall", &message)),
             RunOutcome::Failed { message, .. } => {
                 let (kind, message) = failure(self.last.as_deref(), message);
                 Some(error_line(&kind, &message))
@@ -91,7 +91,7 @@ pub(crate) fn failure(last: Option<&Event>, message: String) -> (String, String)
 }
 
 fn piece(entry: &RunEntry, splits: Splits) -> String {
-    let id = entry.place.to_id();
+    let id = entry.cursor.to_id();
     let event = &entry.event;
     if splits == Splits::Nothing || event.content.is_none() || event.actions.artifact_delta.is_empty() {
         return format!("id: {id}\ndata: {}\n\n", entry.json);
@@ -129,7 +129,7 @@ mod tests {
 
     fn entry(event: Event) -> RunEntry {
         let json = written(&event).into();
-        RunEntry { place: Cursor { stored: 3, partial: 0 }, event: Arc::new(event), json }
+        RunEntry { cursor: Cursor { stored: 3, partial: 0 }, event: Arc::new(event), json }
     }
 
     #[test]

@@ -1,47 +1,47 @@
-//! Collecting what an agent said: the pieces or the whole, never both.
+//! Collects the text of an answer, from its partial events or from the final event, never from both.
 
 use adk::{content::Content, event::Event, flow::leads_nowhere};
 
-/// Text of a run. Decided for each model call on its own, because a run may have several (spec I).
+/// Collects the text of a run. Partial or final is decided per model call, because a run may have several (spec I).
 #[derive(Clone, Debug, Default)]
 pub struct AnswerCollector {
     text: String,
-    /// The model call whose pieces are being collected.
+    /// The model call whose partial events are being collected.
     streaming: Option<String>,
-    /// The last text is the shown part of an interrupted answer: what follows continues it.
+    /// The text ends with an interrupted answer, which the next text continues.
     interrupted: bool,
 }
 
 impl AnswerCollector {
-    pub fn take(&mut self, event: &Event) {
+    pub fn push(&mut self, event: &Event) {
         if event.is_from_user() {
             return;
         }
-        // The run fails, or is corrected, and then the answer is what comes after (spec G2).
+        // The run fails or is corrected; after a correction the answer starts over (spec G2).
         if event.responses().any(leads_nowhere) {
             *self = Self::default();
         }
-        let said = event.content.as_ref().map(Content::said).unwrap_or_default();
+        let text = event.content.as_ref().map(Content::said).unwrap_or_default();
         let begun = self.streaming.as_ref() == Some(&event.id);
         if event.is_partial() {
-            // A piece that says nothing, such as a thought, is not a piece of the text.
-            if !begun && !said.is_empty() {
+            // A partial event without text, such as a thought, does not decide for the partial events.
+            if !begun && !text.is_empty() {
                 self.streaming = Some(event.id.clone());
-                self.separate(&said);
+                self.separate(&text);
             }
-            self.text.push_str(&said);
+            self.text.push_str(&text);
         } else {
             if !begun {
-                self.separate(&said);
-                self.text.push_str(&said);
+                self.separate(&text);
+                self.text.push_str(&text);
             }
             self.interrupted |= event.is_interrupted_answer();
         }
     }
 
-    /// What two model calls said stands on two lines, unless the second continues an interrupted answer of the first.
-    fn separate(&mut self, said: &str) {
-        if said.is_empty() {
+    /// Separates the texts of two model calls by a line break, unless the second continues an interrupted answer.
+    fn separate(&mut self, text: &str) {
+        if text.is_empty() {
             return;
         }
         let continues = std::mem::take(&mut self.interrupted);
@@ -55,11 +55,11 @@ impl AnswerCollector {
     }
 }
 
-/// The text of the last answer in these events, if it was interrupted and nobody said anything since.
+/// The text of the last answer in these events, if it was interrupted and nothing followed.
 pub fn interrupted_answer<'a>(events: impl DoubleEndedIterator<Item = &'a Event>) -> Option<String> {
     let last = events.rev().find(|event| event.content.is_some())?;
-    let said = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::said)?;
-    (!said.trim().is_empty()).then_some(said)
+    let text = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::said)?;
+    (!text.trim().is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -72,26 +72,26 @@ mod tests {
 
     fn collected(events: impl IntoIterator<Item = Event>) -> String {
         let mut collector = AnswerCollector::default();
-        events.into_iter().for_each(|event| collector.take(&event));
+        events.into_iter().for_each(|event| collector.push(&event));
         collector.into_text()
     }
 
     #[test]
-    fn the_last_answer_is_interrupted_until_somebody_speaks() {
+    fn last_answer_is_interrupted_until_the_next_message() {
         let shown = Event { interrupted: Some(true), ..event("1", "Hel") };
         let thought = Content::new("model", vec![adk::content::Part::thought("hm")]);
         let wordless = Event { content: Some(thought), ..shown.clone() };
         let failed = Event { error_code: Some("E".to_owned()), ..Event::new("e", "root") };
         let message = Event { content: Some(Content::user("hi")), ..Event::new("e", "user") };
-        let of = |events: &[&Event]| interrupted_answer(events.iter().copied());
-        assert_eq!(of(&[&message, &shown, &failed]).as_deref(), Some("Hel"));
-        assert_eq!(of(&[&shown, &message]), None);
-        assert_eq!(of(&[&message, &wordless]), None);
-        assert_eq!(of(&[]), None);
+        let interrupted = |events: &[&Event]| interrupted_answer(events.iter().copied());
+        assert_eq!(interrupted(&[&message, &shown, &failed]).as_deref(), Some("Hel"));
+        assert_eq!(interrupted(&[&shown, &message]), None);
+        assert_eq!(interrupted(&[&message, &wordless]), None);
+        assert_eq!(interrupted(&[]), None);
     }
 
     #[test]
-    fn a_continued_answer_is_one_text() {
+    fn continued_answer_is_one_text() {
         let interrupted = || Event { interrupted: Some(true), ..event("1", "Hel") };
         let partial = |id, text| Event { partial: Some(true), ..event(id, text) };
         assert_eq!(collected([interrupted(), event("2", "lo")]), "Hello");

@@ -1,4 +1,4 @@
-//! Runs whose owner is gone, continued by this process.
+//! Resumes the runs of gone owners.
 
 use super::Agent;
 use crate::{
@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use session::{RunStatus, TakenOverState};
 
 impl Agent {
-    /// Runs what owners that are gone left in one session, in its order. Nobody listens; the answers are in the log.
+    /// Resumes the runs of gone owners in one session, in order. Without a listener; the answers are in the log.
     pub(super) fn run_orphans(self, key: SessionKey, orphans: Vec<Orphan>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             for orphan in orphans {
@@ -26,21 +26,21 @@ impl Agent {
         })
     }
 
-    /// Continues what owners that are gone left in one session, in its order, for `request`, with its streaming and its
-    /// cancellation. `false` if they left nothing. The runs behind one that fails are left to the next turn.
+    /// Resumes the runs of gone owners in one session, in order, with the streaming and cancellation of `request`.
+    /// `false` if there are none. After a failure the remaining runs are left to the next turn.
     pub async fn continue_orphans(&self, request: RunRequest, out: EventSink<'_>) -> Result<bool, RunError> {
-        let taken = self.turns.take_over(Some(&request.key)).await;
-        let orphans = taken.map_err(|error| service_error(error, &request.key))?;
-        let is_any = !orphans.is_empty();
+        let taken_over = self.turns.take_over(Some(&request.key)).await;
+        let orphans = taken_over.map_err(|error| service_error(error, &request.key))?;
+        let has_any = !orphans.is_empty();
         for orphan in orphans {
             let request = RunRequest { input: Input::Resume, ..request.clone() };
             Box::pin(self.run_orphan(orphan, request, out)).await?;
         }
-        Ok(is_any)
+        Ok(has_any)
     }
 
-    /// Continues a run that this process took over, with the options that it was started with. `listener` says who listens:
-    /// its streaming and its cancellation count too.
+    /// Resumes a run that this process took over, with the options that it was started with, and with the streaming
+    /// and cancellation of `listener`.
     pub(crate) async fn run_orphan(
         &self,
         orphan: Orphan,
@@ -64,15 +64,15 @@ impl Agent {
                 Err(ServiceError::Stale(key.clone()).into())
             }
             Err(error) => {
-                // A message that cannot be read is not answered, and does not block the queue.
+                // An unreadable message fails and does not block the queue.
                 turn.withdraw(RunStatus::Failed, Some(error.to_string())).await;
                 Err(error.into())
             }
         }
     }
 
-    /// The message of a queued run; `None` if it is not queued any more. A store that fails is asked again: the message was
-    /// accepted.
+    /// The message of a queued run; `None` if it is no longer queued. Store faults are retried without limit: the
+    /// message was accepted.
     async fn queued_request(
         &self,
         listener: &RunRequest,
@@ -89,7 +89,7 @@ impl Agent {
         let Some(payload) = payload else { return Ok(None) };
         let queued: QueuedRequest = serde_json::from_str(&payload)
             .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
-        Ok(Some(guard::signed(queued.into_request(listener))))
+        Ok(Some(guard::with_guest_mark(queued.into_request(listener))))
     }
 
     async fn payload(&self, key: &SessionKey, id: &str) -> session::Result<Option<String>> {
@@ -98,7 +98,7 @@ impl Agent {
     }
 }
 
-/// What continues a run that was cut off.
+/// The request that resumes an interrupted run.
 pub(crate) fn resumption(key: SessionKey) -> RunRequest {
     RunRequest { input: Input::Resume, ..RunRequest::message(key, Content::default()) }
 }

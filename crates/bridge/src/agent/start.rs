@@ -1,4 +1,4 @@
-//! How a message gets its turn: at once in a free session, through the queue in a busy one.
+//! Starts the turn of a message: at once in a free session, through the queue in a busy one.
 
 use super::Agent;
 use crate::{
@@ -15,11 +15,11 @@ use adk::{
 use session::{Lease, PageRequest, RunStatus, Seq};
 use std::sync::Arc;
 
-/// How often a turn is begun again because the session was not what was read.
+/// Attempts to start if the session changes between read and commit.
 const START_ATTEMPTS: usize = 3;
 
 impl Agent {
-    /// The same as [`run`](Self::run), for a message that has arrived.
+    /// As [`run`](Self::run), for a message that has arrived.
     pub(crate) async fn run_arrived(
         &self,
         arrival: Arrival,
@@ -27,7 +27,7 @@ impl Agent {
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let Arrival { turn, mut guard } = arrival;
-        let request = guard::signed(request);
+        let request = guard::with_guest_mark(request);
         tokio::select! {
             biased;
             () = guard.acquire() => {}
@@ -41,12 +41,12 @@ impl Agent {
             Some(result) => result,
             None => self.run_queued(&turn, request, out).await,
         };
-        // If the message was not accepted, the next one is not held up.
+        // If the message was not accepted, the next arrival must not wait for it.
         turn.release_arrival();
         result
     }
 
-    /// Runs the turn at once if the session is free. `None` if it has to be queued; nothing is stored then.
+    /// Runs the turn at once if the session is free. `None` if the message must be queued; nothing is stored.
     async fn start_uncontended(
         &self,
         turn: &Arc<TurnHandle>,
@@ -60,7 +60,7 @@ impl Agent {
             let result = Box::pin(self.run_traced(turn, request.clone(), out)).await;
             match turn.refusal() {
                 Some(Refused::Busy) => return None,
-                // The copy in memory was out of date, or the session changed after it was read.
+                // The cached copy was stale, or the session changed after it was read.
                 Some(Refused::Stale) => self.sessions.evict(&request.key),
                 Some(Refused::Duplicate(_) | Refused::KeyReused) | None => return Some(result),
             }
@@ -68,7 +68,7 @@ impl Agent {
         None
     }
 
-    /// Tells why the answer takes longer: the notice is shown and not stored.
+    /// Streams a notice about the delay. The notice is not stored.
     fn announce_orphans(&self, request: &RunRequest, out: EventSink<'_>) {
         if request.config.streaming == StreamingMode::Sse {
             let message = "an earlier message of this session was interrupted; it is answered first";
@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Queues the message, waits until it is the first, and runs the turn.
+    /// Queues the message, waits until it is first, and runs the turn.
     async fn run_queued(
         &self,
         turn: &Arc<TurnHandle>,
@@ -101,7 +101,7 @@ impl Agent {
         let result = loop {
             let position = tokio::select! {
                 biased;
-                // A run that may have started is looked at first.
+                // A start that may be durable is checked before cancellation.
                 () = cancel.cancelled(), if turn.unacknowledged().is_empty() => break Err(RunError::Cancelled),
                 position = self.turns.wait(&key, turn) => position,
             };
@@ -111,7 +111,7 @@ impl Agent {
                 Ok(QueuePosition::Started(lease)) => break self.run_started(turn, lease, request, out).await,
                 Ok(QueuePosition::BehindOrphans(orphans)) => {
                     self.announce_orphans(&request, out);
-                    // On a task of its own: it is another's message, and goes on if we do not.
+                    // On its own task: the orphans resume even if this request is cancelled.
                     tokio::spawn(self.clone().run_orphans(key.clone(), orphans));
                     continue;
                 }
@@ -140,7 +140,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Continues a run whose start is stored although the store failed at it. Nobody was shown what that commit stored.
+    /// Resumes a run whose start is durable although it was not acknowledged. Its events were not streamed yet.
     async fn run_started(
         &self,
         turn: &Arc<TurnHandle>,
@@ -157,13 +157,13 @@ impl Agent {
             }
         };
         turn.set_running(lease);
-        // The user knows what the user has sent.
+        // The user's own message is not echoed.
         stored.iter().filter(|event| !event.is_from_user()).for_each(out);
         let request = RunRequest { input: Input::Resume, ..request };
         Box::pin(self.run_traced(turn, request, out)).await
     }
 
-    /// The events of a run that have these ids.
+    /// The events of a run with these ids.
     async fn stored_events(&self, lease: &Lease, ids: &[String]) -> session::Result<Vec<Event>> {
         let (mut events, mut restorer) = (Vec::new(), Restorer::new(""));
         let mut page = PageRequest { after: Seq::START, limit: 256 };
@@ -177,7 +177,7 @@ impl Agent {
     }
 }
 
-/// Errors of a queued message that waiting does not mend.
+/// Errors of a queued message that a retry cannot fix.
 fn is_permanent(error: &ServiceError) -> bool {
     matches!(
         error,

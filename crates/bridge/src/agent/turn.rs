@@ -1,4 +1,4 @@
-//! One turn of a run that may start: its span, its services and limits, and one retry for a name that the model made up.
+//! One turn: its span, its services and limits, and one retry after an unknown agent name.
 
 use super::{Agent, CORRECTION};
 use crate::{
@@ -18,7 +18,7 @@ use session::RunStatus;
 use std::sync::Arc;
 
 impl Agent {
-    /// Runs the turn under a span, and stores how the run ended unless its last event did.
+    /// Runs the turn under a span, and stores the final status of the run unless its last event did.
     pub(super) async fn run_traced(
         &self,
         turn: &Arc<TurnHandle>,
@@ -30,13 +30,13 @@ impl Agent {
         let mut request = request;
         request.config.trace = span.trace();
         let result = match self.run_leased(turn, request, out).await {
-            // The client did not ask for it: another owner took the run over.
+            // Not cancelled by the client: another owner took over the run.
             Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
             other => other,
         };
         match &result {
             Ok(()) => drop(span),
-            // The session was not free, so nothing has begun.
+            // The session was busy, and nothing has started.
             Err(RunError::Service(ServiceError::Stale(_))) if turn.is_unstarted() => span.forget(),
             Err(error) => {
                 span.fail(&spans::error_type(error));
@@ -50,7 +50,7 @@ impl Agent {
                 Err(_) => RunStatus::Failed,
             };
             let error = result.as_ref().err().map(ToString::to_string);
-            // The run's own error is the one to report.
+            // The error of the run is reported, not that of the commit.
             let _ = turn.finish(session::Commit::default(), status, error).await;
         }
         result
@@ -72,7 +72,7 @@ impl Agent {
         span
     }
 
-    /// Runs the turn with what only a turn has: its session service, its ledger, its limits.
+    /// Runs the turn with its session service, ledger and limits.
     async fn run_leased(
         &self,
         turn: &Arc<TurnHandle>,
@@ -87,13 +87,13 @@ impl Agent {
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
         let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(ledger);
         let draft_flush = self.turns.draft_flush().clone();
-        let config = RunConfig { draft_flush, ..self.bounds.applied(request.config) };
+        let config = RunConfig { draft_flush, ..self.bounds.apply(request.config) };
         let request = RunRequest { cancel, config, ..request };
-        // Boxed: the future of a run is large, and those that wait for it should not be.
+        // Boxed: the future of a run is large.
         Box::pin(self.run_corrected(&runner, request, out)).await
     }
 
-    /// A model that made up an agent's name is told the real ones, once (spec G).
+    /// Retries once, with a correction that lists the agents, if the model named an unknown agent (spec G).
     async fn run_corrected(
         &self,
         runner: &Runner<TurnSessions>,
@@ -116,13 +116,13 @@ impl Agent {
         };
         match runner.run(retry, out).await {
             Ok(()) => Ok(()),
-            // Whoever cancels wants no reasons.
+            // A cancelled retry is reported as cancelled, without the first error.
             Err(RunError::Cancelled) => Err(RunError::Cancelled),
             Err(retry) => Err(RunError::RetryFailed { retry: Box::new(retry), first: Box::new(first) }),
         }
     }
 
-    /// What is said about that name; `None` for an agent that works alone.
+    /// The correction for an unknown agent name; `None` for an agent without sub-agents.
     fn correction(&self, name: &str) -> Option<String> {
         let names: Vec<&str> = self.tree.nodes().skip(1).map(|node| node.agent.name.as_str()).collect();
         (!names.is_empty()).then(|| history::correction(name, &names.join(", ")))

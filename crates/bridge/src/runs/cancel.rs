@@ -1,6 +1,7 @@
-//! Cancelling: a run of this process is told to end; one that waits for a person is ended here, with its question.
+//! Cancellation: a run of this process gets the cancel signal; a run that waits for a person is ended here, together
+//! with its questions.
 
-use super::{Cursor, LiveRun, Runs};
+use super::{Cursor, LiveRun, Runs, live::LiveItem};
 use crate::{
     store::{
         entries::PreparedCommit,
@@ -19,41 +20,41 @@ use adk::{
 use session::{Commit, Error, RunStatus, TurnChange};
 use std::{sync::Arc, time::Duration};
 
-/// What a withdrawn question is answered with.
+/// The error of a withdrawn question.
 const REASON: &str = "the run was cancelled";
-/// How long a run that was told to end is waited for.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
-/// How often a session that changed meanwhile is read again.
+/// How long `cancel` waits for a cancelled run to end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Attempts if the session changes concurrently.
 const ATTEMPTS: usize = 3;
 
-/// What became of a request to cancel a run.
+/// The outcome of a cancel request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// It is over, now or since before.
+    /// The run is over, because of this request or since before.
     Over,
-    /// It was told to end, and something in it does not let go yet.
+    /// The run was cancelled but has not ended within the timeout.
     Requested,
-    /// It is not in this process, which cannot end it.
+    /// The run belongs to another process, which alone can end it.
     Elsewhere,
-    /// It waits for a person, and another run of its session goes on.
+    /// The run waits for a person, and another run of its session is in progress.
     Busy,
     NotFound,
 }
 
 impl Runs {
-    /// Ends a run. The model's stream and the tools stop; open calls are settled by the next turn. What a waiting run has
-    /// asked is withdrawn.
+    /// Cancels a run. The model stream and the tools stop; the next turn settles open calls. The questions of a
+    /// waiting run are withdrawn.
     pub async fn cancel(&self, key: &SessionKey, id: &str) -> Result<CancelOutcome, ServiceError> {
         for _ in 0..ATTEMPTS {
             if let Some(live) = self.live(key, id).filter(|live| live.end().is_none()) {
                 live.cancel.cancel();
-                if tokio::time::timeout(ENDS_WITHIN, ended(&live)).await.is_err() {
+                if tokio::time::timeout(CANCEL_TIMEOUT, wait_for_end(&live)).await.is_err() {
                     return Ok(CancelOutcome::Requested);
                 }
             }
             let Some(run) = self.stored(key).run(id).await? else { return Ok(CancelOutcome::NotFound) };
             match run.status {
-                // It may have asked just now, before it was told to end.
+                // It may have asked just before the cancel signal.
                 RunStatus::Waiting => {}
                 RunStatus::Queued | RunStatus::Running => return Ok(CancelOutcome::Elsewhere),
                 RunStatus::Done | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Interrupted => {
@@ -64,7 +65,7 @@ impl Runs {
                 Ok(true) => return Ok(CancelOutcome::Over),
                 Ok(false) => return Ok(CancelOutcome::NotFound),
                 Err(Error::Busy(_)) => return Ok(CancelOutcome::Busy),
-                // It was answered, or something else happened to the session: look again.
+                // The session has changed, for example by an answer: retry.
                 Err(Error::Conflict { .. } | Error::RunMoved { .. }) => {}
                 Err(error) => return Err(service_error(error, key)),
             }
@@ -72,7 +73,7 @@ impl Runs {
         Err(ServiceError::Stale(key.clone()))
     }
 
-    /// Settles what a waiting run has asked and ends it, in one commit. `false` if the session is gone.
+    /// Settles the questions of a waiting run and ends it, in one commit. `false` if the session does not exist.
     async fn withdraw_questions(&self, key: &SessionKey, id: &str) -> session::Result<bool> {
         let sessions = SessionServiceAdapter::new(Arc::clone(&self.store), "", Budget::default());
         let failed = |error: ServiceError| Error::Backend(error.into());
@@ -82,33 +83,33 @@ impl Runs {
         let turn = TurnChange::Cancel { run: id.to_owned(), error: Some(REASON.to_owned()) };
         let commit = Commit { turn, expected_seq: Some(session.last_seq), ..commit };
         self.store.commit(&store_key(key), commit).await?;
-        // What is in memory ends with the question; the log has its answer.
+        // The buffer in memory ends with the question; readers find the withdrawal in the log.
         if let Some(live) = self.live(key, id) {
             live.continue_in_log();
         }
         Ok(true)
     }
 
-    /// Ends all runs of a session, and waits until they are over.
+    /// Cancels all runs of a session and waits until they are over.
     pub async fn cancel_all(&self, key: &SessionKey) {
         let running = self.registry.running_in(key);
         for live in &running {
             live.cancel.cancel();
         }
         for live in running {
-            ended(&live).await;
+            wait_for_end(&live).await;
         }
     }
 }
 
-async fn ended(live: &LiveRun) {
-    let mut place = Cursor::default();
-    while let Ok(entry) = live.after(place).await {
-        place = entry.place;
+async fn wait_for_end(live: &LiveRun) {
+    let mut cursor = Cursor::default();
+    while let LiveItem::Entry(entry) = live.next_after(cursor).await {
+        cursor = entry.cursor;
     }
 }
 
-/// The events that settle what a run has asked, in the names of the agents that asked.
+/// The events that settle the questions of a run, in the name of the agents that asked.
 fn withdrawals(session: &SessionAdapter, run: &str) -> Vec<Event> {
     let is_its_own =
         |question: &&Question| session.question_runs.get(&question.id).is_some_and(|id| id == run);

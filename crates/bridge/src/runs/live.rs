@@ -1,7 +1,8 @@
-//! The events of a run while it is in memory: readers take what they have not seen, at their own pace.
+//! The events of a run while it is in memory. Each reader reads them at its own pace, by cursor.
 //!
-//! A place in a run is `stored-generation-partial`: how many stored events came before and with it, which process counts, and
-//! how many partial ones came since. The first number means the same after a restart, the others only in one process.
+//! The id of a cursor is `stored-generation-partial`: the number of stored events up to the cursor, the id of the
+//! counting process, and the number of partial events since. The first number is valid after a restart, the others
+//! within one process only.
 
 use adk::{error::RunError, event::Event, progress::CallProgress};
 use std::{
@@ -11,20 +12,21 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Beyond this many, partial events whose whole came since are forgotten; a reader that is so far behind gets the whole.
+/// Above this many entries, partial events are dropped once their final event is there. A reader that is further
+/// behind gets the final event alone.
 const ENTRIES: usize = 4096;
 
-/// Where a reader is in a run.
+/// The position of a reader in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    /// How many stored events it has seen.
+    /// Number of stored events that were read.
     pub stored: u64,
-    /// How many partial ones since the last of them.
+    /// Number of partial events since the last stored one.
     pub partial: u64,
 }
 
 impl Cursor {
-    /// Reads what [`Cursor::to_id`] wrote. Partial events of another process are none of ours.
+    /// Parses [`Cursor::to_id`]. Partial counts of another process are ignored.
     pub fn from_id(id: &str) -> Option<Self> {
         let mut numbers = id.splitn(3, '-');
         let stored = numbers.next()?.parse().ok()?;
@@ -46,19 +48,19 @@ fn generation() -> &'static str {
     GENERATION.get_or_init(|| uuid::Uuid::new_v4().simple().to_string()[..8].to_owned())
 }
 
-/// An event as it leaves.
+/// An event of a run, with its cursor and its encoding.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
-    pub place: Cursor,
+    pub cursor: Cursor,
     pub event: Arc<Event>,
-    /// The event as ADK's JSON, made once for all readers.
+    /// The event as ADK's JSON, encoded once for all readers.
     pub json: Arc<str>,
 }
 
 impl RunEntry {
-    pub(super) fn new(place: Cursor, event: Event) -> Self {
+    pub(super) fn new(cursor: Cursor, event: Event) -> Self {
         let json = serde_json::to_string(&event).unwrap_or_default().into();
-        Self { place, event: Arc::new(event), json }
+        Self { cursor, event: Arc::new(event), json }
     }
 }
 
@@ -67,27 +69,27 @@ impl RunEntry {
 pub enum RunOutcome {
     Done,
     Cancelled,
-    /// There is no such session; nothing has happened.
+    /// The session does not exist; nothing was stored.
     NotFound,
-    /// It answers what nobody asks, or asks any more; nothing has happened.
-    Unasked {
+    /// The message answers a call or question that is not open; nothing was stored.
+    UnknownCall {
         message: String,
     },
-    /// With the failure's own words. `told` says that the log has an event of it.
+    /// `in_log` says whether the last event of the log reports the failure.
     Failed {
         message: String,
-        told: bool,
+        in_log: bool,
     },
 }
 
 impl RunOutcome {
-    pub(super) fn of(result: &Result<(), RunError>, told: bool) -> Self {
+    pub(super) fn from_result(result: &Result<(), RunError>, in_log: bool) -> Self {
         match result {
             Ok(()) => Self::Done,
             Err(RunError::Cancelled) => Self::Cancelled,
             Err(RunError::SessionNotFound(_)) => Self::NotFound,
-            Err(error @ RunError::UnknownCall { .. }) => Self::Unasked { message: error.to_string() },
-            Err(error) => Self::Failed { message: error.to_string(), told },
+            Err(error @ RunError::UnknownCall { .. }) => Self::UnknownCall { message: error.to_string() },
+            Err(error) => Self::Failed { message: error.to_string(), in_log },
         }
     }
 }
@@ -96,16 +98,21 @@ impl RunOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LiveOutcome {
     Over(RunOutcome),
-    /// Another process has the run: the log says how it continues.
+    /// Another process has the run: readers follow the log.
     Moved,
+}
+
+pub(super) enum LiveItem {
+    Entry(RunEntry),
+    End(LiveOutcome),
 }
 
 pub(super) struct LiveRun {
     pub(super) cancel: CancellationToken,
-    /// What is before this place is in the log alone: another process did it.
+    /// Events before this cursor are in the log only, because another process stored them.
     from: Cursor,
     log: Mutex<EntryBuffer>,
-    news: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -116,10 +123,10 @@ struct EntryBuffer {
 }
 
 impl EntryBuffer {
-    /// Of how far a call is, the last word is enough.
-    fn forget_progress(&mut self, call_id: &str) {
-        let told = |entry: &RunEntry| CallProgress::of(&entry.event);
-        let newest = self.entries.iter().rev().map(told).take_while(Option::is_some).flatten();
+    /// Keeps only the latest progress event of a call.
+    fn drop_earlier_progress(&mut self, call_id: &str) {
+        let progress = |entry: &RunEntry| CallProgress::of(&entry.event);
+        let newest = self.entries.iter().rev().map(progress).take_while(Option::is_some).flatten();
         let before = newest.map(|progress| progress.call_id).position(|id| id == call_id);
         if let Some(back) = before {
             self.entries.remove(self.entries.len() - 1 - back);
@@ -130,16 +137,16 @@ impl EntryBuffer {
 impl LiveRun {
     pub(super) fn new(cancel: CancellationToken, from: Cursor) -> Self {
         let log = EntryBuffer { last: from, ..EntryBuffer::default() };
-        Self { cancel, from, log: Mutex::new(log), news: Notify::new() }
+        Self { cancel, from, log: Mutex::new(log), changed: Notify::new() }
     }
 
     fn log(&self) -> MutexGuard<'_, EntryBuffer> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it has all that comes after a place.
-    pub(super) fn reaches(&self, place: Cursor) -> bool {
-        place >= self.from && self.end() != Some(LiveOutcome::Moved)
+    /// Whether all events after `cursor` are in memory.
+    pub(super) fn covers(&self, cursor: Cursor) -> bool {
+        cursor >= self.from && self.end() != Some(LiveOutcome::Moved)
     }
 
     pub(super) fn push(&self, event: &Event) {
@@ -150,30 +157,30 @@ impl LiveRun {
             Cursor { stored: log.last.stored + 1, partial: 0 }
         };
         if log.entries.len() >= ENTRIES && !event.is_partial() {
-            log.entries.retain(|entry| entry.place.partial == 0);
+            log.entries.retain(|entry| entry.cursor.partial == 0);
         }
         if let Some(progress) = CallProgress::of(event) {
-            log.forget_progress(&progress.call_id);
+            log.drop_earlier_progress(&progress.call_id);
         }
         let entry = RunEntry::new(log.last, event.clone());
         log.entries.push(entry);
         drop(log);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     pub(super) fn finish(&self, result: &Result<(), RunError>, has_moved: bool) {
         let mut log = self.log();
-        let told = log.entries.last().is_some_and(|entry| entry.event.error_code.is_some());
+        let in_log = log.entries.last().is_some_and(|entry| entry.event.error_code.is_some());
         log.end = Some(if has_moved {
             LiveOutcome::Moved
         } else {
-            LiveOutcome::Over(RunOutcome::of(result, told))
+            LiveOutcome::Over(RunOutcome::from_result(result, in_log))
         });
         drop(log);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
-    /// The log knows more of a run that was over: readers find the rest there.
+    /// Directs readers to the log, which has events that this process did not buffer.
     pub(super) fn continue_in_log(&self) {
         self.log().end = Some(LiveOutcome::Moved);
     }
@@ -182,33 +189,33 @@ impl LiveRun {
         self.log().end.clone()
     }
 
-    /// What comes after a place: the next entry, or the end. Waits for it.
-    pub(super) async fn after(&self, place: Cursor) -> Result<RunEntry, LiveOutcome> {
+    /// Waits for the next entry after `cursor`, or for the end.
+    pub(super) async fn next_after(&self, cursor: Cursor) -> LiveItem {
         loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            // From here on nothing that happens is missed.
-            news.as_mut().enable();
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Changes from here on are not missed.
+            changed.as_mut().enable();
             {
                 let log = self.log();
-                let next = log.entries.partition_point(|entry| entry.place <= place);
+                let next = log.entries.partition_point(|entry| entry.cursor <= cursor);
                 if let Some(entry) = log.entries.get(next) {
-                    return Ok(entry.clone());
+                    return LiveItem::Entry(entry.clone());
                 }
                 if let Some(end) = &log.end {
-                    return Err(end.clone());
+                    return LiveItem::End(end.clone());
                 }
             }
-            news.await;
+            changed.await;
         }
     }
 
-    /// How many events it keeps.
+    /// Number of buffered events.
     pub(super) fn len(&self) -> u64 {
         self.log().entries.len() as u64
     }
 
-    /// About how many bytes it keeps.
+    /// Approximate size of the buffered events in bytes.
     pub(super) fn size(&self) -> usize {
         self.log().entries.iter().map(|entry| entry.json.len() * 2 + 512).sum()
     }
@@ -226,13 +233,13 @@ mod tests {
     use serde_json::{Map, json};
 
     fn progress(call: &str, text: &str) -> Event {
-        let told = json!({"call_id": call, "tool": "exec", "text": text});
-        let metadata = Map::from_iter([(adk::progress::PROGRESS.to_owned(), told)]);
+        let progress = json!({"call_id": call, "tool": "exec", "text": text});
+        let metadata = Map::from_iter([(adk::progress::PROGRESS.to_owned(), progress)]);
         Event { partial: Some(true), custom_metadata: Some(metadata), ..Event::new("i", "a") }
     }
 
     #[test]
-    fn a_call_that_says_much_takes_the_room_of_its_last_word() {
+    fn only_the_latest_progress_event_of_a_call_is_buffered() {
         let live = LiveRun::new(CancellationToken::new(), Cursor::default());
         live.push(&Event::new("i", "a"));
         for at in 0..100 {
@@ -244,7 +251,7 @@ mod tests {
             .entries
             .iter()
             .filter_map(|entry| CallProgress::of(&entry.event))
-            .map(|told| told.text)
+            .map(|progress| progress.text)
             .collect();
         assert_eq!(kept, ["99", "99"]);
         assert_eq!(live.len(), 3);

@@ -1,5 +1,5 @@
-//! Runs: turns on tasks of their own. A reader that leaves ends nothing, and one that comes back gets what it missed, from
-//! memory while the run is there and from the log afterwards.
+//! Runs: turns on their own tasks. A run continues when its reader disconnects. A reader that reconnects gets the
+//! events that it missed, from memory while the run is there and from the log afterwards.
 
 mod cancel;
 mod live;
@@ -9,9 +9,9 @@ mod registry;
 
 pub use cancel::CancelOutcome;
 pub use live::{Cursor, RunEntry, RunOutcome};
-pub use reader::Reader;
+pub use reader::{Reader, ReaderItem};
 pub use recovery::{Recovery, RecoverySource};
-pub use registry::{RunCounts, Seat};
+pub use registry::{RunCounts, RunPermit};
 pub use session::RunStatus;
 
 use crate::{
@@ -41,16 +41,16 @@ pub struct Runs {
     tasks: TaskTracker,
 }
 
-/// What else is said of a run when it begins.
+/// Options of [`Runs::start`].
 #[derive(Debug, Default)]
-pub struct Terms {
-    /// A later request of the user with the same key is this run.
+pub struct StartOptions {
+    /// Idempotency key: a later request of the user with the same key becomes this run.
     pub idempotency_key: Option<String>,
-    /// Given back when the run is over.
-    pub seat: Option<Seat>,
+    /// Released when the run is over.
+    pub permit: Option<RunPermit>,
 }
 
-/// Why a message was not accepted; nothing of it is stored.
+/// Why a message was not accepted. Nothing is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The idempotency key was used for another session, message or options.
@@ -66,12 +66,12 @@ impl From<ServiceError> for StartError {
     }
 }
 
-/// A run as its readers are told of it.
+/// The status of a run for clients.
 #[derive(Clone, Debug)]
 pub struct RunView {
     pub id: String,
     pub status: RunStatus,
-    /// How many messages are before it, if it waits.
+    /// Queue position: how many messages are before it, if it is queued.
     pub position: Option<usize>,
     pub error: Option<String>,
     pub created_at: f64,
@@ -79,7 +79,7 @@ pub struct RunView {
 }
 
 impl RunView {
-    /// A run that was accepted now, and of which nothing else is known.
+    /// The view of a run that was accepted just now.
     pub fn accepted(id: &str) -> Self {
         let now = adk::event::now();
         let status = RunStatus::Running;
@@ -104,20 +104,20 @@ impl Runs {
         &self.turns
     }
 
-    /// A place for one more run of a user; none if `most` of them are taken.
-    pub fn seat(&self, user: &str, most: usize) -> Option<Seat> {
-        self.registry.seat(user, most)
+    /// Acquires a permit for one run of a user; `None` if `max` permits are in use.
+    pub fn permit(&self, user: &str, max: usize) -> Option<RunPermit> {
+        self.registry.permit(user, max)
     }
 
-    /// Begins a run; it goes on whoever listens. The message is stored when this returns. With a key that the user has used
-    /// for the same request it is that earlier run.
+    /// Starts a run, which continues independently of its readers. Returns when the message is stored. If the user
+    /// has used the idempotency key for the same request, the reader is that of the earlier run.
     pub async fn start(
         &self,
         agent: &Agent,
         request: RunRequest,
-        terms: Terms,
+        options: StartOptions,
     ) -> Result<Reader, StartError> {
-        let Terms { idempotency_key, seat } = terms;
+        let StartOptions { idempotency_key, permit } = options;
         let session = request.key.clone();
         let (id, from) = self.identify(agent, &request).await?;
         let fingerprint = || QueuedRequest::fingerprint(&request);
@@ -139,10 +139,10 @@ impl Runs {
             if !turn.is_accepted() {
                 return result;
             }
-            // Readers that hear of the end find the seat free.
-            drop(seat);
+            // Released before readers see the end of the run.
+            drop(permit);
             live.finish(&result, turn.continues_in_log());
-            runs.registry.put_away(key, &live);
+            runs.registry.retire(key, &live);
             Ok(())
         });
         if accepted.await.is_ok() {
@@ -158,13 +158,14 @@ impl Runs {
                 let lost = |lost| ServiceError::from(StoreError::new(StoreFault::Other, lost));
                 let result = task.await.map_err(lost)?;
                 let error = result.err().unwrap_or_else(|| ServiceError::Stale(session.clone()).into());
-                self.answered_before(session, request_key, error).await
+                self.find_earlier_run(session, request_key, error).await
             }
         }
     }
 
-    /// An answer to a call that nobody waits for any more may be a request that was accepted before: then it is that run.
-    async fn answered_before(
+    /// An answer to a call that is no longer open may repeat an accepted request: then it becomes the run of that
+    /// request.
+    async fn find_earlier_run(
         &self,
         session: SessionKey,
         request_key: Option<RequestKey>,
@@ -181,13 +182,13 @@ impl Runs {
         }
     }
 
-    /// The id of the run that a request becomes, and where its stored events end: an answer continues the run that asked.
+    /// The id of the request's run, and the cursor after its stored events: an answer continues the run that asked.
     async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(String, Cursor), StartError> {
         let Some(id) = agent.answered_run(request).await? else {
             return Ok((RunName::fresh().id, Cursor::default()));
         };
         let from = match self.stored(&request.key).run(&id).await? {
-            Some(run) => Reader::end_of(self, &request.key, &run).await?,
+            Some(run) => Reader::stored_end(self, &request.key, &run).await?,
             None => Cursor::default(),
         };
         Ok((id, from))
@@ -201,14 +202,14 @@ impl Runs {
         self.registry.find(key, id)
     }
 
-    /// The events of a run behind a place, as far as there are any, and then on.
+    /// A reader of a run's events after a cursor: the stored events, then the new ones as they happen.
     pub async fn reader(
         &self,
         key: &SessionKey,
         id: &str,
         after: Cursor,
     ) -> Result<Option<Reader>, ServiceError> {
-        if let Some(live) = self.live(key, id).filter(|live| live.reaches(after)) {
+        if let Some(live) = self.live(key, id).filter(|live| live.covers(after)) {
             let key = RunKey { session: key.clone(), id: id.to_owned() };
             return Ok(Some(Reader::live(self.clone(), key, live, after)));
         }
@@ -226,27 +227,28 @@ impl Runs {
         Ok(runs.into_iter().map(RunView::from_run).collect())
     }
 
-    /// How many runs are not over.
+    /// Number of runs in progress.
     pub fn running(&self) -> usize {
         self.registry.running()
     }
 
-    /// Whether a session has a run here that is not over.
+    /// Whether a session has a run in progress in this process.
     pub fn is_running(&self, key: &SessionKey) -> bool {
         !self.registry.running_in(key).is_empty()
     }
 
-    /// What was done so far.
-    pub fn tally(&self) -> RunCounts {
-        self.registry.tally()
+    /// Counters since the process started.
+    pub fn counts(&self) -> RunCounts {
+        self.registry.counts()
     }
 
-    /// Waits until the text that runs have shown so far is saved, for a process that is about to end in the middle of them.
+    /// Waits until the text that runs have streamed so far is saved as drafts. Called before the process exits with
+    /// runs in progress.
     pub async fn flush_drafts(&self) {
         self.turns.draft_flush().flush().await;
     }
 
-    /// Waits until nothing runs any more.
+    /// Waits until no run is in progress.
     pub async fn idle(&self) {
         self.tasks.close();
         self.tasks.wait().await;

@@ -1,8 +1,8 @@
-//! Reading a run: from memory while it is there, from the log otherwise.
+//! Reads the events of a run: from memory while it is there, else from the log.
 
 use super::{
     Runs,
-    live::{Cursor, LiveOutcome, LiveRun, RunEntry, RunOutcome},
+    live::{Cursor, LiveItem, LiveOutcome, LiveRun, RunEntry, RunOutcome},
     registry::RunKey,
 };
 use crate::store::row::Restorer;
@@ -10,16 +10,24 @@ use adk::{error::ServiceError, session::SessionKey};
 use session::{PageRequest, Run, RunStatus, Seq};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// How often a run of another process is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// Poll interval for a run of another process.
+const POLL: Duration = Duration::from_millis(100);
 const PAGE: usize = 256;
 
-/// One reader of one run. It sees each event once, at its own pace.
+/// One reader of one run. It returns each event once, at its own pace.
 #[derive(Debug)]
 pub struct Reader {
     id: String,
-    place: Cursor,
+    cursor: Cursor,
     source: ReaderSource,
+}
+
+/// The next item of a run for its reader.
+#[derive(Clone, Debug)]
+pub enum ReaderItem {
+    Entry(RunEntry),
+    /// How the run ended. There is no further item.
+    End(RunOutcome),
 }
 
 #[derive(Debug)]
@@ -37,32 +45,32 @@ impl ReaderSource {
     }
 }
 
-/// What the log has of a run.
+/// The events of a run in the log.
 #[derive(Debug)]
 struct LogReader {
     runs: Runs,
     key: SessionKey,
     run: Run,
     restorer: Restorer,
-    /// How far the log was read, and how many events of the run that was.
+    /// The last row that was read, and the number of events of the run up to it.
     read: Seq,
     counted: u64,
     ready: VecDeque<RunEntry>,
 }
 
 impl Reader {
-    pub(super) fn live(runs: Runs, key: RunKey, live: Arc<LiveRun>, place: Cursor) -> Self {
+    pub(super) fn live(runs: Runs, key: RunKey, live: Arc<LiveRun>, cursor: Cursor) -> Self {
         let RunKey { session: key, id } = key;
-        Self { id, place, source: ReaderSource::LiveRun { live, runs, key } }
+        Self { id, cursor, source: ReaderSource::LiveRun { live, runs, key } }
     }
 
-    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, place: Cursor) -> Self {
+    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, cursor: Cursor) -> Self {
         let id = run.id.clone();
-        Self { id, place, source: ReaderSource::LogReader(Box::new(LogReader::new(runs, key, run))) }
+        Self { id, cursor, source: ReaderSource::LogReader(Box::new(LogReader::new(runs, key, run))) }
     }
 
-    /// Where the stored events of a run end.
-    pub(super) async fn end_of(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Cursor, ServiceError> {
+    /// The cursor after the last stored event of a run.
+    pub(super) async fn stored_end(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Cursor, ServiceError> {
         let mut log = LogReader::new(runs.clone(), key.clone(), run.clone());
         while log.read_page().await? {
             log.ready.clear();
@@ -70,52 +78,53 @@ impl Reader {
         Ok(Cursor { stored: log.counted, partial: 0 })
     }
 
-    /// The run's id.
+    /// The id of the run.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The place that it has read to.
-    pub fn place(&self) -> Cursor {
-        self.place
+    /// The cursor of the last entry that was returned.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
     }
 
-    /// The next event, or how the run ended. Waits for it.
-    pub async fn next(&mut self) -> Result<Result<RunEntry, RunOutcome>, ServiceError> {
+    /// Waits for the next event, or for the end of the run.
+    pub async fn next(&mut self) -> Result<ReaderItem, ServiceError> {
         loop {
-            let entry = match &mut self.source {
-                ReaderSource::LiveRun { live, runs, key } => match live.after(self.place).await {
-                    Ok(entry) => Ok(entry),
-                    Err(LiveOutcome::Over(end)) => Err(end),
-                    Err(LiveOutcome::Moved) => {
+            let item = match &mut self.source {
+                ReaderSource::LiveRun { live, runs, key } => match live.next_after(self.cursor).await {
+                    LiveItem::Entry(entry) => ReaderItem::Entry(entry),
+                    LiveItem::End(LiveOutcome::Over(end)) => ReaderItem::End(end),
+                    LiveItem::End(LiveOutcome::Moved) => {
                         let (runs, key) = (runs.clone(), key.clone());
                         self.source = ReaderSource::log(runs, key, &self.id).await?;
                         continue;
                     }
                 },
                 ReaderSource::LogReader(log) => {
-                    let Some(entry) = log.next(self.place).await? else {
-                        self.follow().await;
+                    let Some(item) = log.next(self.cursor).await? else {
+                        self.follow_or_wait().await;
                         continue;
                     };
-                    entry
+                    item
                 }
             };
-            if let Ok(entry) = &entry {
-                self.place = entry.place;
+            if let ReaderItem::Entry(entry) = &item {
+                self.cursor = entry.cursor;
             }
-            return Ok(entry);
+            return Ok(item);
         }
     }
 
-    /// The run goes on, and not before our eyes: it may be taken up in this process, or be another's.
-    async fn follow(&mut self) {
+    /// The log has no further event yet: switches to memory if this process has the run, else waits for the poll
+    /// interval.
+    async fn follow_or_wait(&mut self) {
         let ReaderSource::LogReader(log) = &self.source else { return };
-        match log.runs.live(&log.key, &self.id).filter(|live| live.reaches(self.place)) {
+        match log.runs.live(&log.key, &self.id).filter(|live| live.covers(self.cursor)) {
             Some(live) => {
                 self.source = ReaderSource::LiveRun { live, runs: log.runs.clone(), key: log.key.clone() }
             }
-            None => tokio::time::sleep(LOOK).await,
+            None => tokio::time::sleep(POLL).await,
         }
     }
 }
@@ -123,28 +132,28 @@ impl Reader {
 impl LogReader {
     fn new(runs: Runs, key: SessionKey, run: Run) -> Self {
         let read = run.started_after;
-        // Authors are in the rows that runs write; the name is for older ones.
+        // Rows of runs contain their author; the default name is for older rows.
         let restorer = Restorer::new("");
         Self { runs, key, run, restorer, read, counted: 0, ready: VecDeque::new() }
     }
 
-    /// `None` if there is nothing more now, and the run is not over.
-    async fn next(&mut self, place: Cursor) -> Result<Option<Result<RunEntry, RunOutcome>>, ServiceError> {
+    /// `None` if there is no further event yet and the run is not over.
+    async fn next(&mut self, cursor: Cursor) -> Result<Option<ReaderItem>, ServiceError> {
         loop {
             while let Some(entry) = self.ready.pop_front() {
-                if entry.place > place {
-                    return Ok(Some(Ok(entry)));
+                if entry.cursor > cursor {
+                    return Ok(Some(ReaderItem::Entry(entry)));
                 }
             }
-            // The status is read before the rows: once it says that the run is over, no row is missing.
+            // The status is read before the rows: if it says that the run is over, no row is missing.
             let is_over = self.is_over();
             if self.read_page().await? {
                 continue;
             }
             if is_over {
-                return Ok(Some(Err(self.end())));
+                return Ok(Some(ReaderItem::End(self.end())));
             }
-            self.look_again().await?;
+            self.refresh().await?;
             if !self.is_over() {
                 return Ok(None);
             }
@@ -155,8 +164,8 @@ impl LogReader {
         self.run.status.is_terminal() || self.run.status == RunStatus::Waiting
     }
 
-    /// The run as it is now. A run whose session was deleted is over.
-    async fn look_again(&mut self) -> Result<(), ServiceError> {
+    /// Reads the run again. A run whose session was deleted counts as cancelled.
+    async fn refresh(&mut self) -> Result<(), ServiceError> {
         match self.runs.stored(&self.key).run(&self.run.id).await? {
             Some(run) => self.run = run,
             None => self.run.status = RunStatus::Cancelled,
@@ -164,7 +173,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Reads on in the log; `false` if the run has no further row.
+    /// Reads the next page of the log; `false` if the run has no further row.
     async fn read_page(&mut self) -> Result<bool, ServiceError> {
         let page = PageRequest { after: self.read, limit: PAGE };
         let rows = match self.runs.stored(&self.key).read_run(self.run.number, page).await {
@@ -186,10 +195,10 @@ impl LogReader {
         match self.run.status {
             RunStatus::Cancelled => RunOutcome::Cancelled,
             RunStatus::Failed => {
-                RunOutcome::Failed { message: self.run.error.clone().unwrap_or_default(), told: true }
+                RunOutcome::Failed { message: self.run.error.clone().unwrap_or_default(), in_log: true }
             }
             RunStatus::Interrupted => {
-                RunOutcome::Failed { message: "the run was interrupted".to_owned(), told: false }
+                RunOutcome::Failed { message: "the run was interrupted".to_owned(), in_log: false }
             }
             RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Done => RunOutcome::Done,
         }

@@ -1,5 +1,5 @@
-//! The runs that are in memory: those that go on, and the last of those that are over. Whatever is asked of one session or of one
-//! user costs what they have, and not what all have.
+//! Run registry: the runs in memory, those in progress and the most recently finished. A lookup costs as much as the
+//! session or user has runs, however many there are in all.
 
 use super::live::{LiveOutcome, LiveRun, RunOutcome};
 use adk::session::SessionKey;
@@ -9,17 +9,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// Runs that are over stay in memory for readers that come back: so many of them, and so many bytes.
+/// Limits for finished runs, which stay in memory for readers that reconnect: by number and by bytes.
 const FINISHED: usize = 256;
 const FINISHED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What has happened since the process began.
+/// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
     pub done: u64,
     pub cancelled: u64,
     pub failed: u64,
-    /// Of runs that are over, partial ones too.
+    /// Events of finished runs, partial events included.
     pub events: u64,
 }
 
@@ -27,12 +27,12 @@ impl RunCounts {
     fn count(&mut self, end: Option<&LiveOutcome>, events: u64) {
         self.events += events;
         match end {
-            // Another process counts it.
+            // Counted by the process that has the run.
             Some(LiveOutcome::Moved) => {}
             Some(LiveOutcome::Over(RunOutcome::Done)) => self.done += 1,
             Some(LiveOutcome::Over(RunOutcome::Cancelled)) => self.cancelled += 1,
             Some(LiveOutcome::Over(
-                RunOutcome::NotFound | RunOutcome::Unasked { .. } | RunOutcome::Failed { .. },
+                RunOutcome::NotFound | RunOutcome::UnknownCall { .. } | RunOutcome::Failed { .. },
             ))
             | None => {
                 self.failed += 1;
@@ -41,7 +41,7 @@ impl RunCounts {
     }
 }
 
-/// A run among all sessions.
+/// The id of a run across all sessions.
 #[derive(Clone)]
 pub(super) struct RunKey {
     pub(super) session: SessionKey,
@@ -51,10 +51,10 @@ pub(super) struct RunKey {
 #[derive(Clone, Default)]
 pub(super) struct RunRegistry(Arc<Mutex<RegistryState>>);
 
-/// A run that is over.
+/// A finished run.
 struct Finished {
     key: RunKey,
-    /// About how many bytes it keeps.
+    /// Approximate size in bytes.
     size: usize,
     live: Weak<LiveRun>,
 }
@@ -63,73 +63,74 @@ struct Finished {
 struct RegistryState {
     sessions: HashMap<SessionKey, HashMap<String, Arc<LiveRun>>>,
     running: usize,
-    /// Those that are over, oldest first.
+    /// Finished runs, oldest first.
     finished: VecDeque<Finished>,
-    /// About how many bytes they keep.
+    /// Approximate size of the finished runs in bytes.
     bytes: usize,
-    /// How many seats each user has taken.
-    seats: HashMap<String, usize>,
-    tally: RunCounts,
+    /// Permits in use, by user.
+    permits: HashMap<String, usize>,
+    counts: RunCounts,
 }
 
 impl RunRegistry {
-    fn kept(&self) -> MutexGuard<'_, RegistryState> {
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, key: &RunKey, live: &Arc<LiveRun>) {
-        let mut kept = self.kept();
-        kept.running += 1;
-        kept.sessions.entry(key.session.clone()).or_default().insert(key.id.clone(), Arc::clone(live));
+        let mut state = self.state();
+        state.running += 1;
+        state.sessions.entry(key.session.clone()).or_default().insert(key.id.clone(), Arc::clone(live));
     }
 
     pub(super) fn find(&self, session: &SessionKey, id: &str) -> Option<Arc<LiveRun>> {
-        self.kept().sessions.get(session)?.get(id).cloned()
+        self.state().sessions.get(session)?.get(id).cloned()
     }
 
-    /// Those of a session that are not over.
+    /// The runs of a session in progress.
     pub(super) fn running_in(&self, session: &SessionKey) -> Vec<Arc<LiveRun>> {
-        let kept = self.kept();
-        let all = kept.sessions.get(session).into_iter().flat_map(HashMap::values);
+        let state = self.state();
+        let all = state.sessions.get(session).into_iter().flat_map(HashMap::values);
         all.filter(|live| live.end().is_none()).map(Arc::clone).collect()
     }
 
     pub(super) fn running(&self) -> usize {
-        self.kept().running
+        self.state().running
     }
 
-    pub(super) fn tally(&self) -> RunCounts {
-        self.kept().tally
+    pub(super) fn counts(&self) -> RunCounts {
+        self.state().counts
     }
 
-    /// A run that is over stays for a while, and makes the oldest leave.
-    pub(super) fn put_away(&self, key: RunKey, live: &Arc<LiveRun>) {
+    /// Moves a run to the finished ones and evicts the oldest beyond the limits.
+    pub(super) fn retire(&self, key: RunKey, live: &Arc<LiveRun>) {
         let (size, events, end) = (live.size(), live.len(), live.end());
-        let mut kept = self.kept();
-        kept.running -= 1;
-        kept.tally.count(end.as_ref(), events);
-        kept.bytes += size;
-        kept.finished.push_back(Finished { key, size, live: Arc::downgrade(live) });
-        while kept.finished.len() > FINISHED || kept.bytes > FINISHED_BYTES {
-            let Some(oldest) = kept.finished.pop_front() else { break };
-            kept.bytes -= oldest.size;
-            kept.remove(&oldest);
+        let mut state = self.state();
+        state.running -= 1;
+        state.counts.count(end.as_ref(), events);
+        state.bytes += size;
+        state.finished.push_back(Finished { key, size, live: Arc::downgrade(live) });
+        while state.finished.len() > FINISHED || state.bytes > FINISHED_BYTES {
+            let Some(oldest) = state.finished.pop_front() else { break };
+            state.bytes -= oldest.size;
+            state.remove(&oldest);
         }
     }
 
-    pub(super) fn seat(&self, user: &str, most: usize) -> Option<Seat> {
-        let mut kept = self.kept();
-        let taken = kept.seats.get(user).copied().unwrap_or(0);
-        if taken >= most {
+    pub(super) fn permit(&self, user: &str, max: usize) -> Option<RunPermit> {
+        let mut state = self.state();
+        let in_use = state.permits.get(user).copied().unwrap_or(0);
+        if in_use >= max {
             return None;
         }
-        kept.seats.insert(user.to_owned(), taken + 1);
-        Some(Seat { registry: self.clone(), user: user.to_owned() })
+        state.permits.insert(user.to_owned(), in_use + 1);
+        Some(RunPermit { registry: self.clone(), user: user.to_owned() })
     }
 }
 
 impl RegistryState {
-    /// A run that waited for a person may be running again, in memory of its own: that one stays.
+    /// Removes an evicted run, unless its id is in use by a newer `LiveRun`: a run that waited for a person may be
+    /// running again.
     fn remove(&mut self, Finished { key, live, .. }: &Finished) {
         let Some(runs) = self.sessions.get_mut(&key.session) else { return };
         let is_same = |current: &Arc<LiveRun>| Weak::as_ptr(live) == Arc::as_ptr(current);
@@ -141,30 +142,30 @@ impl RegistryState {
         }
     }
 
-    fn leave(&mut self, user: &str) {
-        let Some(taken) = self.seats.get_mut(user) else { return };
-        *taken -= 1;
-        if *taken == 0 {
-            self.seats.remove(user);
+    fn release_permit(&mut self, user: &str) {
+        let Some(in_use) = self.permits.get_mut(user) else { return };
+        *in_use -= 1;
+        if *in_use == 0 {
+            self.permits.remove(user);
         }
     }
 }
 
-/// The right of a user to one more run, taken before the run begins and given back when it is over.
-pub struct Seat {
+/// A user's permit for one run, acquired before the run starts and released when it is over.
+pub struct RunPermit {
     registry: RunRegistry,
     user: String,
 }
 
-impl Drop for Seat {
+impl Drop for RunPermit {
     fn drop(&mut self) {
-        self.registry.kept().leave(&self.user);
+        self.registry.state().release_permit(&self.user);
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for RunPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("RunPermit").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -183,49 +184,50 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_seats_and_each_is_given_back() {
+    fn permits_are_limited_per_user_and_released_on_drop() {
         let registry = RunRegistry::default();
-        let (first, second) = (registry.seat("ann", 2), registry.seat("ann", 2));
-        assert!(first.is_some() && second.is_some() && registry.seat("ann", 2).is_none());
-        assert!(registry.seat("bob", 2).is_some(), "each has its own");
+        let (first, second) = (registry.permit("ann", 2), registry.permit("ann", 2));
+        assert!(first.is_some() && second.is_some() && registry.permit("ann", 2).is_none());
+        assert!(registry.permit("bob", 2).is_some(), "the limit is per user");
         drop(first);
-        assert!(registry.seat("ann", 2).is_some());
+        assert!(registry.permit("ann", 2).is_some());
         drop(second);
-        assert!(registry.kept().seats.is_empty(), "nothing is kept of those who have none");
+        assert!(registry.state().permits.is_empty(), "users without permits have no entry");
     }
 
     #[test]
-    fn the_last_runs_that_are_over_stay_and_nothing_else_does() {
+    fn most_recently_finished_runs_stay_in_the_registry() {
         let registry = RunRegistry::default();
-        let going_on = live();
-        registry.add(&key("goes on", 0), &going_on);
+        let in_progress = live();
+        registry.add(&key("in progress", 0), &in_progress);
         for number in 0..FINISHED + 10 {
             let (key, live) = (key(&number.to_string(), number), live());
             registry.add(&key, &live);
             live.finish(&Ok(()), false);
-            registry.put_away(key, &live);
+            registry.retire(key, &live);
         }
         assert_eq!(registry.running(), 1);
-        assert_eq!(registry.running_in(&key("goes on", 0).session).len(), 1);
+        assert_eq!(registry.running_in(&key("in progress", 0).session).len(), 1);
         assert!(registry.running_in(&key("20", 20).session).is_empty());
         assert!(registry.find(&key("20", 20).session, "20").is_some());
         assert!(registry.find(&key("9", 9).session, "9").is_none());
-        assert_eq!(registry.kept().sessions.len(), FINISHED + 1);
+        assert_eq!(registry.state().sessions.len(), FINISHED + 1);
     }
+
     #[test]
-    fn a_run_that_continues_is_not_evicted_with_its_earlier_part() {
+    fn continued_run_is_not_evicted_with_its_earlier_part() {
         let registry = RunRegistry::default();
         let (waited, continued) = (live(), live());
         let key_of = |number| key("s", number);
         registry.add(&key_of(0), &waited);
         waited.finish(&Ok(()), false);
-        registry.put_away(key_of(0), &waited);
+        registry.retire(key_of(0), &waited);
         registry.add(&key_of(0), &continued);
         for number in 1..=FINISHED {
             let live = live();
             registry.add(&key_of(number), &live);
             live.finish(&Ok(()), false);
-            registry.put_away(key_of(number), &live);
+            registry.retire(key_of(number), &live);
         }
         let found = registry.find(&key_of(0).session, "0");
         assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &continued)));

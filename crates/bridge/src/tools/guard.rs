@@ -165,7 +165,7 @@ fn nobody(tool: &dyn Tool, verdict: &Verdict) -> String {
 
 /// A message says by whom it is: without a word on it by the owner of this machine or an administrator. A run that goes on
 /// is still that of whoever began it.
-pub(crate) fn signed(mut request: RunRequest) -> RunRequest {
+pub(crate) fn with_guest_mark(mut request: RunRequest) -> RunRequest {
     if request.input != Input::Resume {
         request.state_delta.entry(GUEST).or_insert(Value::Bool(false));
     }

@@ -79,7 +79,7 @@ impl Phase {
 /// Why a run could not be started or queued. Nothing is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Another run holds the lease or is queued before.
+    /// Another run holds the lease or has an earlier queue position.
     Busy,
     /// The session has changed since the caller read it.
     Stale,

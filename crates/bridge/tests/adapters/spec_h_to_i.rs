@@ -145,7 +145,7 @@ fn spec_i1_partials_win_over_a_final_that_says_something_else() {
     };
     let mut collector = AnswerCollector::default();
     for event in [event("Hel", true), event("lo", true), event("HELLO", false)] {
-        collector.take(&event);
+        collector.push(&event);
     }
     assert_eq!(collector.into_text(), "Hello");
 }
@@ -186,7 +186,7 @@ fn spec_i_thoughts_that_were_streamed_do_not_swallow_the_final_text() {
         ..Event { id: "1".into(), ..Event::new("e-1", "root") }
     };
     let mut collector = AnswerCollector::default();
-    collector.take(&event(Part::thought("hm"), true));
-    collector.take(&event(Part::text("Noon."), false));
+    collector.push(&event(Part::thought("hm"), true));
+    collector.push(&event(Part::text("Noon."), false));
     assert_eq!(collector.into_text(), "Noon.");
 }

@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{self as bridge_runs, RunOutcome, Terms},
+    runs::{self as bridge_runs, ReaderItem, RunOutcome, StartOptions},
 };
 use serde_json::{Map, json};
 use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
@@ -275,7 +275,7 @@ async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
         let (model, gate) = Fake::gated(Vec::new());
         let runs = Runs::new(place.store.clone());
         let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
-        let mut reader = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
+        let mut reader = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 1).await;
         let name = place.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
         let outside = place.again();
@@ -288,7 +288,7 @@ async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
         echo.run_and_collect(say("next")).await.unwrap();
         gate.add_permits(1);
         let mut said = Vec::new();
-        while let Ok(entry) = reader.next().await.unwrap() {
+        while let ReaderItem::Entry(entry) = reader.next().await.unwrap() {
             said.extend(entry.event.content.as_ref().map(adk::content::Content::said));
         }
         assert_eq!(said, ["re: hello"], "{}", place.name);
@@ -318,8 +318,10 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
         let mut said = Vec::new();
         let end = loop {
             match reader.next().await.unwrap() {
-                Ok(entry) => said.extend(entry.event.content.as_ref().map(adk::content::Content::said)),
-                Err(end) => break end,
+                ReaderItem::Entry(entry) => {
+                    said.extend(entry.event.content.as_ref().map(adk::content::Content::said))
+                }
+                ReaderItem::End(end) => break end,
             }
         };
         recovering.abort();
@@ -352,7 +354,7 @@ async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
         });
         let mut reader = resumed.reader(&key(), &id, bridge_runs::Cursor::default()).await.unwrap().unwrap();
         let mut last = None;
-        while let Ok(entry) = reader.next().await.unwrap() {
+        while let ReaderItem::Entry(entry) = reader.next().await.unwrap() {
             last = Some(entry.event);
         }
         recovering.abort();

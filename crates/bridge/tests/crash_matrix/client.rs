@@ -13,7 +13,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{Cursor, Reader, Terms},
+    runs::{Cursor, Reader, ReaderItem, StartOptions},
 };
 use serde_json::Value;
 use session::Store;
@@ -73,7 +73,7 @@ impl Client {
         self.over.insert(name.to_owned(), over);
         let (runs, key, out) = (self.runs.clone(), self.key.clone(), Arc::clone(&self.out));
         let mut follower =
-            Follower { name: name.to_owned(), runs, key, out, reader, place: Cursor::default() };
+            Follower { name: name.to_owned(), runs, key, out, reader, cursor: Cursor::default() };
         tokio::spawn(async move {
             while follower.read().await {}
             end.send_replace(true);
@@ -98,7 +98,7 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
             let request = RunRequest { config, ..RunRequest::message(self.key.clone(), content.clone()) };
-            let terms = Terms { idempotency_key: Some(name.to_owned()), seat: None };
+            let terms = StartOptions { idempotency_key: Some(name.to_owned()), permit: None };
             match self.runs.start(&self.agent, request, terms).await {
                 Ok(reader) => {
                     let run = reader.id().to_owned();
@@ -182,18 +182,18 @@ struct Follower {
     key: SessionKey,
     out: Arc<Reporter>,
     reader: Reader,
-    place: Cursor,
+    cursor: Cursor,
 }
 
 impl Follower {
     /// `false` if the run has ended.
     async fn read(&mut self) -> bool {
         match self.reader.next().await {
-            Ok(Ok(entry)) => {
-                self.place = entry.place;
+            Ok(ReaderItem::Entry(entry)) => {
+                self.cursor = entry.cursor;
                 self.out.tell(Line::Saw(Seen {
                     name: self.name.clone(),
-                    cursor: entry.place.to_id(),
+                    cursor: entry.cursor.to_id(),
                     event: entry.event.id.clone(),
                     partial: entry.event.is_partial(),
                     text: log::text(&entry.event),
@@ -201,9 +201,9 @@ impl Follower {
                 }));
                 true
             }
-            Ok(Err(end)) => {
+            Ok(ReaderItem::End(end)) => {
                 self.out.tell(Line::Ended { name: self.name.clone(), end: format!("{end:?}") });
-                if !matches!(self.reader.next().await, Ok(Err(again)) if again == end) {
+                if !matches!(self.reader.next().await, Ok(ReaderItem::End(again)) if again == end) {
                     self.out
                         .tell(Line::Problem(format!("the reader of {} saw more after the end", self.name)));
                 }
@@ -219,7 +219,7 @@ impl Follower {
 
     async fn reconnect(&mut self) {
         tokio::time::sleep(PAUSE).await;
-        if let Ok(Some(again)) = self.runs.reader(&self.key, self.reader.id(), self.place).await {
+        if let Ok(Some(again)) = self.runs.reader(&self.key, self.reader.id(), self.cursor).await {
             self.reader = again;
         }
     }

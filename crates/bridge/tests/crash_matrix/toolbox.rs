@@ -68,5 +68,5 @@ pub(crate) fn agent(store: &Arc<dyn Store>, turns: &Turns, cue: &Arc<Cue>) -> Ag
     // Virtual time may pass while a thread writes.
     let bounds = Bounds { tool_time: Some(Duration::from_hours(24 * 30)), ..Bounds::default() };
     let agent = Agent::new(Arc::clone(store), root, Budget::default()).unwrap();
-    agent.with_turns(turns.clone()).bounded(bounds)
+    agent.with_turns(turns.clone()).with_bounds(bounds)
 }

@@ -151,7 +151,12 @@ impl Plan {
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
         let Self { name, root, model, note, budget, bounds, .. } = self;
-        Ok(App { name, agent: Agent::new(store, root, budget)?.bounded(bounds).recorded(trace), model, note })
+        Ok(App {
+            name,
+            agent: Agent::new(store, root, budget)?.with_bounds(bounds).with_trace(trace),
+            model,
+            note,
+        })
     }
 }
 

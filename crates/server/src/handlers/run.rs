@@ -22,7 +22,7 @@ use axum::{
     response::Response,
 };
 use bridge::{
-    runs::{Reader, RunOutcome, Seat, StartError, Terms},
+    runs::{Reader, ReaderItem, RunOutcome, RunPermit, StartError, StartOptions},
     tools::guard::GUEST,
 };
 use serde_json::{Map, Value, json};
@@ -49,15 +49,15 @@ pub(crate) async fn run(
     let mut last: Option<Arc<Event>> = None;
     let end = loop {
         match reader.next().await? {
-            Ok(entry) if entry.event.is_partial() => {}
-            Ok(entry) => {
+            ReaderItem::Entry(entry) if entry.event.is_partial() => {}
+            ReaderItem::Entry(entry) => {
                 if last.is_some() {
                     body.push(b',');
                 }
                 body.extend(entry.json.as_bytes());
                 last = Some(entry.event);
             }
-            Err(end) => break end,
+            ReaderItem::End(end) => break end,
         }
     };
     body.push(b']');
@@ -65,7 +65,7 @@ pub(crate) async fn run(
         RunOutcome::Done => Ok(named(super::json(body), &id)),
         RunOutcome::NotFound => Err(no_session(&key.session_id)),
         RunOutcome::Cancelled => Err(Failure::conflict("the run was cancelled")),
-        RunOutcome::Unasked { message } => Err(Failure::conflict(message)),
+        RunOutcome::UnknownCall { message } => Err(Failure::conflict(message)),
         RunOutcome::Failed { message, .. } => {
             let (kind, message) = sse::failure(last.as_deref(), message);
             Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
@@ -108,7 +108,7 @@ pub(crate) struct Asked {
     app: Arc<App>,
     pub(crate) request: RunRequest,
     splits: Splits,
-    seat: Option<Seat>,
+    seat: Option<RunPermit>,
 }
 
 impl Asked {
@@ -209,7 +209,7 @@ fn key_reused() -> Failure {
 pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
     let session = asked.request.key.session_id.clone();
     asked.request.config.trace = origin.trace;
-    let terms = Terms { idempotency_key: origin.idempotency_key, seat: asked.seat };
+    let terms = StartOptions { idempotency_key: origin.idempotency_key, permit: asked.seat };
     let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
     started.map_err(|error| match error {
         StartError::KeyReused => key_reused(),

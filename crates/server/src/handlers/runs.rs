@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
-use bridge::runs::{CancelOutcome, Cursor, RunView};
+use bridge::runs::{CancelOutcome, Cursor, ReaderItem, RunView};
 use serde_json::{Value, json};
 
 /// Where a reader that comes back was.
@@ -43,8 +43,8 @@ pub(crate) async fn begin(
     };
     let mut run = shown(&view);
     // A message that answers a question continues the run that asked: its earlier events are before this place.
-    if reader.place() > Cursor::default() {
-        run["lastEventId"] = reader.place().to_id().into();
+    if reader.cursor() > Cursor::default() {
+        run["lastEventId"] = reader.cursor().to_id().into();
     }
     let answer = (StatusCode::ACCEPTED, Json(run)).into_response();
     Ok(run::named(answer, &view.id))
@@ -83,7 +83,7 @@ pub(crate) async fn events(
         return Err(not_found());
     };
     let is_over = view(&server, &key, id).await?.status.is_terminal();
-    if after.is_some() && is_over && reader.next().await?.is_err() {
+    if after.is_some() && is_over && matches!(reader.next().await?, ReaderItem::End(_)) {
         return Ok(run::named(StatusCode::NO_CONTENT.into_response(), id));
     }
     let reader = server.runs.reader(&key, id, after.unwrap_or_default()).await?.ok_or_else(not_found)?;
