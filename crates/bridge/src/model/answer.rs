@@ -1,4 +1,4 @@
-//! An answer as it comes, piece by piece, and the whole of it.
+//! Builds ADK responses from a provider's stream: partial responses as they arrive, and the final response.
 
 use adk::{
     content::{Content, Data, FunctionCall, Origin, Part},
@@ -7,16 +7,16 @@ use adk::{
 };
 use provider::{Done, Error, Finish, StreamEvent, ToolCall, Usage};
 
-/// An answer as far as it has come.
+/// A response in progress.
 pub(super) struct ResponseBuilder {
-    /// Whether pieces are wanted as they come.
+    /// Whether partial responses are requested.
     stream: bool,
     origin: Origin,
     parts: Vec<Part>,
     usage: Option<Usage>,
 }
 
-/// What an event of the stream comes to.
+/// The effect of one stream event.
 pub(super) enum Progress {
     Nothing,
     Partial(Box<LlmResponse>),
@@ -31,7 +31,7 @@ impl ResponseBuilder {
         Self { stream, origin, parts: Vec::new(), usage: None }
     }
 
-    pub(super) fn take(&mut self, event: StreamEvent) -> Progress {
+    pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
         match event {
             StreamEvent::TextDelta { text, signature } => self.extend(Part::text(text), signature),
             StreamEvent::Thought { text, signature } => self.extend(Part::thought(text), signature),
@@ -49,12 +49,12 @@ impl ResponseBuilder {
         }
     }
 
-    /// Adds a piece to the part that it continues. A signature closes its part, and is in no partial response.
+    /// Appends text to the part that it continues. A signature closes its part; partial responses have no signatures.
     fn extend(&mut self, piece: Part, signature: Option<String>) -> Progress {
         if piece.is_empty() && signature.is_none() {
             return Progress::Nothing;
         }
-        let shown = piece.clone();
+        let delta = piece.clone();
         let continues = |last: &&mut Part| last.thought == piece.thought && last.thought_signature.is_none();
         match self.parts.last_mut().filter(continues).map(|last| &mut last.data) {
             Some(Data::Text(text)) => text.push_str(piece.as_text().unwrap_or_default()),
@@ -63,10 +63,10 @@ impl ResponseBuilder {
         if let Some(last) = self.parts.last_mut().filter(|_| signature.is_some()) {
             last.thought_signature = signature;
         }
-        if !self.stream || shown.is_empty() {
+        if !self.stream || delta.is_empty() {
             return Progress::Nothing;
         }
-        let content = Some(Content::new("model", vec![shown]));
+        let content = Some(Content::new("model", vec![delta]));
         Progress::Partial(Box::new(LlmResponse { content, partial: true, ..LlmResponse::default() }))
     }
 
@@ -97,19 +97,19 @@ impl ResponseBuilder {
 fn call_part(call: ToolCall) -> Part {
     let id = Some(call.id).filter(|id| !id.is_empty());
     let function = match call.malformed {
-        Some(written) => FunctionCall::malformed(id, call.name, written),
+        Some(raw) => FunctionCall::malformed(id, call.name, raw),
         None => FunctionCall { id, args: Some(call.args), name: call.name, extra: serde_json::Map::new() },
     };
     Part { thought_signature: call.signature, ..function.into() }
 }
 
 fn usage(usage: Usage) -> UsageMetadata {
-    let said = |count: u64| (count > 0).then_some(count);
+    let nonzero = |count: u64| (count > 0).then_some(count);
     UsageMetadata {
-        cached_content_token_count: said(usage.cached),
+        cached_content_token_count: nonzero(usage.cached),
         candidates_token_count: Some(usage.output),
         prompt_token_count: Some(usage.input),
-        thoughts_token_count: said(usage.reasoning),
+        thoughts_token_count: nonzero(usage.reasoning),
         total_token_count: Some(usage.input + usage.output + usage.reasoning),
         ..UsageMetadata::default()
     }

@@ -1,4 +1,5 @@
-//! One model call of an agent: its model is asked, and if that fails, again, with less, or another is.
+//! One model call of an agent, with its attempts: retry, retry with a shorter conversation, or fall back to another
+//! model.
 
 use super::{
     answer::{Progress, ResponseBuilder},
@@ -19,9 +20,9 @@ use std::{
     time::Duration,
 };
 
-/// Warnings that were given, so that each is given once.
+/// Warnings that were sent, so that each is sent once.
 pub(super) type GivenWarnings = Mutex<HashSet<String>>;
-/// Enough; a server that always finds new words is not listened to for ever.
+/// Limit, for a server that varies its warnings.
 const MOST_WARNINGS: usize = 100;
 
 pub(super) struct Attempts {
@@ -29,16 +30,16 @@ pub(super) struct Attempts {
     request: LlmRequest,
     stream: bool,
     retries: Retries,
-    told: Arc<GivenWarnings>,
-    /// Which of the targets is asked.
+    given_warnings: Arc<GivenWarnings>,
+    /// Index of the current target.
     at: usize,
-    /// How often it has been asked again.
+    /// Number of retries with the current target.
     tried: u32,
-    /// How long the conversation may be, once it was too long.
+    /// Token budget of the shortened conversation, once it was too long.
     room: Option<u32>,
-    /// Whether anything of an answer has been shown.
+    /// Whether a partial response was streamed.
     shown: bool,
-    /// What became of the targets before.
+    /// The failures of earlier targets.
     failures: Vec<String>,
     notices: VecDeque<Notice>,
     stage: Stage,
@@ -57,14 +58,14 @@ impl Attempts {
         request: LlmRequest,
         stream: bool,
         retries: Retries,
-        told: Arc<GivenWarnings>,
+        given_warnings: Arc<GivenWarnings>,
     ) -> Self {
         Self {
             targets,
             request,
             stream,
             retries,
-            told,
+            given_warnings,
             at: 0,
             tried: 0,
             room: None,
@@ -75,8 +76,8 @@ impl Attempts {
         }
     }
 
-    /// Partial responses and notices as they come, if asked for; then exactly one that is whole, or the error, and nothing
-    /// after it.
+    /// Partial responses and notices as they arrive, if streaming is on; then exactly one final response or error,
+    /// which is the last item.
     pub(super) fn responses(self) -> LlmStream {
         stream::unfold(Box::new(self), |mut attempts| async {
             let response = attempts.next().await?;
@@ -99,13 +100,13 @@ impl Attempts {
                     if left.is_zero() {
                         self.stage = Stage::Ask;
                     } else {
-                        self.tell_wait();
+                        self.notify_wait();
                     }
                 }
                 Stage::Listen(events, answer) => {
-                    let event = events.next().await.unwrap_or_else(|| cut_off(&self.targets[self.at]));
-                    let taken = answer.take(event);
-                    if let Some(response) = self.take(taken) {
+                    let event = events.next().await.unwrap_or_else(|| truncated(&self.targets[self.at]));
+                    let progress = answer.push(event);
+                    if let Some(response) = self.apply(progress) {
                         return Some(response);
                     }
                 }
@@ -115,14 +116,14 @@ impl Attempts {
     }
 
     fn ask(&mut self) {
-        self.warn_of_settings();
+        self.warn_of_ineffective_settings();
         let target = &self.targets[self.at];
         let events = target.ask(target.request(&self.request, self.room));
         self.stage = Stage::Listen(events, ResponseBuilder::new(target.origin(), self.stream));
     }
 
-    fn take(&mut self, taken: Progress) -> Option<Result<LlmResponse, LlmError>> {
-        match taken {
+    fn apply(&mut self, progress: Progress) -> Option<Result<LlmResponse, LlmError>> {
+        match progress {
             Progress::Nothing => None,
             Progress::Warning(text) => {
                 self.warn(text);
@@ -134,20 +135,20 @@ impl Attempts {
             }
             Progress::Whole(response) => {
                 self.stage = Stage::Over;
-                Some(Ok(self.credited(*response)))
+                Some(Ok(self.with_fallback_notice(*response)))
             }
             Progress::Failed(error) => self.recover(error).map(Err),
         }
     }
 
-    /// Prepares the next attempt, or answers with the error if there is none.
+    /// Prepares the next attempt, or returns the error if there is none.
     fn recover(&mut self, error: Error) -> Option<LlmError> {
         let remedy = if self.shown { Remedy::Nothing } else { self.retries.remedy(&error, self.tried) };
         match remedy {
             Remedy::Wait(left) => {
                 self.tried += 1;
                 self.stage = Stage::Wait { left, because: head(&error) };
-                self.tell_wait();
+                self.notify_wait();
                 None
             }
             Remedy::Shorten if self.shorten(&error) => None,
@@ -162,8 +163,8 @@ impl Attempts {
         }
     }
 
-    /// Tells how long it still is.
-    fn tell_wait(&mut self) {
+    /// Sends a notice with the remaining wait.
+    fn notify_wait(&mut self) {
         let Stage::Wait { left, because } = &self.stage else { return };
         let model = self.targets[self.at].name();
         let seconds = Some(left.as_secs() + u64::from(left.subsec_nanos() > 0));
@@ -171,7 +172,8 @@ impl Attempts {
         self.notify(Notice { seconds, attempt: Some(self.tried), ..notice });
     }
 
-    /// A conversation that is too long is shortened once; whether that helps, the model says.
+    /// Shortens a conversation that is too long, once. If the model rejects it again, the error is final for this
+    /// target.
     fn shorten(&mut self, error: &Error) -> bool {
         if self.room.is_some() {
             return false;
@@ -179,27 +181,27 @@ impl Attempts {
         let target = &self.targets[self.at];
         self.room = target.shorter(&target.request(&self.request, None), &error.to_string());
         if self.room.is_some() {
-            let told = format!("{}; trying again with less of it", head(error));
-            self.notify(Notice::new(NoticeKind::Shorter, told, self.targets[self.at].name()));
+            let message = format!("{}; retrying with a shortened conversation", head(error));
+            self.notify(Notice::new(NoticeKind::Shorter, message, self.targets[self.at].name()));
             self.stage = Stage::Ask;
         }
         self.room.is_some()
     }
 
     fn fall_back(&mut self, error: &Error) {
-        let failed = format!("{}: {}", self.targets[self.at].name(), self.told_of(error));
+        let failed = format!("{}: {}", self.targets[self.at].name(), self.describe(error));
         self.failures.push(failed);
         self.at += 1;
         self.tried = 0;
         self.room = None;
         self.stage = Stage::Ask;
         let next = self.targets[self.at].name();
-        let told = format!("{}; asking {next} instead", head(error));
-        self.notify(Notice::new(NoticeKind::Fallback, told, next));
+        let message = format!("{}; asking {next} instead", head(error));
+        self.notify(Notice::new(NoticeKind::Fallback, message, next));
     }
 
     fn give_up(&self, error: Error) -> LlmError {
-        let last = self.told_of(&error);
+        let last = self.describe(&error);
         let message = if self.failures.is_empty() {
             last
         } else {
@@ -208,52 +210,54 @@ impl Attempts {
         LlmError { code: error.code().to_owned(), message, source: Some(Box::new(error)) }
     }
 
-    /// The error, and what was done about it.
-    fn told_of(&self, error: &Error) -> String {
+    /// The error message with the measures that were taken.
+    fn describe(&self, error: &Error) -> String {
         let cap = self.retries.cap;
         if let Some(wait) = self.retries.too_long(error) {
-            return format!("{error}; it asks to wait {wait:?}, and {cap:?} is the longest wait");
+            return format!("{error}; the requested wait of {wait:?} exceeds the limit of {cap:?}");
         }
         match self.tried {
             _ if error.retry() == Retry::Shorter && self.room.is_some() => {
-                format!("{error}; nor does less of it fit")
+                format!("{error}; a shortened conversation does not fit either")
             }
             0 => error.to_string(),
-            tried => format!("{error}; it was asked {} times", tried + 1),
+            tried => format!("{error}; gave up after {} attempts", tried + 1),
         }
     }
 
-    /// An answer of another model than the one that was wanted says so.
-    fn credited(&self, response: LlmResponse) -> LlmResponse {
+    /// Marks the response of a fallback model with a notice.
+    fn with_fallback_notice(&self, response: LlmResponse) -> LlmResponse {
         let target = &self.targets[self.at];
         if self.at == 0 {
             return response;
         }
-        let told = format!("{} answered; {}", target.name(), self.failures.join("; "));
-        let notice = Notice::new(NoticeKind::Fallback, told, target.name());
+        let message = format!("{} answered; {}", target.name(), self.failures.join("; "));
+        let notice = Notice::new(NoticeKind::Fallback, message, target.name());
         let model_version = response.model_version.or_else(|| Some(target.model().to_owned()));
         LlmResponse { model_version, custom_metadata: notice.metadata(), ..response }
     }
 
-    /// Settings that no provider is told of are named.
-    fn warn_of_settings(&mut self) {
+    /// Warns of settings that have no effect.
+    fn warn_of_ineffective_settings(&mut self) {
         let unknown = options::without_effect(&self.request.config);
         if !unknown.is_empty() {
-            self.warn(format!("these settings have no effect here: {}", unknown.join(", ")));
+            self.warn(format!("these settings have no effect: {}", unknown.join(", ")));
         }
     }
 
     fn warn(&mut self, text: String) {
         let model = self.targets[self.at].name();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = self.stream && told.len() < MOST_WARNINGS && told.insert(format!("{model}: {text}"));
-        drop(told);
-        if new {
+        let mut given_warnings = self.given_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = self.stream
+            && given_warnings.len() < MOST_WARNINGS
+            && given_warnings.insert(format!("{model}: {text}"));
+        drop(given_warnings);
+        if is_new {
             self.notify(Notice::new(NoticeKind::Warning, text, model));
         }
     }
 
-    /// Only those who want pieces want to know what goes on.
+    /// Queues a notice, if streaming is on.
     fn notify(&mut self, notice: Notice) {
         if self.stream {
             self.notices.push_back(notice);
@@ -261,7 +265,7 @@ impl Attempts {
     }
 }
 
-/// The part of a second first, so that what is left is told in whole ones.
+/// Waits the fraction of a second first, so that notices count whole seconds.
 fn until_next_second(left: Duration) -> Duration {
     match left.subsec_nanos() {
         0 => left.min(Duration::from_secs(1)),
@@ -269,12 +273,12 @@ fn until_next_second(left: Duration) -> Duration {
     }
 }
 
-fn cut_off(target: &ModelTarget) -> StreamEvent {
+fn truncated(target: &ModelTarget) -> StreamEvent {
     StreamEvent::Error(Error::Truncated { provider: target.provider().to_owned() })
 }
 
-/// What has happened, without the provider's own words for it.
+/// The message of an error without the provider's own text.
 fn head(error: &Error) -> String {
-    let told = error.to_string();
-    told.split_once(": ").map_or(told.clone(), |(head, _)| head.to_owned())
+    let message = error.to_string();
+    message.split_once(": ").map_or(message.clone(), |(head, _)| head.to_owned())
 }

@@ -2,14 +2,14 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | `target` | a model, and the request that it gets |
-//! | `answer` | its stream as one answer |
-//! | `attempts` | asking again, asking for less, asking another |
-//! | `retries`, `room` | when, and how much less: pure decisions |
-//! | `notice` | how those who look on are told |
+//! | `target` | a model of a provider, and the request for it |
+//! | `answer` | the provider's stream as one response |
+//! | `attempts` | retries, shortened conversations, fallbacks |
+//! | `retries`, `room` | the decisions, as pure functions: which remedy, and how much shorter |
+//! | `notice` | notices to the client about retries and fallbacks |
 //!
-//! **Invariant.** What is shown and what is stored is one answer of one model: an attempt that failed leaves no piece behind,
-//! and after the first piece that was shown nobody else is asked.
+//! **Invariant.** The streamed and the stored response are one answer of one model: a failed attempt leaves no part
+//! behind, and after the first streamed part there is no other attempt.
 
 mod answer;
 mod attempts;
@@ -28,30 +28,30 @@ use attempts::{Attempts, GivenWarnings};
 use provider::{Provider, Request};
 use std::sync::Arc;
 
-/// A model, and those that are asked if it cannot answer.
+/// A model with its fallbacks.
 #[derive(Debug)]
 pub struct ModelAdapter {
     targets: Arc<[ModelTarget]>,
     retries: Retries,
-    told: Arc<GivenWarnings>,
+    given_warnings: Arc<GivenWarnings>,
 }
 
 impl ModelAdapter {
     pub fn new(provider: Arc<dyn Provider>, model: impl Into<String>, budget: Budget) -> Self {
-        Self::of(ModelTarget::new(provider, model, budget), Vec::new())
+        Self::with_fallbacks(ModelTarget::new(provider, model, budget), Vec::new())
     }
 
-    /// The model with its fallbacks, in the order in which they are asked.
-    pub fn of(model: ModelTarget, fallbacks: Vec<ModelTarget>) -> Self {
+    /// Sets the fallbacks, in the order in which they are tried.
+    pub fn with_fallbacks(model: ModelTarget, fallbacks: Vec<ModelTarget>) -> Self {
         let targets = std::iter::once(model).chain(fallbacks).collect();
-        Self { targets, retries: Retries::default(), told: Arc::default() }
+        Self { targets, retries: Retries::default(), given_warnings: Arc::default() }
     }
 
-    pub fn retrying(self, retries: Retries) -> Self {
+    pub fn with_retries(self, retries: Retries) -> Self {
         Self { retries, ..self }
     }
 
-    /// The request as the model gets it.
+    /// The request for the first model.
     pub fn request(&self, request: &LlmRequest) -> Request {
         self.targets[0].request(request, None)
     }
@@ -63,7 +63,7 @@ impl Llm for ModelAdapter {
     }
 
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream {
-        let (targets, told) = (Arc::clone(&self.targets), Arc::clone(&self.told));
-        Attempts::new(targets, request, stream, self.retries, told).responses()
+        let (targets, given_warnings) = (Arc::clone(&self.targets), Arc::clone(&self.given_warnings));
+        Attempts::new(targets, request, stream, self.retries, given_warnings).responses()
     }
 }

@@ -1,23 +1,24 @@
-//! Word of what goes on while there is no answer yet, for whoever looks on.
+//! Notices to the client while a model call has no answer yet.
 
 use adk::{event::Event, model::LlmResponse};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-/// Where an event carries a notice, in its `customMetadata`.
+/// The key of a notice in an event's `customMetadata`.
 pub const NOTICE: &str = "lango:notice";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub kind: NoticeKind,
-    /// What has happened, as a sentence without its full stop.
+    /// What has happened: a sentence without a full stop.
     pub message: String,
-    /// The model that it is about: the one that is asked next, or that answered. Empty if it is about none.
+    /// The model that the notice is about: the next to be called, or the one that answered. Empty if it is about
+    /// none.
     pub model: String,
-    /// How long it is until the model is asked again.
+    /// Seconds until the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// How often it will have been asked again by then.
+    /// Number of the next attempt, counted from 1 for the first retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
 }
@@ -25,13 +26,13 @@ pub struct Notice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoticeKind {
-    /// The same model is asked again, after a wait that is told second by second.
+    /// The same model is called again after a wait, announced every second.
     Retry,
-    /// Another model is asked, or has answered.
+    /// Another model is called, or has answered.
     Fallback,
-    /// The same model is asked again with less of the conversation.
+    /// The same model is called again with a shortened conversation.
     Shorter,
-    /// Something that the user should know and that changes nothing.
+    /// Information for the user that changes nothing.
     Warning,
 }
 
@@ -40,8 +41,8 @@ impl Notice {
         Self { kind, message: message.into(), model: model.to_owned(), seconds: None, attempt: None }
     }
 
-    /// The notice that an event carries.
-    pub fn of(event: &Event) -> Option<Self> {
+    /// The notice in an event's metadata.
+    pub fn from_event(event: &Event) -> Option<Self> {
         let notice = event.custom_metadata.as_ref()?.get(NOTICE)?;
         serde_json::from_value(notice.clone()).ok()
     }
@@ -50,7 +51,7 @@ impl Notice {
         Some(Map::from_iter([(NOTICE.to_owned(), serde_json::to_value(self).ok()?)]))
     }
 
-    /// A response that says this and nothing else.
+    /// A partial response that contains only this notice.
     pub(super) fn response(&self) -> LlmResponse {
         LlmResponse { partial: true, custom_metadata: self.metadata(), ..LlmResponse::default() }
     }

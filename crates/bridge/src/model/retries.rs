@@ -1,18 +1,18 @@
-//! What to do about an error while nothing has been shown: wait and ask again, ask for less, or ask another model.
+//! Chooses the remedy for an error while nothing was streamed: wait and retry, shorten, or call another model.
 
 use provider::{Error, Retry};
 use std::time::Duration;
 
-/// How often, and how patiently, a model is asked again.
+/// The retry policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Retries {
-    /// How often each model is asked again, at most.
+    /// Maximum number of retries per model.
     pub attempts: u32,
-    /// The first wait, if the provider does not say how long; it doubles each time.
+    /// The first wait, unless the provider specifies one; doubled each time.
     pub base: Duration,
-    /// No wait is longer. A provider that asks for more is not waited for.
+    /// Maximum wait. A provider that asks for more is skipped.
     pub cap: Duration,
-    /// A number from 0 to 1, so that programs that failed together do not come back together.
+    /// A random number from 0 to 1, so that concurrent clients do not retry at the same time.
     pub jitter: fn() -> f64,
 }
 
@@ -26,20 +26,20 @@ impl Default for Retries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     Wait(Duration),
-    /// Ask for an answer to less.
+    /// Retry with a shortened conversation.
     Shorten,
-    /// Ask another model, if there is one.
+    /// Call another model, if there is one.
     Another,
     /// No model would do better.
     Nothing,
 }
 
 impl Retries {
-    /// What may help against the error of a model that has been asked again `tried` times.
+    /// The remedy for an error after `tried` retries.
     pub(super) fn remedy(&self, error: &Error, tried: u32) -> Remedy {
         match error.retry() {
-            Retry::After(asked) if tried < self.attempts => {
-                let wait = asked.unwrap_or_else(|| self.pause(tried));
+            Retry::After(requested) if tried < self.attempts => {
+                let wait = requested.unwrap_or_else(|| self.pause(tried));
                 if wait <= self.cap { Remedy::Wait(wait) } else { Remedy::Another }
             }
             Retry::After(_) => Remedy::Another,
@@ -49,13 +49,13 @@ impl Retries {
         }
     }
 
-    /// Half of it is certain, half of it is chance.
+    /// The wait with jitter: half of it is fixed, half is random.
     fn pause(&self, tried: u32) -> Duration {
         let longest = self.base.saturating_mul(2_u32.saturating_pow(tried)).min(self.cap);
         longest.mul_f64(0.5 + (self.jitter)().clamp(0.0, 1.0) / 2.0)
     }
 
-    /// The wait that a provider asks for and that is too long for us.
+    /// The wait that the provider asks for, if it exceeds the maximum.
     pub(super) fn too_long(&self, error: &Error) -> Option<Duration> {
         match error.retry() {
             Retry::After(Some(wait)) if wait > self.cap => Some(wait),
@@ -64,7 +64,7 @@ impl Retries {
     }
 }
 
-/// Whether it is the provider's fault and not the request's. What a model refuses to say is its answer.
+/// Whether another provider may succeed. A refusal by the model is its answer.
 fn another_may_help(error: &Error) -> bool {
     matches!(error, Error::Auth { .. } | Error::Quota { .. } | Error::Protocol { .. } | Error::Setup { .. })
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_waited_for_as_long_as_it_asks_up_to_the_limit() {
+    fn requested_wait_is_honoured_up_to_the_limit() {
         assert_eq!(retries().remedy(&limited(Some(7)), 0), Remedy::Wait(7 * SECOND));
         assert_eq!(retries().remedy(&limited(Some(0)), 2), Remedy::Wait(Duration::ZERO));
         assert_eq!(retries().remedy(&limited(Some(60)), 0), Remedy::Wait(60 * SECOND));
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_the_attempts_end() {
+    fn waits_double_until_the_attempts_are_used() {
         let remedies: Vec<Remedy> = (0..4).map(|tried| retries().remedy(&limited(None), tried)).collect();
         let waits = [500, 1_000, 2_000].map(|millis| Remedy::Wait(Duration::from_millis(millis)));
         assert_eq!(remedies, [waits[0], waits[1], waits[2], Remedy::Another]);
     }
 
     #[test]
-    fn chance_takes_half_of_a_wait_at_most_and_no_wait_passes_the_limit() {
+    fn jitter_is_at_most_half_of_a_wait_and_the_limit_holds() {
         assert_eq!(Retries { jitter: || 0.0, ..retries() }.pause(1), Duration::from_millis(500));
         assert_eq!(retries().pause(30), 60 * SECOND);
         let chances: Vec<f64> = (0..64).map(|_| random()).collect();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_is_asked_only_where_the_request_is_not_at_fault() {
+    fn fallback_only_if_the_request_is_not_at_fault() {
         let (provider, message) = (|| "p".to_owned(), || "no".to_owned());
         let helps = [
             Error::Auth { provider: provider(), message: message() },

@@ -1,4 +1,4 @@
-//! How much of a conversation fits into a model beside all the rest.
+//! Computes how many tokens of a model's context are left for the conversation.
 
 use crate::view::{
     budget::{Budget, LEAST_TOKENS},
@@ -6,28 +6,28 @@ use crate::view::{
 };
 use provider::{Request, Role};
 
-/// No model holds less; a smaller number means something else.
+/// Smaller numbers in an error message are not context sizes.
 const LEAST_CONTEXT: u32 = 1_000;
 
-/// What a model that holds so many tokens has left for the conversation: not what the instruction, the tools and the
-/// answer take, nor what our estimate may be wrong by.
+/// The tokens that a context leaves for the conversation, after instruction, tools, maximum output and the error
+/// margin of the estimate.
 pub(super) fn of_context(context: u32, request: &Request) -> u32 {
     let counted = context / 5 * 4;
     let answer = request.options.max_output_tokens.unwrap_or_default();
     counted.saturating_sub(fixed(request)).saturating_sub(answer).max(LEAST_TOKENS)
 }
 
-/// A budget for the conversation of a request that was too long: half of what was sent, and no more than the provider says
-/// that it takes. `None` if there is nothing left to leave out.
+/// The budget for a conversation that was too long: half of its tokens, and at most what the stated context leaves.
+/// `None` if it cannot be shortened further.
 pub(super) fn shorter(sent: &Request, context: Option<u32>) -> Option<u32> {
-    let spoken = sent.messages.iter().filter(|message| message.role != Role::System);
-    let weight = spoken.map(cost::of_message).fold(0, u32::saturating_add);
-    let said = context.map_or(u32::MAX, |context| of_context(context, sent));
-    let tokens = (weight / 2).min(said).max(LEAST_TOKENS);
-    (tokens < weight).then_some(tokens)
+    let conversation = sent.messages.iter().filter(|message| message.role != Role::System);
+    let cost = conversation.map(cost::of_message).fold(0, u32::saturating_add);
+    let stated = context.map_or(u32::MAX, |context| of_context(context, sent));
+    let tokens = (cost / 2).min(stated).max(LEAST_TOKENS);
+    (tokens < cost).then_some(tokens)
 }
 
-/// What a request holds beside the conversation.
+/// Tokens of instruction and tools.
 fn fixed(request: &Request) -> u32 {
     let system = request.messages.iter().filter(|message| message.role == Role::System);
     let tools = request.tools.iter().map(|tool| {
@@ -36,7 +36,7 @@ fn fixed(request: &Request) -> u32 {
     system.map(cost::of_message).chain(tools).fold(0, u32::saturating_add)
 }
 
-/// The number of tokens that a provider says a model takes: one that has a word for a limit beside it.
+/// Parses the context size in a provider's error message: a number beside a word for a limit.
 pub(super) fn limit_in(complaint: &str) -> Option<u32> {
     let words = complaint.to_lowercase();
     let mut limit = None;
@@ -45,15 +45,15 @@ pub(super) fn limit_in(complaint: &str) -> Option<u32> {
         let end = words[start..].find(|letter: char| !letter.is_ascii_digit() && letter != ',');
         let end = end.map_or(words.len(), |length| start + length);
         let number: Option<u32> = words[start..end].replace(',', "").parse().ok();
-        let limits = is_about_a_limit(&words[at..start], &words[end..]);
-        let number = number.filter(|number| *number >= LEAST_CONTEXT && limits);
+        let is_limit = is_about_a_limit(&words[at..start], &words[end..]);
+        let number = number.filter(|number| *number >= LEAST_CONTEXT && is_limit);
         limit = limit.into_iter().chain(number).min();
         at = end;
     }
     limit
 }
 
-/// Whether the words between the last number and this one, or right behind it, speak of a limit.
+/// Whether the words between the previous number and this one, or the word after it, name a limit.
 fn is_about_a_limit(before: &str, behind: &str) -> bool {
     let next = behind.split_whitespace().next().unwrap_or_default();
     let names = ["maximum", "limit", "context length", "context size", "context window", "allowed"];
@@ -61,7 +61,7 @@ fn is_about_a_limit(before: &str, behind: &str) -> bool {
 }
 
 impl Budget {
-    /// This, or less.
+    /// The smaller of this budget and `tokens`.
     pub(super) fn at_most(self, tokens: u32) -> Self {
         Self::new(self.tokens().min(tokens.max(LEAST_TOKENS)), self.max_messages()).unwrap_or(self)
     }
@@ -73,7 +73,7 @@ mod tests {
     use provider::{Message, ToolSpec};
 
     #[test]
-    fn a_provider_says_in_its_own_words_how_much_it_takes() {
+    fn context_size_is_parsed_from_error_messages() {
         let complaints = [
             (
                 "This model's maximum context length is 128000 tokens. However, your messages resulted in 140000 tokens.",
@@ -109,15 +109,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_too_long_becomes_half_as_long_or_shorter() {
+    fn shortened_budget_is_half_or_the_stated_context() {
         assert_eq!(shorter(&request(4_000), None), Some(2_022));
         assert_eq!(shorter(&request(4_000), Some(1_000)), Some(793));
         assert_eq!(shorter(&request(400), Some(100_000)), Some(LEAST_TOKENS));
-        assert_eq!(shorter(&request(100), None), None, "there is nothing to leave out");
+        assert_eq!(shorter(&request(100), None), None, "at the minimum budget");
     }
 
     #[test]
-    fn instruction_tools_and_answer_take_their_place_first() {
+    fn instruction_tools_and_output_are_subtracted_from_the_context() {
         let bare = of_context(10_000, &Request::default());
         assert_eq!(bare, 8_000);
         let parameters = serde_json::json!({"type": "object", "properties": {}});

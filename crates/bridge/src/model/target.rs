@@ -1,4 +1,4 @@
-//! A model that can be asked: who has it, what it is called there, and how much of a conversation it is shown.
+//! A model of a provider, its name, and the token budget of its requests.
 
 use super::room;
 use crate::view::{budget::Budget, history, messages, options};
@@ -17,11 +17,11 @@ pub struct ModelTarget {
     provider: Arc<dyn Provider>,
     model: String,
     name: String,
-    /// Who makes opaque data here, as it is stamped.
+    /// The origin of opaque data (reasoning, signatures) that this model produces.
     stamp: String,
     budget: Budget,
     context: Option<u32>,
-    /// What the provider has said that the model holds, so that no further call has to learn it; zero for not known.
+    /// The context size that the provider stated in an error, so that later calls respect it; zero if unknown.
     learned: Arc<AtomicU32>,
 }
 
@@ -36,17 +36,17 @@ impl ModelTarget {
         Self { provider, model, name, stamp, budget, context: None, learned: Arc::default() }
     }
 
-    /// With what the model holds in all, in tokens.
-    pub fn holding(self, context: Option<u32>) -> Self {
+    /// Sets the context size in tokens.
+    pub fn with_context(self, context: Option<u32>) -> Self {
         Self { context, ..self }
     }
 
-    /// With another name for whoever makes its opaque data: one provider may speak several wire formats.
-    pub fn stamped(self, stamp: String) -> Self {
+    /// Sets the origin of opaque data: one provider may have several wire formats.
+    pub fn with_stamp(self, stamp: String) -> Self {
         Self { stamp, ..self }
     }
 
-    /// As people write it: `provider/model`.
+    /// The name `provider/model`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -67,44 +67,44 @@ impl ModelTarget {
         self.provider.stream(request)
     }
 
-    /// The request as this model gets it, with a conversation of so many tokens at most.
+    /// The request for this model, with at most `most` tokens of conversation.
     pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> Request {
         let budget = most.map_or(self.budget, |most| self.budget.at_most(most));
         let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
         request_within(self.origin(), request, budget, self.context.into_iter().chain(learned).min())
     }
 
-    /// How long a conversation may be, now that `sent` was too long; `None` if there is nothing to leave out.
+    /// The budget for a conversation after `sent` was too long; `None` if it cannot be shortened.
     pub(super) fn shorter(&self, sent: &Request, complaint: &str) -> Option<u32> {
-        let said = room::limit_in(complaint);
-        if let Some(context) = said {
+        let stated = room::limit_in(complaint);
+        if let Some(context) = stated {
             self.learned.store(context, Ordering::Relaxed);
         }
-        room::shorter(sent, said)
+        room::shorter(sent, stated)
     }
 }
 
-/// The request as a model gets it: the system message first, then a history that is legal and fits.
+/// The request for a model: the system message, then a legal history within the budget.
 pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Request {
     request_within(target, request, budget, None)
 }
 
 fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
-    let spoken = messages::convert(request.contents.iter().map(|said| &**said), &target);
-    let all = messages::system(&request.config).into_iter().chain(spoken).collect();
-    let mut made = Request {
+    let conversation = messages::convert(request.contents.iter().map(|content| &**content), &target);
+    let all = messages::system(&request.config).into_iter().chain(conversation).collect();
+    let mut built = Request {
         messages: all,
         model: target.model,
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
-        options: options::options(&request.config, has_answers(&request.contents)),
+        options: options::options(&request.config, ends_with_results(&request.contents)),
     };
-    let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &made)));
-    made.messages = history::prepare(made.messages, request.task.as_deref(), budget);
-    made
+    let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &built)));
+    built.messages = history::prepare(built.messages, request.task.as_deref(), budget);
+    built
 }
 
-/// Whether the model is asked what it makes of its tools' answers.
-fn has_answers(contents: &[Said]) -> bool {
+/// Whether the request ends with tool results.
+fn ends_with_results(contents: &[Said]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 

@@ -1,5 +1,5 @@
-//! Whether a call may run: the policy, the rules that a person has stored, and whether untrusted text is in the
-//! conversation.
+//! Decides whether a call may run, from the policy, the stored rules of the user, and whether the conversation
+//! contains untrusted text.
 
 use adk::{
     event::ToolConfirmation,
@@ -13,36 +13,36 @@ use tools::{
     policy::{Decision, Ground, Policy, Request, Rule, Verdict},
 };
 
-/// The state key that says which untrusted text has come in. It is stored with the answer that brought it, and outlives
-/// the window.
+/// State key that names the source of untrusted text. It is committed with the tool result that contains the text,
+/// and remains set after the result has left the window.
 pub const UNTRUSTED: &str = "lango:untrusted";
 
-/// The state key that says that whoever spoke last is a user of a server and none of its administrators. It is stored with
-/// the message.
+/// State key that marks the author of the last message as a user of a server who is not an administrator. It is
+/// committed with the message.
 pub const GUEST: &str = "lango:guest";
 
-/// How much of a diff or a command a person is shown before deciding.
-const MOST_SHOWN: usize = 8_000;
+/// Maximum length of a preview in an approval question, in characters.
+const MAX_PREVIEW: usize = 8_000;
 
-/// What stands between a model's calls and the tools of an app.
+/// Decides on the calls of an app's tools.
 #[derive(Debug)]
 pub struct Guard {
     policy: Policy,
     book: RuleBook,
-    /// The directories that commands may look at, free of links; the first is the working directory.
+    /// The directories that commands may access, with links resolved; the first is the working directory.
     roots: Vec<PathBuf>,
     mask: Mask,
-    /// Nobody is there to be asked.
+    /// No person can approve calls.
     unattended: bool,
-    /// Whether users of a server decide on what they are asked; else its administrators do.
+    /// Whether users of a server may approve calls; otherwise only administrators may.
     users_decide: bool,
 }
 
-/// What becomes of a call.
+/// The decision on a call.
 pub(crate) enum GuardDecision {
     Run,
     Ask(ToolConfirmation),
-    /// With what the model is told.
+    /// The error for the model.
     Refuse(String),
 }
 
@@ -51,12 +51,12 @@ impl Guard {
         Self { policy, book, roots, mask, unattended: false, users_decide: false }
     }
 
-    /// Users of a server may say yes to what its machine does.
+    /// Allows users of a server to approve calls on the server's machine.
     pub fn users_decide(self, decide: bool) -> Self {
         Self { users_decide: decide, ..self }
     }
 
-    /// Without anyone to ask, the answer is no.
+    /// Refuses calls that require approval, because no person can approve them.
     pub fn unattended(self) -> Self {
         Self { unattended: true, ..self }
     }
@@ -65,25 +65,26 @@ impl Guard {
         &self.mask
     }
 
-    /// Whether whoever is asked may not decide.
+    /// Whether the question would go to a user who may not approve.
     fn is_for_guest(&self, context: &ToolContext) -> bool {
         !self.users_decide && context.state(GUEST) == Some(Value::Bool(true))
     }
 
-    /// Decides on a call. What a person has said counts, but for what is denied, and if it is theirs to say.
+    /// Decides on a call. A person's confirmation counts unless the policy denies the call or the person may not
+    /// approve it.
     pub(crate) fn admit(
         &self,
         tool: &dyn Tool,
         args: &Map<String, Value>,
         context: &ToolContext,
     ) -> GuardDecision {
-        let verdict = doubted(tool, self.verdict(tool, args, context));
+        let verdict = with_review(tool, self.verdict(tool, args, context));
         if verdict.decision == Decision::Ask && self.is_for_guest(context) {
-            return GuardDecision::Refuse(not_theirs(&verdict));
+            return GuardDecision::Refuse(administrator_required(&verdict));
         }
         let asks = verdict.decision == Decision::Ask || tool.spec().confirm;
         if asks && verdict.decision != Decision::Deny && context.confirmation.is_none() && self.unattended {
-            return GuardDecision::Refuse(nobody(tool, &verdict));
+            return GuardDecision::Refuse(approval_unavailable(tool, &verdict));
         }
         match (verdict.decision, &context.confirmation) {
             (Decision::Deny, _) => {
@@ -95,8 +96,8 @@ impl Guard {
             (Decision::Allow, _) => GuardDecision::Run,
             (Decision::Ask, None) => GuardDecision::Ask(self.question(tool, args, &verdict)),
             (Decision::Ask, Some(answer)) => {
-                if says_always(answer) {
-                    // Whoever cannot store a rule is asked again, and has lost nothing.
+                if approves_always(answer) {
+                    // If the rule cannot be stored, the next such call asks again.
                     let _ = self.book.add(&owner(context), &verdict.always);
                 }
                 GuardDecision::Run
@@ -104,7 +105,7 @@ impl Guard {
         }
     }
 
-    /// Stored rules only allow, so that they are looked at only where somebody would be asked.
+    /// Stored rules only allow, so that they are consulted only if the policy would ask.
     fn verdict(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Verdict {
         let workdir = args.get("workdir").and_then(Value::as_str).unwrap_or_default();
         let ground = Ground::on_disk(self.roots.clone(), workdir.as_ref());
@@ -127,44 +128,44 @@ impl Guard {
         let mut hint = format!("May {} run? It asks because {}.", tool.spec().name, verdict.reason);
         if let Some(preview) = tool.preview(args) {
             hint += "\n\n";
-            hint += shortened(&preview).trim_end();
+            hint += truncated(&preview).trim_end();
         }
         let can_be_stored = !verdict.always.is_empty();
         if can_be_stored {
             let rules: Vec<String> = verdict.always.iter().map(Rule::to_string).collect();
-            hint = format!("{hint}\n\nFor good it would be: {}.", rules.join("; "));
+            hint = format!("{hint}\n\nTo allow this permanently, the rule would be: {}.", rules.join("; "));
         }
         let payload = can_be_stored.then(|| json!({"always": false}));
         ToolConfirmation { hint: self.mask.text(hint), confirmed: false, payload }
     }
 }
 
-/// What a person has not seen yet is asked about, whatever the rules allow.
-fn doubted(tool: &dyn Tool, verdict: Verdict) -> Verdict {
+/// A tool definition that no person has reviewed requires approval, whatever the rules allow.
+fn with_review(tool: &dyn Tool, verdict: Verdict) -> Verdict {
     match tool.doubt().filter(|_| verdict.decision != Decision::Deny) {
         Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
         None => verdict,
     }
 }
 
-fn not_theirs(verdict: &Verdict) -> String {
+fn administrator_required(verdict: &Verdict) -> String {
     format!(
-        "this call was not run: {}, and on this server only an administrator decides on that. An administrator can allow it by \
+        "this call was not run: {}, and on this server only an administrator may approve that. An administrator can allow it by \
          a rule in [approval] of lango.toml, or let users decide with `users = \"ask\"` there",
         verdict.reason
     )
 }
 
-fn nobody(tool: &dyn Tool, verdict: &Verdict) -> String {
+fn approval_unavailable(tool: &dyn Tool, verdict: &Verdict) -> String {
     let why = match verdict.decision {
         Decision::Ask => verdict.reason.clone(),
         Decision::Allow | Decision::Deny => format!("`{}` is confirmed each time", tool.spec().name),
     };
-    format!("this call was not run: {why}, and nobody is there to be asked, so the answer is no")
+    format!("this call was not run: {why}, and no one is available to approve it")
 }
 
-/// A message says by whom it is: without a word on it by the owner of this machine or an administrator. A run that goes on
-/// is still that of whoever began it.
+/// Marks the message as not a guest's, unless the server has marked it already. A resumed run keeps the mark of its
+/// first message.
 pub(crate) fn with_guest_mark(mut request: RunRequest) -> RunRequest {
     if request.input != Input::Resume {
         request.state_delta.entry(GUEST).or_insert(Value::Bool(false));
@@ -172,8 +173,8 @@ pub(crate) fn with_guest_mark(mut request: RunRequest) -> RunRequest {
     request
 }
 
-/// Whether a person wants it so from now on.
-fn says_always(answer: &ToolConfirmation) -> bool {
+/// Whether a person approved this and all further calls.
+fn approves_always(answer: &ToolConfirmation) -> bool {
     answer.payload.as_ref().and_then(|payload| payload.get("always")) == Some(&Value::Bool(true))
 }
 
@@ -181,14 +182,14 @@ pub(crate) fn owner(context: &ToolContext) -> Owner {
     Owner { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_SHOWN) {
+fn truncated(text: &str) -> String {
+    match text.char_indices().nth(MAX_PREVIEW) {
         Some((end, _)) => format!("{}\n… and {} bytes more", &text[..end], text.len() - end),
         None => text.to_owned(),
     }
 }
 
-/// Where an untrusted answer came from.
+/// The source of an untrusted result.
 pub(crate) fn source(tool: &dyn Tool, answer: &Value) -> String {
     let name = &tool.spec().name;
     match answer.get("url").and_then(Value::as_str) {
@@ -197,7 +198,7 @@ pub(crate) fn source(tool: &dyn Tool, answer: &Value) -> String {
     }
 }
 
-/// ADK's clients show this text and answer with the call that it names.
+/// ADK's clients show this text and answer the call that it names.
 pub(crate) fn plain_question(name: &str) -> ToolConfirmation {
     let hint = format!(
         "Please approve or reject the tool call {name}() by responding with a FunctionResponse with an expected ToolConfirmation payload."

@@ -1,4 +1,4 @@
-//! Tools as ADK's, and the guard that decides whether a call runs, asks a person first, or is refused.
+//! ADK tools, and the guard that runs a call, asks a person first, or refuses it.
 
 pub mod guard;
 pub mod tool;

@@ -1,4 +1,4 @@
-//! ToolAdapter: an internal tool as ADK's.
+//! ToolAdapter: an internal tool as an ADK tool.
 
 use crate::{
     store::state,
@@ -28,21 +28,21 @@ pub struct ToolAdapter {
 impl ToolAdapter {
     pub fn new(tool: Arc<dyn tools::Tool>) -> Self {
         let spec = tool.spec();
-        // A model must know that it is not to call again while it waits.
-        let waiting = if spec.long_running {
+        // Tells the model not to call again while the operation is pending.
+        let pending_note = if spec.long_running {
             "\n\nNOTE: This is a long-running operation. Do not call this tool again if it has already returned some intermediate or pending status."
         } else {
             ""
         };
         let declaration = FunctionDeclaration {
-            description: format!("{}{waiting}", spec.description),
+            description: format!("{}{pending_note}", spec.description),
             name: spec.name.clone(),
             parameters_json_schema: spec.parameters.clone(),
         };
         Self { tool, guard: None, declaration }
     }
 
-    /// The same, with calls that a policy decides on.
+    /// Sets the guard that decides on its calls.
     pub fn guarded(self, guard: Arc<Guard>) -> Self {
         Self { guard: Some(guard), ..self }
     }
@@ -60,14 +60,14 @@ impl ToolAdapter {
         if effect != Effect::ReadOnly {
             let begun = context.begin().await;
             begun.map_err(|error| {
-                ToolError::Failed(format!("not run: the store took no note of it: {error}"))
+                ToolError::Failed(format!("not run: could not record the call before starting it: {error}"))
             })?;
         }
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
-        let told = Mutex::new(mask.stream());
-        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), told });
+        let progress_mask = Mutex::new(mask.stream());
+        let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
         let outcome = self.tool.call(Call { id: context.call_id.clone(), args, host }).await;
-        self.told(outcome, &context, &mask)
+        self.mask_outcome(outcome, &context, &mask)
     }
 
     fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> GuardDecision {
@@ -81,8 +81,8 @@ impl ToolAdapter {
         }
     }
 
-    /// The outcome as it may be stored: without secrets, and with a mark if strangers wrote it.
-    fn told(
+    /// The outcome to be stored: secrets masked, and the session marked if the result is untrusted.
+    fn mask_outcome(
         &self,
         outcome: Result<Outcome, Error>,
         context: &ToolContext,
@@ -121,12 +121,12 @@ impl Tool for ToolAdapter {
     }
 }
 
-/// The turn, as a tool sees it.
+/// The turn, as a tool's host.
 struct TurnHost {
     context: ToolContext,
     mask: Mask,
-    /// What is told of its progress: a secret may come in two pieces.
-    told: Mutex<MaskStream>,
+    /// Masks progress texts: a secret may be split across two of them.
+    progress_mask: Mutex<MaskStream>,
 }
 
 impl Host for TurnHost {
@@ -134,7 +134,7 @@ impl Host for TurnHost {
         self.context.state(key)
     }
 
-    /// What the program knows of the conversation is not a tool's to say.
+    /// Reserved keys are read-only for tools.
     fn set_state(&self, key: &str, value: Value) {
         if !state::is_reserved(key) {
             self.context.set_state(key, value);
@@ -149,8 +149,8 @@ impl Host for TurnHost {
     }
 
     fn progress(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.context.tell_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
+        let mut mask = self.progress_mask.lock().unwrap_or_else(PoisonError::into_inner);
+        self.context.tell_progress(&String::from_utf8_lossy(&mask.take(text.as_bytes())));
     }
 
     fn owner(&self) -> Owner {

@@ -55,11 +55,12 @@ fn hello() -> Vec<StreamEvent> {
 /// A model with a fallback.
 fn two(first: &Arc<Fake>, second: &Arc<Fake>) -> ModelAdapter {
     let target = |fake: &Arc<Fake>, model: &str| ModelTarget::new(fake.clone(), model, Budget::default());
-    ModelAdapter::of(target(first, "small"), vec![target(second, "large")]).retrying(retries())
+    ModelAdapter::with_fallbacks(target(first, "small"), vec![target(second, "large")])
+        .with_retries(retries())
 }
 
 fn one(fake: &Arc<Fake>) -> ModelAdapter {
-    ModelAdapter::new(fake.clone(), "small", Budget::default()).retrying(retries())
+    ModelAdapter::new(fake.clone(), "small", Budget::default()).with_retries(retries())
 }
 
 fn request() -> LlmRequest {
@@ -120,7 +121,7 @@ async fn without_streaming_nothing_is_told_and_the_answer_comes_all_the_same() {
 async fn attempts_end_and_the_error_says_how_many_there_were() {
     let fake = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; it was asked 4 times");
+    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; gave up after 4 attempts");
     assert_eq!(start.elapsed(), Duration::from_millis(3_500));
     assert_eq!(fake.requests().len(), 4);
 }
@@ -129,7 +130,7 @@ async fn attempts_end_and_the_error_says_how_many_there_were() {
 async fn a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() {
     let fake = Fake::called("one", vec![slow_down(Some(300.0))]);
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; it asks to wait 300s, and 60s is the longest wait");
+    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; the requested wait of 300s exceeds the limit of 60s");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -257,7 +258,7 @@ fn session_notice(session: &impl Session, said: &str) -> Notice {
         .events()
         .iter()
         .find(|event| event.content.as_ref().is_some_and(|content| content.said() == said));
-    Notice::of(event.unwrap()).unwrap()
+    Notice::from_event(event.unwrap()).unwrap()
 }
 
 fn long_talk() -> LlmRequest {
@@ -277,7 +278,7 @@ async fn a_conversation_that_is_too_long_is_shortened_once_and_that_is_told() {
     let model = one(&fake);
     let told: Vec<_> = model.generate(long_talk(), true).collect().await;
     assert_snapshot!(told.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
-    …  {"kind":"shorter","message":"the conversation is too long for the model; trying again with less of it","model":"one/small"}
+    …  {"kind":"shorter","message":"the conversation is too long for the model; retrying with a shortened conversation","model":"one/small"}
     … Hello
     …  there
     = Hello there
@@ -304,8 +305,8 @@ async fn what_a_provider_says_that_it_takes_is_remembered() {
 #[tokio::test]
 async fn a_model_is_shown_no_more_than_its_context_holds() {
     let fake = Fake::called("one", vec![]);
-    let target = ModelTarget::new(fake.clone(), "small", Budget::default()).holding(Some(4_000));
-    let model = ModelAdapter::of(target, Vec::new());
+    let target = ModelTarget::new(fake.clone(), "small", Budget::default()).with_context(Some(4_000));
+    let model = ModelAdapter::with_fallbacks(target, Vec::new());
     model.generate(long_talk(), false).collect::<Vec<_>>().await;
     assert!((2_000..=3_200).contains(&weight(&fake, 0)), "{}", weight(&fake, 0));
 }
@@ -314,7 +315,7 @@ async fn a_model_is_shown_no_more_than_its_context_holds() {
 async fn a_conversation_that_still_does_not_fit_goes_to_the_fallback_or_fails() {
     let fake = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
     let told: Vec<_> = one(&fake).generate(long_talk(), false).collect().await;
-    assert_snapshot!(line(&told[0]), @"! CONTEXT_OVERFLOW the conversation is too long for the model: too long; nor does less of it fit");
+    assert_snapshot!(line(&told[0]), @"! CONTEXT_OVERFLOW the conversation is too long for the model: too long; a shortened conversation does not fit either");
     let first = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
     let second = Fake::called("two", vec![hello()]);
     let told: Vec<_> = two(&first, &second).generate(long_talk(), false).collect().await;
@@ -354,7 +355,7 @@ async fn settings_that_nobody_is_told_of_are_named_once() {
     let ask = async || -> Vec<_> {
         model.generate(LlmRequest { config: config.clone(), ..request() }, true).collect().await
     };
-    assert_snapshot!(line(&ask().await[0]), @r#"…  {"kind":"warning","message":"these settings have no effect here: topK, frequencyPenalty","model":"one/small"}"#);
+    assert_snapshot!(line(&ask().await[0]), @r#"…  {"kind":"warning","message":"these settings have no effect: topK, frequencyPenalty","model":"one/small"}"#);
     assert_eq!(line(&ask().await[0]), "… Hello");
     assert_eq!(fake.last_request().options.temperature, Some(0.5));
 }
@@ -371,9 +372,9 @@ async fn a_notice_is_shown_with_the_turn_and_never_stored() {
             .unwrap();
         let shown = shown.into_inner().unwrap();
         let seconds: Vec<_> =
-            shown.iter().filter_map(Notice::of).filter_map(|notice| notice.seconds).collect();
+            shown.iter().filter_map(Notice::from_event).filter_map(|notice| notice.seconds).collect();
         assert_eq!(seconds, [2, 1], "{}", place.name);
-        assert!(shown.iter().filter(|event| Notice::of(event).is_some()).all(Event::is_partial));
+        assert!(shown.iter().filter(|event| Notice::from_event(event).is_some()).all(Event::is_partial));
         assert_eq!(log(&place.store).await, ["user: hi", "root: Hello there"], "{}", place.name);
     }
 }
@@ -387,7 +388,7 @@ async fn a_wait_ends_at_once_when_the_run_is_cancelled() {
         let cancel = request.cancel.clone();
         let last = Mutex::new(None);
         let stop = |event: &Event| {
-            let left = Notice::of(event).and_then(|notice| notice.seconds);
+            let left = Notice::from_event(event).and_then(|notice| notice.seconds);
             *last.lock().unwrap() = left;
             if left == Some(57) {
                 cancel.cancel();

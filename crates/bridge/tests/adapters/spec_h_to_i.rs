@@ -15,7 +15,7 @@ use serde_json::json;
 
 async fn generate(events: Vec<StreamEvent>, stream: bool) -> Vec<Result<LlmResponse, LlmError>> {
     let once = Retries { attempts: 0, ..Retries::default() };
-    let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default()).retrying(once);
+    let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default()).with_retries(once);
     let request = LlmRequest { contents: vec![Content::user("hi").into()], ..LlmRequest::default() };
     adapter.generate(request, stream).collect().await
 }

@@ -158,7 +158,7 @@ fn model(event: &Event) -> String {
 fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
     write_answer(out, event, event.is_interrupted_answer().then_some(INTERRUPTED))?;
     let author = author(event);
-    if let Some(notice) = Notice::of(event) {
+    if let Some(notice) = Notice::from_event(event) {
         writeln!(out, "{author:>12}  [{}]", one_line(&notice.message, 200))?;
     }
     if let Some(message) = &event.error_message {

@@ -114,7 +114,7 @@ impl View {
     }
 
     fn show_event(&self, progress: &mut ViewState, event: &Event) -> io::Result<()> {
-        if let Some(notice) = Notice::of(event).filter(|_| event.is_partial()) {
+        if let Some(notice) = Notice::from_event(event).filter(|_| event.is_partial()) {
             return self.notice(progress, &notice);
         }
         if let Some(said) = CallProgress::of(event) {

@@ -21,7 +21,7 @@ pub(super) fn adapter(settings: &Settings, model: &ModelName) -> anyhow::Result<
     let others = settings.fallback.iter().map(|name| fallback(settings, name));
     let others = others.collect::<anyhow::Result<Vec<ModelTarget>>>()?;
     let others = others.into_iter().filter(|other| other.name() != first.name()).collect();
-    Ok(ModelAdapter::of(first, others).retrying(settings.retries))
+    Ok(ModelAdapter::with_fallbacks(first, others).with_retries(settings.retries))
 }
 
 fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
@@ -53,7 +53,7 @@ fn reached(
     provider: Arc<dyn Provider>,
 ) -> ModelTarget {
     let context = settings.models.get(&config.name, name).context;
-    ModelTarget::new(provider, name, settings.budget).holding(context).stamped(config.stamp())
+    ModelTarget::new(provider, name, settings.budget).with_context(context).with_stamp(config.stamp())
 }
 
 fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<ModelTarget> {

@@ -136,7 +136,7 @@ fn a_pipe_is_told_of_each_wait_in_a_line() {
     assert_snapshot!(said.picture(), @"
     fake is not available right now; trying again in 1 s
     fake is not available right now; trying again in 1 s
-    lango: fake is not available right now: Internal error; it was asked 3 times
+    lango: fake is not available right now: Internal error; gave up after 3 attempts
     [exit 1]
     ");
 }

@@ -154,7 +154,7 @@ generate_content_config:
     let said = place.keyed(&["run", "hello"]).well();
     assert_snapshot!(said.picture().replace(session(&said.err), "ID"), @r#"
     Grüß dich 🌍
-    these settings have no effect here: topK
+    these settings have no effect: topK
     (lango run --session ID "…" goes on from here)
     [exit 0]
     "#);

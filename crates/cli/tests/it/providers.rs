@@ -123,7 +123,7 @@ fn outcome(fake: &Fake, api: Api, scenario: &str) -> String {
 /// Notices, then what was called, then what was said; or why there is no answer.
 fn told(heard: &Said) -> String {
     let events: Vec<Event> = heard.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let notices = events.iter().filter(|event| event.is_partial()).filter_map(Notice::of);
+    let notices = events.iter().filter(|event| event.is_partial()).filter_map(Notice::from_event);
     let mut words: Vec<String> = Vec::new();
     for notice in notices {
         words.push(match notice.kind {

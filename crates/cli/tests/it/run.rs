@@ -175,9 +175,9 @@ fn the_canned_agent_answers_to_its_other_words() {
     [exit 1]
 
     confirm
-    Tool danger said: {"error":"this call was not run: `danger` is confirmed each time, and nobody is there to be asked, so the answer is no"}
+    Tool danger said: {"error":"this call was not run: `danger` is confirmed each time, and no one is available to approve it"}
     → danger {"what":"rm"}
-    ← danger {"error":"this call was not run: `danger` is confirmed each time, and nobody is there to be asked, so the answer is no"}
+    ← danger {"error":"this call was not run: `danger` is confirmed each time, and no one is available to approve it"}
     [exit 0]
     "#);
 }

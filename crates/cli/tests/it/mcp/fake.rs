@@ -60,7 +60,10 @@ fn a_strangers_tool_asks_and_what_it_says_is_a_strangers_text() {
     let echo = [("fake__echo", json!({"text": "hello"})), ("exec", json!({"command": "touch x"}))];
     let asked = place(|place| fake(place, ""), &echo);
     let answer = lines(&asked)[0]["error"].as_str().unwrap().to_owned();
-    assert!(answer.contains("`fake__echo` runs a program, and nobody is there to be asked"), "{answer}");
+    assert!(
+        answer.contains("`fake__echo` runs a program, and no one is available to approve it"),
+        "{answer}"
+    );
     let rules = "[approval]\nexecute = \"allow\"\n";
     let tainted = lines(&place(|place| format!("{rules}{}", fake(place, "")), &echo));
     assert_eq!(tainted[0]["output"], "hello");

@@ -88,7 +88,7 @@ fn a_user_is_not_asked_whether_the_machine_may_act_and_is_told_who_can_allow_it(
     let town = Town::new("");
     let events = town.send(&town.ann, &text("touch"));
     assert_eq!(question(&events), None);
-    insta::assert_snapshot!(refusal(&events), @r#"this call was not run: a redirection writes to `made`, and on this server only an administrator decides on that. An administrator can allow it by a rule in [approval] of lango.toml, or let users decide with `users = "ask"` there"#);
+    insta::assert_snapshot!(refusal(&events), @r#"this call was not run: a redirection writes to `made`, and on this server only an administrator may approve that. An administrator can allow it by a rule in [approval] of lango.toml, or let users decide with `users = "ask"` there"#);
     assert_eq!(town.made(), 0);
     // A tool that only wants to be confirmed is anybody's.
     let asked = question(&town.send(&town.ann, &text("danger"))).unwrap();
@@ -151,7 +151,7 @@ fn whose_message_it_was_outlives_the_server() {
     // At the machine itself, nobody is a guest.
     let mut command = town.place.command(["run", "--session", "s", "--json", "touch"]);
     let said = town.place.said(command.env("LANGO_USER", "ann")).well().out;
-    assert!(said.contains("nobody is there to be asked"), "{said}");
+    assert!(said.contains("no one is available to approve it"), "{said}");
 }
 
 #[test]

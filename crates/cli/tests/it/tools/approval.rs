@@ -16,7 +16,7 @@ fn write(content: &str) -> Value {
 fn without_anyone_to_ask_the_answer_is_no_and_everyone_sees_why() {
     let place = Place::scripted("", &one_by_one(&[write("new\n")]));
     let said = place.lango(&["run", "--session", "k", "go"]).well();
-    insta::assert_snapshot!(said.err.lines().nth(1).unwrap(), @r#"← write_file {"error":"this call was not run: `write_file` writes files, and nobody is there to be asked, so the answer is no"}"#);
+    insta::assert_snapshot!(said.err.lines().nth(1).unwrap(), @r#"← write_file {"error":"this call was not run: `write_file` writes files, and no one is available to approve it"}"#);
     assert!(!place.here().join("a.txt").exists());
 }
 
@@ -73,7 +73,7 @@ fn always_is_a_rule_that_can_be_seen_and_revoked() {
     let place = Place::scripted("", &one_by_one(&[exec("git init made"), exec("git init also")]));
     let mut terminal = Terminal::open(&place, &["chat"]);
     terminal.says("go");
-    terminal.sees("For good it would be: allow `git init …`.");
+    terminal.sees("To allow this permanently, the rule would be: allow `git init …`.");
     terminal.types("a");
     terminal.sees("done");
     terminal.leaves();
@@ -87,7 +87,7 @@ fn always_is_a_rule_that_can_be_seen_and_revoked() {
     place.lango(&["rules", "revoke", &id]).well();
     assert_eq!(place.lango(&["rules", "list"]).well().out, "");
     let said = answers(&place.lango(&["run", "--json", "go"]).well());
-    assert!(said[0]["error"].as_str().unwrap().contains("nobody is there to be asked"));
+    assert!(said[0]["error"].as_str().unwrap().contains("no one is available to approve it"));
     place.lango(&["rules", "revoke", &id]).badly();
 }
 
