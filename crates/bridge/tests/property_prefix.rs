@@ -1,4 +1,4 @@
-//! As a session grows, the request before is the beginning of the request after: a provider's cache holds.
+//! As a session grows, each request is a prefix of the next one, so that the provider's prompt cache applies.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -23,7 +23,7 @@ fn requests(run: &Run) -> Vec<Request> {
 }
 
 #[test]
-fn a_request_begins_with_the_request_before_it() {
+fn request_starts_with_the_previous_request() {
     let tally = Tally::default();
     check(1_400, &runs::run(), |run| {
         run.tell(&tally);
@@ -45,7 +45,7 @@ fn a_request_begins_with_the_request_before_it() {
     tally.judge();
 }
 
-/// Without the marks that say where a cache may end.
+/// Removes cache markers.
 fn unmarked(mut body: Value) -> Value {
     match &mut body {
         Value::Object(map) => {
@@ -59,7 +59,7 @@ fn unmarked(mut body: Value) -> Value {
 }
 
 #[test]
-fn what_a_runner_makes_needs_no_repair() {
+fn runner_events_need_no_repair() {
     check(2_000, &runs::run(), |run| {
         for request in requests(&run) {
             let spoken = &request.messages[1..];

@@ -1,4 +1,4 @@
-//! Whatever the log holds, the request that leaves is legal, fits, and says what the user said.
+//! For any log, the request is legal, fits the budget, and contains the user's messages.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -34,18 +34,18 @@ fn request(log: &Log) -> Request {
 }
 
 #[test]
-fn any_log_makes_a_request_that_is_legal_and_fits() {
+fn request_of_any_log_is_legal_and_fits() {
     let tally = Tally::default();
     check(4_000, &logs::log(), |log| {
         let request = request(&log);
         tally::log(&tally, &log);
         tally::request(&tally, &request.messages);
-        assert_lawful(&request, &log)
+        assert_legal_and_fitting(&request, &log)
     });
     tally.judge();
 }
 
-fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
+fn assert_legal_and_fitting(request: &Request, log: &Log) -> Result<(), TestCaseError> {
     let (system, messages) = request.messages.split_first().unwrap();
     prop_assert_eq!(system.role, Role::System);
     prop_assert!(!messages.is_empty());
@@ -64,7 +64,7 @@ fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
 
 /// The length of the newest exchange with the opening that it needs.
 fn newest_exchange(messages: &[Message]) -> usize {
-    // An interrupted answer and the note that asks to continue it.
+    // An interrupted answer and its continue note.
     if texts(&messages[messages.len() - 1..]) == CONTINUE_NOTE {
         return 3;
     }
@@ -72,9 +72,9 @@ fn newest_exchange(messages: &[Message]) -> usize {
     if answers > 0 { answers + 2 } else { 1 }
 }
 
-/// The same through a store, which reads no more than the budget asks for.
+/// As above through a store, which reads no more than the budget needs.
 #[test]
-fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
+fn request_of_any_stored_log_is_legal_and_fits() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let tally = Tally::default();
@@ -94,19 +94,19 @@ fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
         let request = view::of_events(session.events_adapter(), log.budget);
         tally.count("tails", session.events().len() < log.rows.len());
         let (task, said) =
-            (session.task().filter(|_| !has_impostor(session.events())), texts(&request.messages));
+            (session.task().filter(|_| !has_ambiguous_author(session.events())), texts(&request.messages));
         tally.count("tasks before the tail", task.is_some());
         if let Some(task) = task {
             let quoted = said.matches("The request was: ").count() == 1;
             prop_assert!(quoted, "{task} is not in {said}");
         }
-        assert_lawful(&request, &log)
+        assert_legal_and_fitting(&request, &log)
     });
     tally.judge();
 }
 
 #[test]
-fn what_the_user_said_is_in_the_request() {
+fn user_messages_are_in_the_request() {
     let tally = Tally::default();
     let no_limit = Budget::new(u32::MAX, None).unwrap();
     check(2_000, &logs::log(), |log| {
@@ -121,10 +121,10 @@ fn what_the_user_said_is_in_the_request() {
         let fits = cost::of_messages(spoken) <= log.budget.tokens() && spoken.len() <= most;
         tally.count("histories that fit", fits && !tags.is_empty());
         tally.count("histories that do not", !fits && tags.len() > 1);
-        // A task that lies before the window is quoted within the room that there is.
+        // A request before the window is quoted within the available room.
         prop_assert!(!fits || window.task().is_some() || request == whole, "{request:#?}");
-        // Older messages may have to leave; the last one is there, if only its ends.
-        if let Some(last) = tags.last().filter(|_| !has_impostor(window.all())) {
+        // Older messages may be removed; the last one is there, if only its ends.
+        if let Some(last) = tags.last().filter(|_| !has_ambiguous_author(window.all())) {
             let is_shortened = !said.contains(last);
             tally.count("last messages that are shortened", is_shortened);
             prop_assert!(
@@ -137,38 +137,38 @@ fn what_the_user_said_is_in_the_request() {
     tally.judge();
 }
 
-/// The mark in a text that was shortened.
+/// The mark in a truncated text.
 const LEFT_OUT: &str = "characters left out";
 
-/// The newest message in the user's role.
+/// The newest message with the user's role.
 fn newest_user_text(request: &Request) -> String {
     let newest = request.messages.iter().rfind(|message| message.role == Role::User);
     texts(newest.map(std::slice::from_ref).unwrap_or_default())
 }
 
-/// The marks of the user's texts, oldest first.
+/// The tags of the user's texts, oldest first.
 fn user_tags(events: &[Arc<Event>]) -> Vec<String> {
     let by_user = events.iter().filter(|event| event.is_from_user());
-    let contents = by_user.flat_map(|event| &event.content).filter(|content| !is_in_agents_mouth(content));
+    let contents = by_user.flat_map(|event| &event.content).filter(|content| !has_agent_role(content));
     let parts = contents.flat_map(|content| &content.parts);
     let texts = parts.filter(|part| !part.is_thought()).filter_map(adk::content::Part::as_text);
     let tag = |text: &str| text.split_inclusive('#').take(2).collect::<String>();
     texts.filter(|text| text.starts_with('#')).map(tag).collect()
 }
 
-/// Whether words of the agent would be taken for the user's.
-fn has_impostor(events: &[Arc<Event>]) -> bool {
-    events.iter().any(|event| event.author == AGENT && speaks_as_user(event))
+/// Whether an agent's text could be mistaken for the user's.
+fn has_ambiguous_author(events: &[Arc<Event>]) -> bool {
+    events.iter().any(|event| event.author == AGENT && has_user_role(event))
 }
 
-fn speaks_as_user(event: &Event) -> bool {
-    let content = event.content.as_ref().filter(|content| !is_in_agents_mouth(content));
+fn has_user_role(event: &Event) -> bool {
+    let content = event.content.as_ref().filter(|content| !has_agent_role(content));
     let is_text = |part: &adk::content::Part| part.call().is_none() && part.response().is_none();
     content.is_some_and(|content| content.parts.iter().any(is_text))
 }
 
-/// What is the user's by its author and the agent's by its role.
-fn is_in_agents_mouth(content: &Content) -> bool {
+/// A content with the user as author and the agent's role.
+fn has_agent_role(content: &Content) -> bool {
     matches!(content.role.as_deref(), Some("model" | "assistant"))
 }
 
@@ -182,7 +182,7 @@ fn texts(messages: &[Message]) -> String {
 }
 
 #[test]
-fn what_is_repaired_needs_no_second_repair() {
+fn repair_is_idempotent() {
     check(2_000, &logs::log(), |log| {
         let repaired = request(&log).messages.split_off(1);
         prop_assert_eq!(history::repair(repaired.clone()), repaired);

@@ -1,4 +1,4 @@
-//! An event is stored and comes back as it was, whatever it holds, from every store.
+//! Any event survives a round trip through a row, in every store.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -22,14 +22,14 @@ use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::Sqli
 use std::sync::Arc;
 use testkit::property::{Tally, check};
 
-/// Equal in every field, and to the byte in the order of keys.
+/// Equal in every field, including the order of keys.
 fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
     prop_assert_eq!(found, expected);
     prop_assert_eq!(serde_json::to_string(found).unwrap(), serde_json::to_string(expected).unwrap());
     Ok(())
 }
 
-/// The rows of a log as a store would number them.
+/// The rows of a log with the sequence numbers of a store.
 fn stored(events: &[Event]) -> Vec<Stored> {
     let mut seq = Seq::START;
     let mut number = |event: &Event| {
@@ -39,7 +39,7 @@ fn stored(events: &[Event]) -> Vec<Stored> {
     events.iter().map(&mut number).collect()
 }
 
-fn tell(tally: &Tally, events: &[Event]) {
+fn count_properties(tally: &Tally, events: &[Event]) {
     let parts =
         || events.iter().filter_map(|event| event.content.as_ref()).flat_map(|content| &content.parts);
     tally.count("calls", parts().any(|part| part.call().is_some()));
@@ -55,10 +55,10 @@ fn tell(tally: &Tally, events: &[Event]) {
 }
 
 #[test]
-fn an_event_comes_back_as_it_was_stored() {
+fn event_round_trips_through_a_row() {
     let tally = Tally::default();
     check(4_000, &events::log(), |events| {
-        tell(&tally, &events);
+        count_properties(&tally, &events);
         let mut restorer = Restorer::new("root");
         for (event, row) in events.iter().zip(stored(&events)) {
             assert_same(&restorer.restore(&row), event)?;
@@ -69,7 +69,7 @@ fn an_event_comes_back_as_it_was_stored() {
 }
 
 #[test]
-fn a_row_restores_alike_wherever_the_reader_begins() {
+fn row_restores_alike_wherever_the_reader_starts() {
     check(500, &events::log(), |events| {
         for (event, row) in events.iter().zip(stored(&events)) {
             assert_same(&Restorer::new("root").restore(&row), event)?;
@@ -78,7 +78,7 @@ fn a_row_restores_alike_wherever_the_reader_begins() {
     });
 }
 
-/// Each case is a session of its own.
+/// Each case has its own session.
 fn through(store: &Arc<dyn Store>, cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let service = SessionServiceAdapter::new(Arc::clone(store), "root", Budget::default());
@@ -107,13 +107,13 @@ async fn round_trip(service: &SessionServiceAdapter, events: Vec<Event>) -> Resu
 }
 
 #[test]
-fn an_event_comes_back_from_memory_as_it_was_stored() {
+fn event_round_trips_through_the_memory_store() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     through(&store, 400);
 }
 
 #[test]
-fn an_event_comes_back_from_sqlite_as_it_was_stored() {
+fn event_round_trips_through_the_sqlite_store() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(
         SqliteStore::open(folder.path().join("log.db"), session::sqlite::Options::default()).unwrap(),
@@ -121,14 +121,14 @@ fn an_event_comes_back_from_sqlite_as_it_was_stored() {
     through(&store, 200);
 }
 
-/// Texts that are not empty, of an event and of what became of it.
+/// The non-empty texts of an event.
 fn texts(event: &Event) -> Vec<&str> {
     let parts = event.content.iter().flat_map(|content| &content.parts);
     parts.filter_map(adk::content::Part::as_text).filter(|text| !text.trim().is_empty()).collect()
 }
 
 #[test]
-fn a_row_with_a_damaged_or_misfitting_meta_loses_no_text() {
+fn row_with_damaged_or_mismatched_meta_loses_no_text() {
     let damage =
         prop::sample::select(vec!["not json", "{\"layout\":[{\"t\":99999}]}", "{\"layout\":7}", "[]", ""]);
     check(1_000, &(events::log(), damage), |(events, damage)| {

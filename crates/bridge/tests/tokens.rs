@@ -1,4 +1,4 @@
-//! The estimate of tokens, judged by the tokenizer that it stands in for.
+//! The token estimate, compared with the tokenizer that it replaces.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says where")]
 #![expect(clippy::print_stdout, reason = "the figures are worth reading when all is well")]
@@ -12,11 +12,11 @@ use tiktoken_rs::CoreBPE;
 static REAL: LazyLock<CoreBPE> =
     LazyLock::new(|| tiktoken_rs::o200k_base().expect("the vocabulary is in the crate"));
 
-/// How far a whole corpus may be off, in per cent, and a slice of it.
+/// Maximum error in per cent, for a whole corpus and for a slice.
 const CORPUS: f64 = 15.0;
 const SLICE: f64 = 25.0;
 const SLICE_BYTES: usize = 2048;
-/// Languages and data that nobody promised.
+/// Languages and data without a promised accuracy.
 const OTHER: f64 = 35.0;
 
 fn corpora(folder: &str) -> Vec<(String, String)> {
@@ -32,7 +32,7 @@ fn corpora(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// How far the estimate is off, in per cent of the real count.
+/// The error of the estimate, in per cent of the real count.
 fn error(text: &str) -> f64 {
     let real = f64::from(u32::try_from(REAL.encode_ordinary(text).len()).unwrap());
     (f64::from(estimate(text)) / real - 1.0) * 100.0
@@ -46,14 +46,14 @@ fn slices(text: &str) -> Vec<&str> {
         slices.push(slice);
         rest = after;
     }
-    // A remainder of a few words would be judged by its chance.
+    // A remainder of a few words would be too small to measure.
     if rest.len() > SLICE_BYTES / 2 {
         slices.push(rest);
     }
     slices
 }
 
-/// Judges every corpus of a folder; all figures are in the message, so that one failure shows the whole picture.
+/// Checks every corpus of a folder; the message contains all figures, so that one failure shows them all.
 fn judge(folder: &str, names: &[&str], corpus_limit: f64, slice_limit: f64) {
     let (mut report, mut failed) = (String::new(), false);
     let corpora = corpora(folder);
@@ -77,17 +77,17 @@ fn judge(folder: &str, names: &[&str], corpus_limit: f64, slice_limit: f64) {
 const PROMISED: [&str; 6] = ["chinese", "code", "english", "japanese", "json", "korean"];
 
 #[test]
-fn tokens_are_within_15_per_cent_on_texts_they_were_not_tuned_on() {
+fn estimate_is_within_15_per_cent_on_held_out_texts() {
     judge("judge", &PROMISED, CORPUS, SLICE);
 }
 
 #[test]
-fn the_texts_they_were_tuned_on_fit_too() {
+fn estimate_is_within_its_limits_on_tuning_texts() {
     judge("tune", &PROMISED, CORPUS, SLICE);
 }
 
 #[test]
-fn other_languages_and_encoded_data_are_not_far_off() {
+fn estimate_is_bounded_on_other_languages_and_encoded_data() {
     let names = [
         "arabic",
         "base64",
@@ -110,14 +110,14 @@ fn other_languages_and_encoded_data_are_not_far_off() {
 }
 
 #[test]
-fn the_corpora_are_large_enough_to_judge_by() {
+fn corpora_are_large_enough() {
     for (name, text) in corpora("tune").into_iter().chain(corpora("judge")) {
         assert!(text.len() >= 6_000, "{name} has only {} bytes", text.len());
     }
 }
 
 #[test]
-fn short_texts_cost_what_they_cost() {
+fn estimates_of_short_texts() {
     for text in ["a", "ok", "Hello!", "yes, please", "\n", "42", "  ", "你好", "{}", "it's", "👍"] {
         let real = REAL.encode_ordinary(text).len().cast_signed();
         assert!(
@@ -130,7 +130,7 @@ fn short_texts_cost_what_they_cost() {
 }
 
 #[test]
-fn long_runs_of_one_character_do_not_add_up() {
+fn long_runs_of_one_character_are_few_tokens() {
     for (character, limit) in [(" ", 60), ("\n", 250), ("=", 60), ("-", 60), ("1", 1100)] {
         let count = estimate(&character.repeat(3000));
         assert!(count > 10 && count < limit, "{character:?}: {count}");
@@ -141,15 +141,15 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_is_free_and_no_token_is_shorter_than_a_byte(text in "\\PC*|[ -~\n\t]*|(\\s|[a-z'A-Z。、あ漢한é🦀])*") {
+    fn estimate_is_at_least_one_token_and_at_most_one_per_byte(text in "\\PC*|[ -~\n\t]*|(\\s|[a-z'A-Z。、あ漢한é🦀])*") {
         let count = estimate(&text) as usize;
         prop_assert!(count <= text.len());
         prop_assert_eq!(count == 0, text.is_empty());
     }
 
-    /// A budget is kept by adding up: neither side may win or lose much by being cut.
+    /// Budgets add up parts: splitting a text must not change its cost much.
     #[test]
-    fn parts_cost_together_about_what_the_whole_costs(parts in prop::collection::vec("[ -~\n]{0,40}|[あ-ん漢字한국어é。 ]{0,12}", 1..20)) {
+    fn estimates_of_parts_add_up_to_about_the_whole(parts in prop::collection::vec("[ -~\n]{0,40}|[あ-ん漢字한국어é。 ]{0,12}", 1..20)) {
         let whole = estimate(&parts.concat());
         let apart: u32 = parts.iter().map(|part| estimate(part)).sum();
         let seams = u32::try_from(parts.len()).unwrap() * 4;

@@ -1,6 +1,6 @@
-//! A model call that does not go well: asked again, asked for less, asked of another; and what those who look on are told.
+//! Model calls with errors: retries, shortened conversations, fallbacks, and the notices about them.
 
-use crate::common::{Fake, both, call, done, key, log, messages, say, say_streaming, start, text};
+use crate::common::{Fake, backends, call, done, key, log, messages, say, say_streaming, start, text};
 use adk::{
     agent::LlmAgent,
     content::Content,
@@ -67,7 +67,7 @@ fn request() -> LlmRequest {
     LlmRequest { contents: vec![Content::user("hi").into()], ..LlmRequest::default() }
 }
 
-/// What comes of a call, one line for each response.
+/// The responses of a call, one line each.
 async fn picture(model: &ModelAdapter, stream: bool) -> String {
     let responses: Vec<_> = model.generate(request(), stream).collect().await;
     responses.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -78,10 +78,10 @@ fn line(response: &Result<LlmResponse, LlmError>) -> String {
         Ok(response) => response,
         Err(error) => return format!("! {} {error}", error.code),
     };
-    let said = response.content.as_ref().map(Content::said).unwrap_or_default();
+    let text = response.content.as_ref().map(Content::said).unwrap_or_default();
     let mark = if response.partial { "…" } else { "=" };
     let notice = response.custom_metadata.as_ref().map(|metadata| metadata[NOTICE].to_string());
-    [Some(format!("{mark} {said}")), response.model_version.clone(), notice]
+    [Some(format!("{mark} {text}")), response.model_version.clone(), notice]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
@@ -89,7 +89,7 @@ fn line(response: &Result<LlmResponse, LlmError>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_counted_down_and_the_model_asked_again() {
+async fn retry_wait_is_announced_every_second() {
     let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
     let start = Instant::now();
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
@@ -105,20 +105,23 @@ async fn a_wait_is_counted_down_and_the_model_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_asks_for_no_wait_is_asked_at_once_and_that_is_told() {
+async fn retry_after_zero_retries_at_once_with_a_notice() {
     let fake = Fake::called("one", vec![slow_down(Some(0.0)), hello()]);
-    let told = picture(&one(&fake), true).await;
-    assert!(told.contains(r#""seconds":0,"attempt":1}"#) && told.ends_with("= Hello there"), "{told}");
+    let rendered = picture(&one(&fake), true).await;
+    assert!(
+        rendered.contains(r#""seconds":0,"attempt":1}"#) && rendered.ends_with("= Hello there"),
+        "{rendered}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_streaming_nothing_is_told_and_the_answer_comes_all_the_same() {
+async fn retry_without_streaming_sends_no_notice() {
     let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
     assert_eq!(picture(&one(&fake), false).await, "= Hello there");
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_end_and_the_error_says_how_many_there_were() {
+async fn final_error_states_the_number_of_attempts() {
     let fake = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
     let start = Instant::now();
     assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; gave up after 4 attempts");
@@ -127,7 +130,7 @@ async fn attempts_end_and_the_error_says_how_many_there_were() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() {
+async fn requested_wait_above_the_limit_is_an_error() {
     let fake = Fake::called("one", vec![slow_down(Some(300.0))]);
     let start = Instant::now();
     assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; the requested wait of 300s exceeds the limit of 60s");
@@ -135,19 +138,19 @@ async fn a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_first_shown_piece_nobody_is_asked_again() {
+async fn no_retry_after_the_first_streamed_part() {
     let thought = StreamEvent::Thought { text: "hm".to_owned(), signature: None };
     for piece in [text("Hel"), thought] {
         let (first, second) =
             (Fake::called("one", vec![vec![piece, transient()]]), Fake::called("two", vec![]));
-        let told = picture(&two(&first, &second), true).await;
-        assert!(told.ends_with("! TRANSIENT one is not available right now: overloaded"), "{told}");
+        let rendered = picture(&two(&first, &second), true).await;
+        assert!(rendered.ends_with("! TRANSIENT one is not available right now: overloaded"), "{rendered}");
         assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_streaming_an_attempt_that_failed_leaves_no_piece_behind() {
+async fn failed_attempt_without_streaming_leaves_no_part() {
     let cut_off = vec![text("Hel"), call("c1", "look", json!({}))];
     let failed = vec![text("Hell"), transient()];
     let fake = Fake::called("one", vec![cut_off, failed, hello()]);
@@ -155,7 +158,7 @@ async fn without_streaming_an_attempt_that_failed_leaves_no_piece_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_not_shown_does_not_keep_a_model_from_being_asked_again() {
+async fn unstreamed_tool_call_does_not_prevent_a_retry() {
     let cut_off = vec![call("c1", "look", json!({}))];
     let fake = Fake::called("one", vec![cut_off, hello()]);
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
@@ -167,7 +170,7 @@ async fn a_call_that_was_not_shown_does_not_keep_a_model_from_being_asked_again(
 }
 
 #[tokio::test]
-async fn another_model_answers_under_its_own_name() {
+async fn fallback_answers_under_its_own_name() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![hello()]));
     assert_snapshot!(picture(&two(&first, &second), true).await, @r#"
     …  {"kind":"fallback","message":"one refuses the key; asking two/large instead","model":"two/large"}
@@ -179,22 +182,22 @@ async fn another_model_answers_under_its_own_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_stays_away_is_asked_as_often_as_allowed_before_another_is() {
+async fn fallback_only_after_all_retries_of_the_first_model() {
     let first = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
     let second = Fake::called("two", vec![vec![transient()], hello()]);
-    let told = picture(&two(&first, &second), false).await;
-    assert!(told.starts_with("= Hello there large "), "{told}");
+    let rendered = picture(&two(&first, &second), false).await;
+    assert!(rendered.starts_with("= Hello there large "), "{rendered}");
     assert_eq!((first.requests().len(), second.requests().len()), (4, 2));
 }
 
 #[tokio::test]
-async fn if_nobody_can_answer_every_reason_is_told() {
+async fn error_lists_the_failures_of_all_models() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![auth("two")]));
     assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one refuses the key: not a key; two/large: two refuses the key: not a key");
 }
 
 #[tokio::test]
-async fn what_a_model_refuses_or_does_not_understand_is_not_taken_to_another() {
+async fn refusal_and_bad_request_do_not_fall_back() {
     let (provider, message) = (|| "one".to_owned(), || "no".to_owned());
     for error in [
         Error::Refused { provider: provider(), message: message() },
@@ -203,15 +206,15 @@ async fn what_a_model_refuses_or_does_not_understand_is_not_taken_to_another() {
         let code = error.code().to_owned();
         let (first, second) =
             (Fake::called("one", vec![vec![StreamEvent::Error(error)]]), Fake::called("two", vec![]));
-        let told = picture(&two(&first, &second), true).await;
-        assert!(told.starts_with(&format!("! {code} ")), "{told}");
+        let rendered = picture(&two(&first, &second), true).await;
+        assert!(rendered.starts_with(&format!("! {code} ")), "{rendered}");
         assert!(second.requests().is_empty());
     }
 }
 
 #[tokio::test]
-async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
-    for place in both() {
+async fn signatures_of_the_failed_model_are_not_sent_to_the_fallback() {
+    for backend in backends() {
         let signed = |text: &str, signature: &str| StreamEvent::TextDelta {
             text: text.to_owned(),
             signature: Some(signature.to_owned()),
@@ -222,7 +225,7 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
         );
         let second = Fake::called("two", vec![vec![signed("Two.", "dHdv"), done()]]);
         let agent = LlmAgent::new("root", Arc::new(two(&first, &second)));
-        let agent = start(&place.store, agent).await;
+        let agent = start(&backend.store, agent).await;
         for words in ["a", "b", "c"] {
             agent.run_and_collect(say(words)).await.unwrap();
         }
@@ -243,21 +246,21 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
             signatures(&second.last_request().messages),
             [("One.".to_owned(), None)],
             "{}",
-            place.name
+            backend.name
         );
         let back = [("One.".to_owned(), own), ("Two.".to_owned(), None)];
-        assert_eq!(signatures(&first.last_request().messages), back, "{}", place.name);
+        assert_eq!(signatures(&first.last_request().messages), back, "{}", backend.name);
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         let notice = session_notice(&session, "Two.");
         assert_eq!((notice.kind, notice.model.as_str()), (NoticeKind::Fallback, "two/large"));
     }
 }
 
-fn session_notice(session: &impl Session, said: &str) -> Notice {
+fn session_notice(session: &impl Session, text: &str) -> Notice {
     let event = session
         .events()
         .iter()
-        .find(|event| event.content.as_ref().is_some_and(|content| content.said() == said));
+        .find(|event| event.content.as_ref().is_some_and(|content| content.said() == text));
     Notice::from_event(event.unwrap()).unwrap()
 }
 
@@ -273,11 +276,11 @@ fn weight(fake: &Fake, at: usize) -> u32 {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_shortened_once_and_that_is_told() {
+async fn context_overflow_shortens_the_conversation_once_with_a_notice() {
     let fake = Fake::called("one", vec![overflow("too long"), hello()]);
     let model = one(&fake);
-    let told: Vec<_> = model.generate(long_talk(), true).collect().await;
-    assert_snapshot!(told.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
+    let responses: Vec<_> = model.generate(long_talk(), true).collect().await;
+    assert_snapshot!(responses.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
     …  {"kind":"shorter","message":"the conversation is too long for the model; retrying with a shortened conversation","model":"one/small"}
     … Hello
     …  there
@@ -289,13 +292,13 @@ async fn a_conversation_that_is_too_long_is_shortened_once_and_that_is_told() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_that_it_takes_is_remembered() {
+async fn stated_context_size_is_remembered() {
     let fake =
         Fake::called("one", vec![overflow("the maximum context length is 2000 tokens"), hello(), hello()]);
     let model = one(&fake);
     for _ in 0..2 {
-        let told: Vec<_> = model.generate(long_talk(), false).collect().await;
-        assert!(told[0].is_ok(), "{told:?}");
+        let responses: Vec<_> = model.generate(long_talk(), false).collect().await;
+        assert!(responses[0].is_ok(), "{responses:?}");
     }
     assert!(weight(&fake, 1) <= 1_600, "{}", weight(&fake, 1));
     assert!(weight(&fake, 2) <= 1_600, "{}", weight(&fake, 2));
@@ -303,7 +306,7 @@ async fn what_a_provider_says_that_it_takes_is_remembered() {
 }
 
 #[tokio::test]
-async fn a_model_is_shown_no_more_than_its_context_holds() {
+async fn request_fits_the_configured_context() {
     let fake = Fake::called("one", vec![]);
     let target = ModelTarget::new(fake.clone(), "small", Budget::default()).with_context(Some(4_000));
     let model = ModelAdapter::with_fallbacks(target, Vec::new());
@@ -312,19 +315,19 @@ async fn a_model_is_shown_no_more_than_its_context_holds() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_still_does_not_fit_goes_to_the_fallback_or_fails() {
+async fn second_context_overflow_falls_back_or_fails() {
     let fake = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
-    let told: Vec<_> = one(&fake).generate(long_talk(), false).collect().await;
-    assert_snapshot!(line(&told[0]), @"! CONTEXT_OVERFLOW the conversation is too long for the model: too long; a shortened conversation does not fit either");
+    let responses: Vec<_> = one(&fake).generate(long_talk(), false).collect().await;
+    assert_snapshot!(line(&responses[0]), @"! CONTEXT_OVERFLOW the conversation is too long for the model: too long; a shortened conversation does not fit either");
     let first = Fake::called("one", vec![overflow("too long"), overflow("too long")]);
     let second = Fake::called("two", vec![hello()]);
-    let told: Vec<_> = two(&first, &second).generate(long_talk(), false).collect().await;
-    assert!(line(&told[0]).starts_with("= Hello there large"), "{told:?}");
-    assert_eq!(weight(&second, 0), weight(&first, 0), "the other is shown all of it");
+    let responses: Vec<_> = two(&first, &second).generate(long_talk(), false).collect().await;
+    assert!(line(&responses[0]).starts_with("= Hello there large"), "{responses:?}");
+    assert_eq!(weight(&second, 0), weight(&first, 0), "the fallback gets the whole conversation");
 }
 
 #[tokio::test]
-async fn a_short_conversation_that_is_called_too_long_is_not_sent_again() {
+async fn context_overflow_at_the_minimum_budget_is_final() {
     let fake = Fake::called("one", vec![overflow("too long")]);
     assert_eq!(
         picture(&one(&fake), true).await,
@@ -334,7 +337,7 @@ async fn a_short_conversation_that_is_called_too_long_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_warning_is_given_once() {
+async fn warning_is_sent_once() {
     let warned = || vec![StreamEvent::Warning("seed has no effect".to_owned()), text("Hello"), done()];
     let fake = Fake::called("one", vec![warned(), warned()]);
     let model = one(&fake);
@@ -347,7 +350,7 @@ async fn a_warning_is_given_once() {
 }
 
 #[tokio::test]
-async fn settings_that_nobody_is_told_of_are_named_once() {
+async fn settings_without_effect_are_warned_of_once() {
     let fake = Fake::called("one", vec![hello(), hello()]);
     let config: GenerateContentConfig =
         serde_json::from_value(json!({"topK": 40, "temperature": 0.5, "frequencyPenalty": 1})).unwrap();
@@ -361,29 +364,29 @@ async fn settings_that_nobody_is_told_of_are_named_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_is_shown_with_the_turn_and_never_stored() {
-    for place in both() {
+async fn notice_is_streamed_and_never_stored() {
+    for backend in backends() {
         let fake = Fake::called("one", vec![slow_down(Some(2.0)), hello()]);
-        let agent = start(&place.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
-        let shown: Mutex<Vec<Event>> = Mutex::default();
+        let agent = start(&backend.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
+        let streamed: Mutex<Vec<Event>> = Mutex::default();
         agent
-            .run(say_streaming("hi"), &|event: &Event| shown.lock().unwrap().push(event.clone()))
+            .run(say_streaming("hi"), &|event: &Event| streamed.lock().unwrap().push(event.clone()))
             .await
             .unwrap();
-        let shown = shown.into_inner().unwrap();
+        let streamed = streamed.into_inner().unwrap();
         let seconds: Vec<_> =
-            shown.iter().filter_map(Notice::from_event).filter_map(|notice| notice.seconds).collect();
-        assert_eq!(seconds, [2, 1], "{}", place.name);
-        assert!(shown.iter().filter(|event| Notice::from_event(event).is_some()).all(Event::is_partial));
-        assert_eq!(log(&place.store).await, ["user: hi", "root: Hello there"], "{}", place.name);
+            streamed.iter().filter_map(Notice::from_event).filter_map(|notice| notice.seconds).collect();
+        assert_eq!(seconds, [2, 1], "{}", backend.name);
+        assert!(streamed.iter().filter(|event| Notice::from_event(event).is_some()).all(Event::is_partial));
+        assert_eq!(log(&backend.store).await, ["user: hi", "root: Hello there"], "{}", backend.name);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_at_once_when_the_run_is_cancelled() {
-    for place in both() {
+async fn cancellation_ends_a_retry_wait() {
+    for backend in backends() {
         let fake = Fake::called("one", vec![slow_down(Some(60.0))]);
-        let agent = start(&place.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
+        let agent = start(&backend.store, LlmAgent::new("root", Arc::new(one(&fake)))).await;
         let request = say_streaming("hi");
         let cancel = request.cancel.clone();
         let last = Mutex::new(None);
@@ -395,8 +398,8 @@ async fn a_wait_ends_at_once_when_the_run_is_cancelled() {
             }
         };
         let result = agent.run(request, &stop).await;
-        assert!(matches!(result, Err(RunError::Cancelled)), "{}: {result:?}", place.name);
-        assert_eq!(*last.lock().unwrap(), Some(57), "{}", place.name);
+        assert!(matches!(result, Err(RunError::Cancelled)), "{}: {result:?}", backend.name);
+        assert_eq!(*last.lock().unwrap(), Some(57), "{}", backend.name);
         assert_eq!(fake.requests().len(), 1);
     }
 }

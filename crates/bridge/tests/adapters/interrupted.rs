@@ -1,7 +1,8 @@
-//! What each provider is sent after an answer was interrupted: the shown part is the assistant's words, and legal everywhere.
+//! The request after an interrupted answer, for each provider: the streamed part is the assistant's message, and the
+//! request is legal.
 
 use crate::common::{
-    Fake, Place, both, call, calls, failure, log, root, say, say_streaming, start, stub, text,
+    Backend, Fake, backends, call, calls, failure, log, root, say, say_streaming, start, stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use testkit::legal::{self, Api};
 
-/// Pieces of an answer, then an error.
+/// Parts of an answer, then an error.
 fn breaks(pieces: impl IntoIterator<Item = StreamEvent>) -> Vec<StreamEvent> {
     pieces.into_iter().chain([failure("it broke")]).collect()
 }
@@ -37,7 +38,7 @@ fn again() -> RunRequest {
     RunRequest { input: Input::Again, ..say_streaming("") }
 }
 
-/// The newest request in the words of each provider, an item on each line. All of them are legal.
+/// The newest request in the encoding of each provider, one item per line. All are legal.
 fn sent(model: &Fake) -> String {
     let request: Request = model.last_request();
     let encodings = [
@@ -57,7 +58,7 @@ fn sent(model: &Fake) -> String {
     lines.join("\n").replace(adk::flow::contents::CONTINUE_NOTE, "NOTE")
 }
 
-/// Without the marks that say where a cache may end.
+/// Removes cache markers.
 fn without_marks(mut value: Value) -> Value {
     match &mut value {
         Value::Object(map) => {
@@ -71,11 +72,11 @@ fn without_marks(mut value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_resumed_answer_is_continued_after_a_note() {
-    let place = Place::memory();
+async fn resumed_answer_continues_after_the_continue_note() {
+    let backend = Backend::memory();
     let pieces = [signed_thought("hm"), text("Hel"), text("lo ")];
     let model = Fake::new(vec![breaks(pieces)]);
-    let agent = start(&place.store, root(&model)).await;
+    let agent = start(&backend.store, root(&model)).await;
     interrupted(&agent, say_streaming("hi")).await;
     agent.run(again(), &|_| {}).await.unwrap();
     assert_snapshot!(sent(&model), @r#"
@@ -103,10 +104,10 @@ async fn a_resumed_answer_is_continued_after_a_note() {
 }
 
 #[tokio::test]
-async fn a_new_message_replies_to_the_shown_part() {
-    let place = Place::memory();
+async fn new_message_follows_the_interrupted_answer() {
+    let backend = Backend::memory();
     let model = Fake::new(vec![breaks([signed_thought("hm"), text("Hello ")])]);
-    let agent = start(&place.store, root(&model)).await;
+    let agent = start(&backend.store, root(&model)).await;
     interrupted(&agent, say_streaming("hi")).await;
     agent.run(say("go on"), &|_| {}).await.unwrap();
     assert_snapshot!(sent(&model), @r#"
@@ -134,10 +135,10 @@ async fn a_new_message_replies_to_the_shown_part() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_interrupted_twice_is_continued_twice() {
-    let place = Place::memory();
+async fn twice_interrupted_answer_is_continued_twice() {
+    let backend = Backend::memory();
     let model = Fake::new(vec![breaks([text("Hel")]), breaks([text("lo, ")])]);
-    let agent = start(&place.store, root(&model)).await;
+    let agent = start(&backend.store, root(&model)).await;
     interrupted(&agent, say_streaming("hi")).await;
     interrupted(&agent, again()).await;
     agent.run(again(), &|_| {}).await.unwrap();
@@ -179,11 +180,11 @@ async fn an_answer_that_is_interrupted_twice_is_continued_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_is_interrupted_right_after_the_result_of_a_tool() {
-    let place = Place::memory();
+async fn answer_interrupted_after_a_tool_result_is_continued() {
+    let backend = Backend::memory();
     let looks = calls("c1", "look", json!({}));
     let model = Fake::new(vec![looks, breaks([text("The sky "), text("is")])]);
-    let agent = start(&place.store, with_tool(&model)).await;
+    let agent = start(&backend.store, with_tool(&model)).await;
     interrupted(&agent, say_streaming("weather?")).await;
     agent.run(again(), &|_| {}).await.unwrap();
     assert_snapshot!(sent(&model), @r#"
@@ -221,39 +222,39 @@ async fn an_answer_is_interrupted_right_after_the_result_of_a_tool() {
 }
 
 #[tokio::test]
-async fn text_around_calls_that_never_came_whole_is_kept_without_them() {
-    for place in both() {
+async fn text_around_incomplete_calls_is_stored_without_the_calls() {
+    for backend in backends() {
         let pieces = [text("I look. "), call("c1", "look", json!({})), text("Then")];
         let model = Fake::new(vec![breaks(pieces)]);
-        let agent = start(&place.store, with_tool(&model)).await;
+        let agent = start(&backend.store, with_tool(&model)).await;
         interrupted(&agent, say_streaming("weather?")).await;
-        assert_eq!(log(&place.store).await, ["user: weather?", "root: I look. Then", "root: !BROKEN"]);
+        assert_eq!(log(&backend.store).await, ["user: weather?", "root: I look. Then", "root: !BROKEN"]);
         agent.run(say("and?"), &|_| {}).await.unwrap();
-        assert!(!sent(&model).contains("c1"), "{}", place.name);
+        assert!(!sent(&model).contains("c1"), "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn an_answer_without_a_word_leaves_the_request_as_it_was() {
+async fn interrupted_answer_without_text_leaves_the_request_unchanged() {
     for pieces in [vec![text(" \n")], vec![signed_thought("hm")], vec![signed_thought("hm"), text("\n\n")]] {
-        let place = Place::memory();
+        let backend = Backend::memory();
         let model = Fake::new(vec![breaks(pieces)]);
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         interrupted(&agent, say_streaming("hi")).await;
         let before = sent(&model);
         agent.run(again(), &|_| {}).await.unwrap();
         assert_eq!(sent(&model), before);
-        let rows = log(&place.store).await;
+        let rows = log(&backend.store).await;
         assert!(rows.iter().all(|row| !row.contains("c2ln")), "{rows:?}");
     }
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_an_answer_that_nobody_was_shown() {
-    for place in both() {
+async fn unstreamed_interrupted_answer_is_not_stored() {
+    for backend in backends() {
         let model = Fake::new(vec![breaks([text("Hello")])]);
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         interrupted(&agent, say("hi")).await;
-        assert_eq!(log(&place.store).await, ["user: hi", "root: !BROKEN"], "{}", place.name);
+        assert_eq!(log(&backend.store).await, ["user: hi", "root: !BROKEN"], "{}", backend.name);
     }
 }

@@ -1,4 +1,4 @@
-//! The adapters as the rest of the system meets them: every scenario of the spec by its id, and turns in all weathers.
+//! Tests of the adapters through their public interface: the scenarios of the specification by id, and turns under faults and concurrency.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,18 +11,17 @@ mod attempts;
 mod common;
 mod interrupted;
 mod malformed;
-mod spec_a_to_e;
-mod spec_f;
-mod spec_g;
-mod spec_h_to_i;
-mod spec_j_to_m;
-mod spec_n_to_p;
+mod spec_call_rows;
+mod spec_legacy_rows_and_ids;
+mod spec_sessions_and_instructions;
+mod spec_streaming;
+mod spec_unknown_agent;
+mod spec_window;
 mod turn_cancel;
 mod turn_drop;
 mod turn_flows;
 mod turn_memory;
 mod turn_owners;
 mod turn_queue;
-
 mod turn_records;
 mod turn_runs;

@@ -1,6 +1,6 @@
-//! Arguments that are not JSON: the call is stored as it came, answered, and not run; its siblings run.
+//! Calls with malformed arguments: stored unchanged, answered with an error and not run; sibling calls run.
 
-use crate::common::{Fake, Recorder, asked, both, call, done, log, root, say, start};
+use crate::common::{Fake, Recorder, asked, backends, call, done, log, root, say, start};
 use adk::agent::LlmAgent;
 use bridge::store::row::Restorer;
 use provider::{StreamEvent, ToolCall};
@@ -14,14 +14,14 @@ fn oops() -> StreamEvent {
 }
 
 #[tokio::test]
-async fn it_is_answered_and_its_sibling_runs() {
-    for place in both() {
+async fn malformed_call_gets_an_error_and_its_sibling_runs() {
+    for backend in backends() {
         let model = Fake::new(vec![vec![oops(), call("c2", "look", json!({"city": "Oslo"})), done()]]);
         let tool = Recorder::new("look");
-        let agent = start(&place.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
         agent.run_and_collect(say("look")).await.unwrap();
-        assert_eq!(tool.calls(), [("c2".to_owned(), json!({"city": "Oslo"}))], "{}", place.name);
-        let stored = log(&place.store).await.join("\n");
+        assert_eq!(tool.calls(), [("c2".to_owned(), json!({"city": "Oslo"}))], "{}", backend.name);
+        let stored = log(&backend.store).await.join("\n");
         insta::allow_duplicates! {
             insta::assert_snapshot!(stored, @r#"
             user: look
@@ -39,18 +39,18 @@ async fn it_is_answered_and_its_sibling_runs() {
 }
 
 #[tokio::test]
-async fn what_was_written_survives_a_restart() {
-    for place in both() {
+async fn malformed_arguments_survive_a_restart() {
+    for backend in backends() {
         let model = Fake::new(vec![vec![oops(), done()]]);
         let tool = Recorder::new("look");
-        let agent = start(&place.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
         agent.run_and_collect(say("look")).await.unwrap();
         drop(agent);
         let page = PageRequest { after: Seq::START, limit: 100 };
-        let rows = place.again().read(&crate::common::store_key(), page).await.unwrap();
+        let rows = backend.again().read(&crate::common::store_key(), page).await.unwrap();
         let event = Restorer::new("root").restore(&rows[1]);
         let call = event.calls().next().unwrap();
-        assert_eq!(call.malformed_args(), Some(r#"{"city": Zurich"#), "{}", place.name);
+        assert_eq!(call.malformed_args(), Some(r#"{"city": Zurich"#), "{}", backend.name);
         assert_eq!(call.args, Some(serde_json::Map::new()));
     }
 }

@@ -1,8 +1,8 @@
-//! Cancelling runs that wait for a person, and runs of other processes.
+//! Cancellation of runs that wait for a person, and of runs of other processes.
 
 use crate::common::{
-    Elsewhere, Fake, Shared, asked, both, call, calls, done, enqueue, key, log, root, runs, say, start, stub,
-    text, until,
+    Elsewhere, Fake, Shared, asked, backends, call, calls, done, enqueue, key, log, root, runs, say, start,
+    stub, text, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -24,7 +24,7 @@ fn says(words: &str) -> Vec<StreamEvent> {
     vec![text(words), done()]
 }
 
-/// An agent with a tool that asks, one that runs long, and one that answers at once.
+/// An agent with a tool that asks, a long-running tool, and a tool that returns at once.
 fn busy(model: &Arc<Fake>) -> LlmAgent {
     let tools = vec![
         stub(json!({"name": "danger", "confirm": true, "response": {"done": true}})),
@@ -54,7 +54,7 @@ async fn statuses(store: &Shared) -> Vec<RunStatus> {
     runs(store).await.iter().map(|run| run.status).collect()
 }
 
-/// Runs to the end; answers with the id of the run.
+/// Runs to the end and returns the id of the run.
 async fn run(runs: &Runs, agent: &Agent, request: RunRequest) -> String {
     let reader = runs.start(agent, request, StartOptions::default()).await.unwrap();
     runs.idle().await;
@@ -62,16 +62,16 @@ async fn run(runs: &Runs, agent: &Agent, request: RunRequest) -> String {
 }
 
 #[tokio::test]
-async fn a_waiting_run_is_cancelled_and_its_question_is_settled() {
-    for place in both() {
+async fn cancelling_a_waiting_run_settles_its_question() {
+    for backend in backends() {
         let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
-        let (runs, agent) = started(&place.store, &model).await;
+        let (runs, agent) = started(&backend.store, &model).await;
         let id = run(&runs, &agent, say("clean up")).await;
         let question = questions(&agent).await.remove(0);
-        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Over, "{}", place.name);
-        assert_eq!(statuses(&place.store).await, [RunStatus::Cancelled]);
+        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Over, "{}", backend.name);
+        assert_eq!(statuses(&backend.store).await, [RunStatus::Cancelled]);
         assert!(questions(&agent).await.is_empty());
-        assert_eq!(log(&place.store).await.last().unwrap(), "root: ←answer");
+        assert_eq!(log(&backend.store).await.last().unwrap(), "root: ←answer");
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         let [.., asked_by, _, settled] = session.events() else { panic!("{:?}", session.events()) };
         assert_eq!(settled.node_info.path, asked_by.node_info.path);
@@ -94,10 +94,10 @@ async fn a_waiting_run_is_cancelled_and_its_question_is_settled() {
 }
 
 #[tokio::test]
-async fn readers_of_a_waiting_run_that_is_cancelled_see_the_withdrawal_and_the_end() {
-    for place in both() {
+async fn readers_of_a_cancelled_waiting_run_see_the_withdrawal_and_the_end() {
+    for backend in backends() {
         let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
-        let (runs, agent) = started(&place.store, &model).await;
+        let (runs, agent) = started(&backend.store, &model).await;
         let id = run(&runs, &agent, say("clean up")).await;
         runs.cancel(&key(), &id).await.unwrap();
         let mut reader = runs.reader(&key(), &id, Cursor::default()).await.unwrap().unwrap();
@@ -108,15 +108,15 @@ async fn readers_of_a_waiting_run_that_is_cancelled_see_the_withdrawal_and_the_e
                 ReaderItem::End(end) => break end,
             }
         };
-        assert_eq!((seen.len(), end), (4, RunOutcome::Cancelled), "{}", place.name);
+        assert_eq!((seen.len(), end), (4, RunOutcome::Cancelled), "{}", backend.name);
         assert_eq!(seen[3].responses().next().unwrap().name, REQUEST_CONFIRMATION);
     }
 }
 
-/// The result of long work is a run of its own, and leaves the question of another run open.
+/// The result of a long-running call is a separate run, and leaves the question of the other run open.
 #[tokio::test]
-async fn a_run_waits_for_answers_to_its_own_questions_only() {
-    for place in both() {
+async fn run_waits_for_answers_to_its_own_questions_only() {
+    for backend in backends() {
         let clock = || calls("c3", "clock", json!({}));
         let model = Fake::new(vec![
             calls("c1", "job", json!({})),
@@ -125,44 +125,44 @@ async fn a_run_waits_for_answers_to_its_own_questions_only() {
             clock(),
             says("It is noon."),
         ]);
-        let (runs, agent) = started(&place.store, &model).await;
+        let (runs, agent) = started(&backend.store, &model).await;
         run(&runs, &agent, say("work")).await;
         run(&runs, &agent, say("clean up")).await;
         run(&runs, &agent, answer("c1", "job", json!({"result": 42}))).await;
-        assert_eq!(log(&place.store).await.last().unwrap(), "root: It is noon.", "{}", place.name);
+        assert_eq!(log(&backend.store).await.last().unwrap(), "root: It is noon.", "{}", backend.name);
         let ended = [RunStatus::Done, RunStatus::Waiting, RunStatus::Done];
-        assert_eq!(statuses(&place.store).await, ended, "{}", place.name);
+        assert_eq!(statuses(&backend.store).await, ended, "{}", backend.name);
         assert_eq!(questions(&agent).await.len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_waiting_run_is_not_cancelled_while_another_run_of_its_session_goes_on() {
-    for place in both() {
+async fn waiting_run_cannot_be_cancelled_while_another_run_holds_the_lease() {
+    for backend in backends() {
         let both_calls = vec![call("c1", "job", json!({})), call("c2", "danger", json!({})), done()];
         let (model, gate) = Fake::gated(vec![both_calls, says("Fine.")]);
         gate.add_permits(1);
-        let (runs, agent) = started(&place.store, &model).await;
+        let (runs, agent) = started(&backend.store, &model).await;
         let id = run(&runs, &agent, say("work")).await;
         let result = answer("c1", "job", json!({"result": 42}));
         let late = runs.start(&agent, result, StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 2).await;
         assert_ne!(late.id(), id);
-        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Busy, "{}", place.name);
+        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Busy, "{}", backend.name);
         gate.add_permits(1);
         runs.idle().await;
-        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Over, "{}", place.name);
-        assert_eq!(statuses(&place.store).await, [RunStatus::Cancelled, RunStatus::Done]);
+        assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Over, "{}", backend.name);
+        assert_eq!(statuses(&backend.store).await, [RunStatus::Cancelled, RunStatus::Done]);
     }
 }
 
 #[tokio::test]
-async fn a_run_of_another_process_is_not_cancelled_here() {
-    for place in both() {
-        let (runs, _agent) = started(&place.store, &Fake::echo()).await;
-        let elsewhere = Elsewhere::new(&place);
-        enqueue(&place.store, elsewhere.name(), "there").await;
-        assert_eq!(runs.cancel(&key(), "there").await.unwrap(), CancelOutcome::Elsewhere, "{}", place.name);
-        assert_eq!(statuses(&place.store).await, [RunStatus::Queued]);
+async fn run_of_another_process_cannot_be_cancelled() {
+    for backend in backends() {
+        let (runs, _agent) = started(&backend.store, &Fake::echo()).await;
+        let elsewhere = Elsewhere::new(&backend);
+        enqueue(&backend.store, elsewhere.name(), "there").await;
+        assert_eq!(runs.cancel(&key(), "there").await.unwrap(), CancelOutcome::Elsewhere, "{}", backend.name);
+        assert_eq!(statuses(&backend.store).await, [RunStatus::Queued]);
     }
 }

@@ -1,7 +1,7 @@
-//! Turns of several owners: dead ones block nobody, living ones are waited for, and what they left is answered.
+//! Turns of several owners: dead owners do not block, live owners are waited for, and orphaned messages are answered.
 
 use crate::common::{
-    Elsewhere, Fake, OneAgent, Place, Shared, Tap, both, calls, dead_owner, enqueue, finish, key, log,
+    Backend, Elsewhere, Fake, OneAgent, Shared, Tap, backends, calls, dead_owner, enqueue, finish, key, log,
     payload, queued, root, running, runs, say, start, store_key, stub, team, until,
 };
 use adk::{
@@ -18,7 +18,7 @@ use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::Instant};
 
-/// Much less than it takes to displace an owner that is alive, however slow the machine is.
+/// Far below the time after which a live owner is displaced, even on a slow machine.
 async fn promptly(agent: &Agent, text: &str) -> String {
     let answer = tokio::time::timeout(Duration::from_secs(20), agent.run_and_collect(say(text)));
     answer.await.expect("the run waited for another owner").unwrap()
@@ -30,60 +30,60 @@ fn send(agent: &Agent, text: &str) -> JoinHandle<Result<String, RunError>> {
 }
 
 #[tokio::test]
-async fn the_run_of_a_dead_owner_is_finished_before_a_new_message() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
-        running(&place.store, &dead_owner(&place.store), "first").await;
-        assert_eq!(promptly(&agent, "second").await, "re: second", "{}", place.name);
+async fn run_of_a_dead_owner_is_finished_before_a_new_message() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
+        running(&backend.store, &dead_owner(&backend.store), "first").await;
+        assert_eq!(promptly(&agent, "second").await, "re: second", "{}", backend.name);
         let expected = ["user: first", "root: re: first", "user: second", "root: re: second"];
-        assert_eq!(log(&place.store).await, expected, "{}", place.name);
-        assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
+        assert_eq!(log(&backend.store).await, expected, "{}", backend.name);
+        assert!(runs(&backend.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
 #[tokio::test]
-async fn a_living_owner_is_waited_for() {
-    for place in both() {
+async fn new_message_waits_for_a_live_owner() {
+    for backend in backends() {
         let model = Fake::echo();
-        let agent = start(&place.store, root(&model)).await;
-        let elsewhere = Elsewhere::new(&place);
-        let lease = running(&place.store, elsewhere.name(), "before").await;
+        let agent = start(&backend.store, root(&model)).await;
+        let elsewhere = Elsewhere::new(&backend);
+        let lease = running(&backend.store, elsewhere.name(), "before").await;
         let sent = send(&agent, "hello");
-        until(async || queued(&place.store).await.len() == 1).await;
+        until(async || queued(&backend.store).await.len() == 1).await;
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(model.requests().is_empty(), "{}", place.name);
-        finish(&place.store, lease).await;
+        assert!(model.requests().is_empty(), "{}", backend.name);
+        finish(&backend.store, lease).await;
         assert_eq!(sent.await.unwrap().unwrap(), "re: hello");
-        assert!(queued(&place.store).await.is_empty());
+        assert!(queued(&backend.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn messages_that_a_dead_owner_queued_are_answered_before_a_new_one() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
-        let dead = dead_owner(&place.store);
-        running(&place.store, &dead, "first").await;
-        enqueue(&place.store, &dead, &payload("second").await).await;
-        enqueue(&place.store, &dead, &payload("third").await).await;
+async fn queued_messages_of_a_dead_owner_are_answered_before_a_new_one() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
+        let dead = dead_owner(&backend.store);
+        running(&backend.store, &dead, "first").await;
+        enqueue(&backend.store, &dead, &payload("second").await).await;
+        enqueue(&backend.store, &dead, &payload("third").await).await;
         assert_eq!(promptly(&agent, "fourth").await, "re: fourth");
         let expected: Vec<String> = ["first", "second", "third", "fourth"]
             .iter()
             .flat_map(|text| [format!("user: {text}"), format!("root: re: {text}")])
             .collect();
-        assert_eq!(log(&place.store).await, expected, "{}", place.name);
-        assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
+        assert_eq!(log(&backend.store).await, expected, "{}", backend.name);
+        assert!(runs(&backend.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
-/// The tickets of two owners alternate; one of them dies while the messages of the other wait in this process.
+/// The tickets of two owners alternate; one owner dies while messages of the other wait in this process.
 #[tokio::test]
-async fn queued_runs_that_are_taken_over_join_the_queue_by_their_tickets() {
-    for place in both() {
+async fn taken_over_runs_join_the_queue_by_ticket() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let (turns, store) = (Runs::new(place.store.clone()), &place.store);
+        let (turns, store) = (Runs::new(backend.store.clone()), &backend.store);
         let agent = start(store, root(&model)).await.with_turns(turns.turns().clone());
         let dead = dead_owner(store);
         let first = send(&agent, "1");
@@ -98,7 +98,7 @@ async fn queued_runs_that_are_taken_over_join_the_queue_by_their_tickets() {
             until(async || queued(store).await.len() == number - 1).await;
         }
         let recovery = turns.claim_orphans().await.unwrap();
-        assert_eq!(recovery.len(), 3, "{}", place.name);
+        assert_eq!(recovery.len(), 3, "{}", backend.name);
         let recovering = tokio::spawn({
             let (turns, source) = (turns.clone(), Arc::new(OneAgent(agent)));
             async move { turns.recover(recovery, source).await }
@@ -109,16 +109,16 @@ async fn queued_runs_that_are_taken_over_join_the_queue_by_their_tickets() {
         }
         until(async || runs(store).await.iter().all(|run| run.status == RunStatus::Done)).await;
         recovering.abort();
-        let said: Vec<String> = log(store).await.into_iter().step_by(2).collect();
+        let messages: Vec<String> = log(store).await.into_iter().step_by(2).collect();
         let expected: Vec<String> = (1..=6).map(|number| format!("user: {number}")).collect();
-        assert_eq!(said, expected, "{}", place.name);
+        assert_eq!(messages, expected, "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_queued_message_starts_with_what_settles_the_past() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn start_of_a_queued_message_settles_interrupted_calls() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let model = Fake::new(vec![calls("c1", "wait", json!({}))]);
         let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
@@ -133,32 +133,32 @@ async fn a_queued_message_starts_with_what_settles_the_past() {
         let commits = tap.commits();
         let starts = commits.iter().filter(|commit| matches!(commit.turn, TurnChange::Start(_)));
         let stored: Vec<usize> = starts.map(|commit| commit.messages.len()).collect();
-        assert_eq!(stored, [2, 1], "{}: the settling event is in the commit of the message", place.name);
+        assert_eq!(stored, [2, 1], "{}: the settling event is in the commit of the message", backend.name);
         assert_eq!(log(&store).await.iter().filter(|line| line.contains("interrupted")).count(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_queued_message_is_stored_once_even_if_its_run_is_corrected() {
-    for place in both() {
+async fn corrected_run_stores_its_queued_message_once() {
+    for backend in backends() {
         let ghost = calls("c1", "transfer_to_agent", json!({"agent_name": "ghost"}));
-        let agent = start(&place.store, team(&Fake::new(vec![ghost]))).await;
-        enqueue(&place.store, &dead_owner(&place.store), &payload("left behind").await).await;
+        let agent = start(&backend.store, team(&Fake::new(vec![ghost]))).await;
+        enqueue(&backend.store, &dead_owner(&backend.store), &payload("left behind").await).await;
         promptly(&agent, "mine").await;
-        let log = log(&place.store).await;
+        let log = log(&backend.store).await;
         let answers: Vec<&String> = log.iter().filter(|line| line.starts_with("root: re: ")).collect();
         assert!(answers[0].starts_with("root: re: [System: Agent \"ghost\" does not exist."), "{log:?}");
-        assert_eq!(answers[1..], ["root: re: mine"], "{}: {log:?}", place.name);
+        assert_eq!(answers[1..], ["root: re: mine"], "{}: {log:?}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn queued_messages_wait_for_a_store_that_fails() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn queued_messages_survive_store_faults() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
-        let elsewhere = Elsewhere::new(&place);
+        let elsewhere = Elsewhere::new(&backend);
         let lease = running(&store, elsewhere.name(), "before").await;
         enqueue(&store, &dead_owner(&store), &payload("left behind").await).await;
         let sent = send(&agent, "mine");
@@ -171,49 +171,49 @@ async fn queued_messages_wait_for_a_store_that_fails() {
         });
         finish(&store, lease).await;
         until(async || failures.load(std::sync::atomic::Ordering::Relaxed) > 3).await;
-        assert_eq!(queued(&store).await.len(), 2, "{}", place.name);
+        assert_eq!(queued(&store).await.len(), 2, "{}", backend.name);
         tap.fail_nothing();
         assert_eq!(sent.await.unwrap().unwrap(), "re: mine");
         let expected =
             ["user: before", "user: left behind", "root: re: left behind", "user: mine", "root: re: mine"];
-        assert_eq!(log(&store).await, expected, "{}", place.name);
+        assert_eq!(log(&store).await, expected, "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_queued_message_that_can_never_be_answered_fails_and_does_not_block_the_queue() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
-        let dead = dead_owner(&place.store);
-        enqueue(&place.store, &dead, "not a message").await;
+async fn invalid_queued_message_fails_and_does_not_block_the_queue() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
+        let dead = dead_owner(&backend.store);
+        enqueue(&backend.store, &dead, "not a message").await;
         // A response to a call that does not exist.
-        let said = payload("left behind").await;
+        let queued = payload("left behind").await;
         let answer = r#"{"functionResponse":{"id":"c9","name":"f","response":{}}}"#;
-        enqueue(&place.store, &dead, &said.replace(r#"{"text":"left behind"}"#, answer)).await;
+        enqueue(&backend.store, &dead, &queued.replace(r#"{"text":"left behind"}"#, answer)).await;
         assert_eq!(promptly(&agent, "mine").await, "re: mine");
-        assert_eq!(log(&place.store).await, ["user: mine", "root: re: mine"], "{}", place.name);
-        let statuses: Vec<RunStatus> = runs(&place.store).await.iter().map(|run| run.status).collect();
-        assert_eq!(statuses, [RunStatus::Failed, RunStatus::Failed, RunStatus::Done], "{}", place.name);
+        assert_eq!(log(&backend.store).await, ["user: mine", "root: re: mine"], "{}", backend.name);
+        let statuses: Vec<RunStatus> = runs(&backend.store).await.iter().map(|run| run.status).collect();
+        assert_eq!(statuses, [RunStatus::Failed, RunStatus::Failed, RunStatus::Done], "{}", backend.name);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_without_heartbeat_is_displaced_after_ten_seconds_and_its_messages_are_answered() {
-    let place = Place::memory();
-    let agent = start(&place.store, root(&Fake::echo())).await;
-    let elsewhere = Elsewhere::new(&place);
-    running(&place.store, elsewhere.name(), "first").await;
-    enqueue(&place.store, elsewhere.name(), &payload("second").await).await;
+async fn owner_without_heartbeat_is_displaced_after_ten_seconds() {
+    let backend = Backend::memory();
+    let agent = start(&backend.store, root(&Fake::echo())).await;
+    let elsewhere = Elsewhere::new(&backend);
+    running(&backend.store, elsewhere.name(), "first").await;
+    enqueue(&backend.store, elsewhere.name(), &payload("second").await).await;
     let began = Instant::now();
     assert_eq!(agent.run_and_collect(say("third")).await.unwrap(), "re: third");
     let waited = began.elapsed();
     assert!((Duration::from_secs(10)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
-    let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
-    assert_eq!(said, ["user: first", "user: second", "user: third"]);
+    let messages: Vec<String> = log(&backend.store).await.into_iter().step_by(2).collect();
+    assert_eq!(messages, ["user: first", "user: second", "user: third"]);
 }
 
-/// A message whose turn is in its model call, with the permits that let it continue.
-async fn under_way(store: &Shared) -> (JoinHandle<Result<String, RunError>>, Arc<tokio::sync::Semaphore>) {
+/// A message whose turn is in its model call, and the permits that let it continue.
+async fn running_turn(store: &Shared) -> (JoinHandle<Result<String, RunError>>, Arc<tokio::sync::Semaphore>) {
     let (model, gate) = Fake::gated(Vec::new());
     let agent = start(store, root(&model)).await;
     let sent = send(&agent, "hello");
@@ -230,36 +230,36 @@ async fn displace(store: &Shared, owner: &str) {
 }
 
 #[tokio::test]
-async fn a_displaced_owner_stores_nothing_more() {
-    for place in both() {
-        let (sent, gate) = under_way(&place.store).await;
-        let elsewhere = Elsewhere::new(&place);
-        displace(&place.store, elsewhere.name()).await;
+async fn displaced_owner_is_fenced() {
+    for backend in backends() {
+        let (sent, gate) = running_turn(&backend.store).await;
+        let elsewhere = Elsewhere::new(&backend);
+        displace(&backend.store, elsewhere.name()).await;
         gate.add_permits(1);
         let error = sent.await.unwrap().unwrap_err();
-        assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{}: {error:?}", place.name);
-        assert_eq!(log(&place.store).await, ["user: hello"]);
-        let run = runs(&place.store).await.remove(0);
+        assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{}: {error:?}", backend.name);
+        assert_eq!(log(&backend.store).await, ["user: hello"]);
+        let run = runs(&backend.store).await.remove(0);
         assert_eq!((run.status, run.owner.as_str()), (RunStatus::Running, elsewhere.name()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_displaced_owner_is_told_by_its_next_heartbeat() {
-    let place = Place::memory();
-    let (sent, _gate) = under_way(&place.store).await;
-    displace(&place.store, "elsewhere#0").await;
-    let told = tokio::time::timeout(Duration::from_secs(5), sent).await.expect("no heartbeat told it");
-    let error = told.unwrap().unwrap_err();
+async fn next_heartbeat_cancels_a_displaced_turn() {
+    let backend = Backend::memory();
+    let (sent, _gate) = running_turn(&backend.store).await;
+    displace(&backend.store, "elsewhere#0").await;
+    let result = tokio::time::timeout(Duration::from_secs(5), sent).await.expect("no heartbeat cancelled it");
+    let error = result.unwrap().unwrap_err();
     assert!(matches!(error, RunError::Service(ServiceError::Stale(_))), "{error:?}");
-    assert_eq!(log(&place.store).await, ["user: hello"]);
+    assert_eq!(log(&backend.store).await, ["user: hello"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_sends_heartbeats_only_while_it_has_runs() {
-    let tap = Tap::on(&Place::memory().store);
+async fn heartbeats_are_sent_only_while_there_are_runs() {
+    let tap = Tap::on(&Backend::memory().store);
     let store: Shared = tap.clone();
-    let (sent, gate) = under_way(&store).await;
+    let (sent, gate) = running_turn(&store).await;
     tokio::time::sleep(Duration::from_secs(301)).await;
     assert_eq!(tap.heartbeats(), 150);
     gate.add_permits(1);
@@ -268,41 +268,41 @@ async fn a_process_sends_heartbeats_only_while_it_has_runs() {
     assert_eq!(tap.heartbeats(), 150);
 }
 
-/// The reader of a run that another process continues reads on in the log.
+/// The reader of a run that another process continues follows the log.
 #[tokio::test]
-async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
-    for place in both() {
+async fn reader_of_a_displaced_run_follows_its_successor() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let runs = Runs::new(place.store.clone());
-        let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
+        let runs = Runs::new(backend.store.clone());
+        let agent = start(&backend.store, root(&model)).await.with_turns(runs.turns().clone());
         let mut reader = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 1).await;
-        let name = place.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
-        let outside = place.again();
+        let name = backend.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
+        let outside = backend.again();
         let echo = start(&outside, root(&Fake::echo())).await;
         let owner = dead_owner(&outside);
         let gone = vec![GoneOwner { name, if_beats: None }];
         let change = TakeOver { gone, owner, session: Some(store_key()) };
-        place.store.take_over(change).await.unwrap();
-        // The first owner finds out when it stores its answer; the successor answers meanwhile.
+        backend.store.take_over(change).await.unwrap();
+        // The first owner notices when it commits its answer; the successor answers in the meantime.
         echo.run_and_collect(say("next")).await.unwrap();
         gate.add_permits(1);
-        let mut said = Vec::new();
+        let mut texts = Vec::new();
         while let ReaderItem::Entry(entry) = reader.next().await.unwrap() {
-            said.extend(entry.event.content.as_ref().map(adk::content::Content::said));
+            texts.extend(entry.event.content.as_ref().map(adk::content::Content::said));
         }
-        assert_eq!(said, ["re: hello"], "{}", place.name);
+        assert_eq!(texts, ["re: hello"], "{}", backend.name);
     }
 }
 
-/// The same for a run that this process took over itself before it was displaced.
+/// As above, for a run that this process took over before it was displaced.
 #[tokio::test]
-async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor() {
-    for place in both() {
+async fn reader_of_a_recovered_run_follows_its_next_successor() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let runs = Runs::new(place.store.clone());
-        let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
-        running(&place.store, &dead_owner(&place.store), "hello").await;
+        let runs = Runs::new(backend.store.clone());
+        let agent = start(&backend.store, root(&model)).await.with_turns(runs.turns().clone());
+        running(&backend.store, &dead_owner(&backend.store), "hello").await;
         let recovery = runs.claim_orphans().await.unwrap();
         let recovering = tokio::spawn({
             let (runs, source) = (runs.clone(), Arc::new(OneAgent(agent)));
@@ -310,44 +310,44 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
         });
         until(async || model.requests().len() == 1).await;
         let mut reader = runs.reader(&key(), "hello", bridge_runs::Cursor::default()).await.unwrap().unwrap();
-        let outside = place.again();
-        displace(&place.store, &dead_owner(&outside)).await;
+        let outside = backend.again();
+        displace(&backend.store, &dead_owner(&outside)).await;
         let echo = start(&outside, root(&Fake::echo())).await;
         echo.run_and_collect(say("next")).await.unwrap();
         gate.add_permits(1);
-        let mut said = Vec::new();
+        let mut texts = Vec::new();
         let end = loop {
             match reader.next().await.unwrap() {
                 ReaderItem::Entry(entry) => {
-                    said.extend(entry.event.content.as_ref().map(adk::content::Content::said))
+                    texts.extend(entry.event.content.as_ref().map(adk::content::Content::said))
                 }
                 ReaderItem::End(end) => break end,
             }
         };
         recovering.abort();
-        assert_eq!((said, end), (vec!["re: hello".to_owned()], RunOutcome::Done), "{}", place.name);
+        assert_eq!((texts, end), (vec!["re: hello".to_owned()], RunOutcome::Done), "{}", backend.name);
     }
 }
 
-/// A process that resumes a run has nothing but the store: how the run was asked to work must be there too.
+/// A process that resumes a run has only the store: the run's options must be in it.
 #[tokio::test]
-async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
-    for place in both() {
+async fn resumed_run_keeps_its_options() {
+    for backend in backends() {
         let (model, _gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let custom_metadata = Some(Map::from_iter([("ticket".to_owned(), json!(7))]));
         let config = RunConfig { streaming: StreamingMode::Sse, custom_metadata, ..RunConfig::default() };
         let request = RunRequest { config, ..say("hello") };
         let cut_off = tokio::spawn(async move { agent.run_and_collect(request).await });
         until(async || model.requests().len() == 1).await;
-        let id = runs(&place.store).await[0].id.clone();
-        let outside = place.again();
-        displace(&place.store, &dead_owner(&outside)).await;
+        let id = runs(&backend.store).await[0].id.clone();
+        let outside = backend.again();
+        displace(&backend.store, &dead_owner(&outside)).await;
 
         let resumed = Runs::new(outside.clone());
         let echo = start(&outside, root(&Fake::echo())).await.with_turns(resumed.turns().clone());
         let recovery = resumed.claim_orphans().await.unwrap();
-        assert_eq!(recovery.len(), 1, "{}", place.name);
+        assert_eq!(recovery.len(), 1, "{}", backend.name);
         let recovering = tokio::spawn({
             let (runs, source) = (resumed.clone(), Arc::new(OneAgent(echo)));
             async move { runs.recover(recovery, source).await }
@@ -361,8 +361,8 @@ async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
         cut_off.abort();
         let answer = last.expect("the run was resumed and answered");
         assert_eq!(answer.content.as_ref().map(adk::content::Content::said).as_deref(), Some("re: hello"));
-        assert_eq!(answer.partial, Some(false), "{}: it is streamed", place.name);
+        assert_eq!(answer.partial, Some(false), "{}: it is streamed", backend.name);
         let metadata = answer.custom_metadata.clone().unwrap_or_default();
-        assert_eq!(metadata.get("ticket"), Some(&json!(7)), "{}", place.name);
+        assert_eq!(metadata.get("ticket"), Some(&json!(7)), "{}", backend.name);
     }
 }

@@ -1,7 +1,8 @@
-//! One turn at a time for each session: in order, none lost, none interleaved.
+//! One turn at a time in each session: in order, none lost, none interleaved.
 
 use crate::common::{
-    Fake, Place, Shared, Tap, both, calls, key, log, queued, root, runs, say, start, store_key, stub, until,
+    Backend, Fake, Shared, Tap, backends, calls, key, log, queued, root, runs, say, start, store_key, stub,
+    until,
 };
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
 use bridge::{Agent, Budget};
@@ -18,17 +19,17 @@ fn send(agent: &Agent, request: RunRequest) -> JoinHandle<Result<String, RunErro
 }
 
 #[tokio::test]
-async fn messages_are_answered_one_by_one_in_the_order_in_which_they_came() {
-    for place in both() {
+async fn messages_are_answered_one_by_one_in_order_of_arrival() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let mut sent = Vec::new();
         for number in 0..8 {
             sent.push(send(&agent, say(&format!("message {number}"))));
-            // The first is under way, the others have a ticket each.
-            until(async || model.requests().len() + queued(&place.store).await.len() == number + 1).await;
+            // The first is running, the others are queued.
+            until(async || model.requests().len() + queued(&backend.store).await.len() == number + 1).await;
         }
-        assert_eq!(model.requests().len(), 1, "{}", place.name);
+        assert_eq!(model.requests().len(), 1, "{}", backend.name);
         gate.add_permits(8);
         let mut expected = Vec::new();
         for (number, answer) in join_all(sent).await.into_iter().enumerate() {
@@ -36,142 +37,142 @@ async fn messages_are_answered_one_by_one_in_the_order_in_which_they_came() {
             expected.push(format!("user: message {number}"));
             expected.push(format!("root: re: message {number}"));
         }
-        assert_eq!(log(&place.store).await, expected, "{}", place.name);
-        assert!(queued(&place.store).await.is_empty());
+        assert_eq!(log(&backend.store).await, expected, "{}", backend.name);
+        assert!(queued(&backend.store).await.is_empty());
     }
 }
 
-/// An agent that is held up where it reads the session.
-async fn held_up(place: &Place) -> (Arc<Tap>, Agent) {
+/// An agent that is blocked when it loads the session.
+async fn blocked_on_load(backend: &Backend) -> (Arc<Tap>, Agent) {
     let model = Fake::echo();
-    start(&place.store, root(&model)).await;
-    let tap = Tap::on(&place.store);
+    start(&backend.store, root(&model)).await;
+    let tap = Tap::on(&backend.store);
     tap.hold_loads(true);
     let agent = Agent::new(tap.clone(), root(&model), Budget::default()).unwrap();
     (tap, agent)
 }
 
-async fn let_others_work() {
+async fn yield_to_other_tasks() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_message_does_not_overtake_one_that_is_still_reading_the_session() {
-    for place in both() {
-        let (tap, agent) = held_up(&place).await;
+async fn message_does_not_overtake_an_earlier_one_that_is_loading_the_session() {
+    for backend in backends() {
+        let (tap, agent) = blocked_on_load(&backend).await;
         let mut sent = Vec::new();
         for text in ["one", "two", "three"] {
             sent.push(send(&agent, say(text)));
             until(async || tap.loads() > 0 || sent.len() > 1).await;
-            let_others_work().await;
+            yield_to_other_tasks().await;
         }
         tap.hold_loads(false);
         for (answer, expected) in join_all(sent).await.into_iter().zip(["re: one", "re: two", "re: three"]) {
-            assert_eq!(answer.unwrap().unwrap(), expected, "{}", place.name);
+            assert_eq!(answer.unwrap().unwrap(), expected, "{}", backend.name);
         }
-        let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
-        assert_eq!(said, ["user: one", "user: two", "user: three"], "{}", place.name);
-        assert!(queued(&place.store).await.is_empty());
+        let messages: Vec<String> = log(&backend.store).await.into_iter().step_by(2).collect();
+        assert_eq!(messages, ["user: one", "user: two", "user: three"], "{}", backend.name);
+        assert!(queued(&backend.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn whoever_leaves_before_the_message_is_stored_lets_the_next_one_in() {
-    for place in both() {
-        let (tap, agent) = held_up(&place).await;
+async fn dropped_arrival_admits_the_next_message() {
+    for backend in backends() {
+        let (tap, agent) = blocked_on_load(&backend).await;
         let reads = send(&agent, say("reads"));
         until(async || tap.loads() > 0).await;
         let dropped = send(&agent, say("dropped"));
         let cancel = CancellationToken::new();
         let cancelled = send(&agent, RunRequest { cancel: cancel.clone(), ..say("cancelled") });
         let stays = send(&agent, say("stays"));
-        let_others_work().await;
+        yield_to_other_tasks().await;
         dropped.abort();
         cancel.cancel();
-        assert!(matches!(cancelled.await.unwrap(), Err(RunError::Cancelled)), "{}", place.name);
+        assert!(matches!(cancelled.await.unwrap(), Err(RunError::Cancelled)), "{}", backend.name);
         reads.abort();
         tap.hold_loads(false);
-        assert_eq!(stays.await.unwrap().unwrap(), "re: stays", "{}", place.name);
-        assert_eq!(log(&place.store).await, ["user: stays", "root: re: stays"], "{}", place.name);
-        assert!(queued(&place.store).await.is_empty());
+        assert_eq!(stays.await.unwrap().unwrap(), "re: stays", "{}", backend.name);
+        assert_eq!(log(&backend.store).await, ["user: stays", "root: re: stays"], "{}", backend.name);
+        assert!(queued(&backend.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_message_that_fails_before_it_is_stored_lets_the_next_one_in() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn failed_arrival_admits_the_next_message() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let agent = start(&(tap.clone() as Shared), root(&Fake::echo())).await;
         tap.fail(|commit| commit.messages.iter().any(|message| message.content == "one"));
         tap.hold_loads(true);
         let first = send(&agent, say("one"));
         let second = send(&agent, say("two"));
-        let_others_work().await;
+        yield_to_other_tasks().await;
         tap.hold_loads(false);
-        assert!(first.await.unwrap().is_err(), "{}", place.name);
-        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", place.name);
+        assert!(first.await.unwrap().is_err(), "{}", backend.name);
+        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", backend.name);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_come_at_once_are_neither_lost_nor_mixed() {
-    for place in both() {
+async fn concurrent_messages_are_neither_lost_nor_interleaved() {
+    for backend in backends() {
         let tools = || vec![stub(json!({"name": "clock", "response": {"time": "noon"}}))];
         let model = Fake::new((0..8).map(|n| calls(&format!("c{n}"), "clock", json!({}))).collect());
         // Two processes on one store, four messages each.
-        let here = start(&place.store, LlmAgent { tools: tools(), ..root(&model) }).await;
-        let there = start(&place.again(), LlmAgent { tools: tools(), ..root(&model) }).await;
+        let here = start(&backend.store, LlmAgent { tools: tools(), ..root(&model) }).await;
+        let there = start(&backend.again(), LlmAgent { tools: tools(), ..root(&model) }).await;
         let sent =
             (0..8).map(|n| send(if n % 2 == 0 { &here } else { &there }, say(&format!("message {n}"))));
         for answer in join_all(sent.collect::<Vec<_>>()).await {
             answer.unwrap().unwrap();
         }
-        let log = log(&place.store).await;
-        let said: Vec<&String> = log.iter().filter(|line| line.starts_with("user: ")).collect();
-        assert_eq!(said.len(), 8, "{}: {log:?}", place.name);
+        let log = log(&backend.store).await;
+        let messages: Vec<&String> = log.iter().filter(|line| line.starts_with("user: ")).collect();
+        assert_eq!(messages.len(), 8, "{}: {log:?}", backend.name);
         for turn in log.split(|line| line.starts_with("user: ")).filter(|turn| !turn.is_empty()) {
-            // A turn is what stands between two messages, and its calls are answered in it.
-            assert!(turn.last().unwrap().starts_with("root: re: "), "{}: {log:?}", place.name);
+            // A turn lies between two messages, and the calls of a turn have their results in it.
+            assert!(turn.last().unwrap().starts_with("root: re: "), "{}: {log:?}", backend.name);
             let count = |mark: &str| turn.iter().filter(|line| line.contains(mark)).count();
-            assert_eq!(count("→clock"), count("←clock"), "{}: {log:?}", place.name);
+            assert_eq!(count("→clock"), count("←clock"), "{}: {log:?}", backend.name);
         }
-        assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
-        assert!(queued(&place.store).await.is_empty());
+        assert!(runs(&backend.store).await.iter().all(|run| run.status == RunStatus::Done));
+        assert!(queued(&backend.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn sessions_do_not_wait_for_each_other() {
-    for place in both() {
+async fn turns_of_different_sessions_run_concurrently() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let other = crate::common::session_key("s2");
         agent.sessions().get_or_create(&other).await.unwrap();
         let first = send(&agent, say("one"));
         let second = send(&agent, RunRequest { key: other, ..say("two") });
         until(async || model.requests().len() == 2).await;
         gate.add_permits(2);
-        assert_eq!(first.await.unwrap().unwrap(), "re: one", "{}", place.name);
+        assert_eq!(first.await.unwrap().unwrap(), "re: one", "{}", backend.name);
         assert_eq!(second.await.unwrap().unwrap(), "re: two");
     }
 }
 
 #[tokio::test]
-async fn a_waiting_message_is_durable() {
-    for place in both() {
+async fn queued_message_is_durable() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
         // As another process sees it.
-        let outside = place.again();
+        let outside = backend.again();
         until(async || queued(&outside).await.len() == 1).await;
         let id = queued(&outside).await.remove(0).id;
         let payload = outside.payload(&store_key(), &id).await.unwrap().unwrap();
-        assert!(payload.contains("two"), "{}", place.name);
+        assert!(payload.contains("two"), "{}", backend.name);
         assert_eq!(log(&outside).await, ["user: one"]);
         gate.add_permits(2);
         first.await.unwrap().unwrap();
@@ -180,84 +181,87 @@ async fn a_waiting_message_is_durable() {
 }
 
 #[tokio::test]
-async fn a_waiting_message_outlasts_a_store_that_is_too_busy_for_a_while() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn queued_message_survives_an_overloaded_store() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let (model, gate) = Fake::gated(Vec::new());
         let agent = start(&(tap.clone() as Shared), root(&model)).await;
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
-        until(async || queued(&place.store).await.len() == 1).await;
+        until(async || queued(&backend.store).await.len() == 1).await;
         tap.be_busy(3);
         until(async || !tap.is_busy()).await;
         gate.add_permits(2);
         first.await.unwrap().unwrap();
-        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", place.name);
+        assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_message_that_is_cancelled_while_it_waits_is_withdrawn() {
-    for place in both() {
+async fn cancelled_queued_message_is_withdrawn() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let cancel = CancellationToken::new();
         let second = send(&agent, RunRequest { cancel: cancel.clone(), ..say("two") });
-        until(async || queued(&place.store).await.len() == 1).await;
+        until(async || queued(&backend.store).await.len() == 1).await;
         let third = send(&agent, say("three"));
-        until(async || queued(&place.store).await.len() == 2).await;
+        until(async || queued(&backend.store).await.len() == 2).await;
         cancel.cancel();
-        assert!(matches!(second.await.unwrap(), Err(RunError::Cancelled)), "{}", place.name);
-        assert_eq!(queued(&place.store).await.len(), 1);
+        assert!(matches!(second.await.unwrap(), Err(RunError::Cancelled)), "{}", backend.name);
+        assert_eq!(queued(&backend.store).await.len(), 1);
         gate.add_permits(2);
         first.await.unwrap().unwrap();
         assert_eq!(third.await.unwrap().unwrap(), "re: three");
-        assert_eq!(log(&place.store).await, ["user: one", "root: re: one", "user: three", "root: re: three"]);
+        assert_eq!(
+            log(&backend.store).await,
+            ["user: one", "root: re: one", "user: three", "root: re: three"]
+        );
     }
 }
 
 #[tokio::test]
-async fn a_message_that_is_dropped_while_it_waits_holds_nobody_up() {
-    for place in both() {
+async fn dropped_queued_message_does_not_block_the_queue() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
-        until(async || queued(&place.store).await.len() == 1).await;
+        until(async || queued(&backend.store).await.len() == 1).await;
         second.abort();
-        until(async || queued(&place.store).await.is_empty()).await;
+        until(async || queued(&backend.store).await.is_empty()).await;
         let third = send(&agent, say("three"));
         gate.add_permits(2);
         first.await.unwrap().unwrap();
-        assert_eq!(third.await.unwrap().unwrap(), "re: three", "{}", place.name);
-        assert!(!log(&place.store).await.contains(&"user: two".to_owned()));
+        assert_eq!(third.await.unwrap().unwrap(), "re: three", "{}", backend.name);
+        assert!(!log(&backend.store).await.contains(&"user: two".to_owned()));
     }
 }
 
 #[tokio::test]
-async fn a_message_that_was_cancelled_before_it_came_leaves_no_trace() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
+async fn message_cancelled_before_arrival_stores_nothing() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
         let cancel = CancellationToken::new();
         cancel.cancel();
         let refused = agent.run_and_collect(RunRequest { cancel, ..say("one") }).await;
-        assert!(matches!(refused, Err(RunError::Cancelled)), "{}", place.name);
-        assert!(log(&place.store).await.is_empty());
-        assert!(runs(&place.store).await.is_empty());
+        assert!(matches!(refused, Err(RunError::Cancelled)), "{}", backend.name);
+        assert!(log(&backend.store).await.is_empty());
+        assert!(runs(&backend.store).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_message_to_no_session_says_so() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
+async fn message_to_an_unknown_session_is_not_found() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
         let missing = crate::common::session_key("missing");
         let refused = agent.run_and_collect(RunRequest { key: missing.clone(), ..say("one") }).await;
-        assert!(matches!(refused, Err(RunError::SessionNotFound(key)) if key == missing), "{}", place.name);
+        assert!(matches!(refused, Err(RunError::SessionNotFound(key)) if key == missing), "{}", backend.name);
         assert_ne!(missing, key());
     }
 }

@@ -1,7 +1,7 @@
-//! What a turn leaves: its run, the state of every scope, files, a title.
+//! The records of a turn: its run, state of every scope, artifacts, the title.
 
 use crate::common::{
-    Fake, Shared, Tap, asked, both, call, calls, done, failure, key, log, root, runs, say, session_key,
+    Fake, Shared, Tap, asked, backends, call, calls, done, failure, key, log, root, runs, say, session_key,
     start, stub, team, text, until,
 };
 use adk::{
@@ -18,7 +18,7 @@ use session::{Commit, ListQuery, RunStatus, TurnChange};
 use std::sync::atomic::Ordering::Relaxed;
 use tokio_util::sync::CancellationToken;
 
-/// What a commit does to its run, in a word.
+/// The effect of a commit on its run, as one word.
 fn change(commit: &Commit) -> &'static str {
     match &commit.turn {
         TurnChange::None => "none",
@@ -34,9 +34,9 @@ fn changes(tap: &Tap) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let model = Fake::new(vec![calls("c1", "clock", json!({})), vec![text("Noon."), done()]]);
         let tools = vec![stub(json!({"name": "clock"}))];
@@ -44,7 +44,7 @@ async fn a_run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
         agent.run_and_collect(say("time?")).await.unwrap();
         let commits = tap.commits();
         let changes: Vec<_> = commits.iter().map(change).collect();
-        assert_eq!(changes, ["start", "step", "step", "done"], "{}", place.name);
+        assert_eq!(changes, ["start", "step", "step", "done"], "{}", backend.name);
         assert!(commits.iter().all(|commit| commit.messages.len() == 1));
         let run = runs(&store).await.remove(0);
         assert_eq!((run.status, run.started_after.0, run.last_seq.0), (RunStatus::Done, 0, 4));
@@ -52,9 +52,9 @@ async fn a_run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
 }
 
 #[tokio::test]
-async fn a_run_that_asks_a_person_waits_with_the_commit_of_its_question() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn run_becomes_waiting_with_the_commit_of_its_question() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
@@ -62,16 +62,16 @@ async fn a_run_that_asks_a_person_waits_with_the_commit_of_its_question() {
         agent.run_and_collect(say("go")).await.unwrap();
         let commits = tap.commits();
         let changes: Vec<_> = commits.iter().map(change).collect();
-        assert_eq!(changes, ["start", "step", "waiting"], "{}", place.name);
-        // The message; the call; the question with the response that says that a person is asked.
+        assert_eq!(changes, ["start", "step", "waiting"], "{}", backend.name);
+        // The message; the call; the question with its pending response.
         assert_eq!(commits.iter().map(|commit| commit.messages.len()).collect::<Vec<_>>(), [1, 1, 2]);
     }
 }
 
 #[tokio::test]
-async fn a_run_that_is_corrected_while_a_person_is_asked_is_not_over_before_its_correction() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn run_with_an_open_question_ends_after_its_correction() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let nowhere = call("c2", "transfer_to_agent", json!({"agent_name": "ghost"}));
         let model = Fake::new(vec![
@@ -81,55 +81,55 @@ async fn a_run_that_is_corrected_while_a_person_is_asked_is_not_over_before_its_
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..team(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        assert_eq!(changes(&tap), ["start", "step", "step", "step", "done"], "{}", place.name);
+        assert_eq!(changes(&tap), ["start", "step", "step", "step", "done"], "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_message_settles_open_questions_and_cancels_their_runs_in_one_commit() {
-    for place in both() {
+async fn message_settles_open_questions_and_cancels_their_runs_in_one_commit() {
+    for backend in backends() {
         let ask = |id: &str| vec![call(id, "danger", json!({})), done()];
         let model = Fake::new(vec![ask("c1"), ask("c2"), vec![text("Never mind."), done()]]);
         let tools = || vec![stub(json!({"name": "danger", "confirm": true}))];
-        let agent = start(&place.store, LlmAgent { tools: tools(), ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools: tools(), ..root(&model) }).await;
         agent.run_and_collect(say("one")).await.unwrap();
-        // Asked once more, it leaves a second question beside the first, in a run of its own.
+        // Asked again, the agent leaves a second question beside the first, in another run.
         agent.run_and_collect(RunRequest { input: Input::Again, ..say("") }).await.unwrap();
-        let tap = Tap::on(&place.store);
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, LlmAgent { tools: tools(), ..root(&model) }).await;
         agent.run_and_collect(say("two")).await.unwrap();
         let commits = tap.commits();
-        assert_eq!(commits.iter().map(change).collect::<Vec<_>>(), ["start", "done"], "{}", place.name);
+        assert_eq!(commits.iter().map(change).collect::<Vec<_>>(), ["start", "done"], "{}", backend.name);
         assert_eq!(commits[0].messages.len(), 3, "both questions and the message are one commit");
         let ended: Vec<_> = runs(&store).await.into_iter().map(|run| (run.status, run.error)).collect();
         let superseded = || (RunStatus::Cancelled, Some(session::run::SUPERSEDED.to_owned()));
-        assert_eq!(ended, [superseded(), superseded(), (RunStatus::Done, None)], "{}", place.name);
+        assert_eq!(ended, [superseded(), superseded(), (RunStatus::Done, None)], "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_run_is_running_until_then() {
-    for place in both() {
+async fn run_status_is_running_during_the_turn() {
+    for backend in backends() {
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let sent = tokio::spawn(async move { agent.run_and_collect(say("hello")).await });
         until(async || model.requests().len() == 1).await;
-        assert_eq!(runs(&place.store).await[0].status, RunStatus::Running, "{}", place.name);
+        assert_eq!(runs(&backend.store).await[0].status, RunStatus::Running, "{}", backend.name);
         gate.add_permits(1);
         sent.await.unwrap().unwrap();
-        assert_eq!(runs(&place.store).await[0].status, RunStatus::Done);
+        assert_eq!(runs(&backend.store).await[0].status, RunStatus::Done);
     }
 }
 
 #[tokio::test]
-async fn a_run_whose_model_fails_has_failed_in_the_step_that_tells_of_it() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn run_fails_with_the_commit_of_the_models_error() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::new(vec![vec![failure("on fire")]]))).await;
         agent.run_and_collect(say("hello")).await.unwrap_err();
-        assert_eq!(changes(&tap), ["start", "failed"], "{}", place.name);
+        assert_eq!(changes(&tap), ["start", "failed"], "{}", backend.name);
         assert_eq!(runs(&store).await[0].error.as_deref(), Some("on fire"));
         // The next message works.
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
@@ -137,41 +137,41 @@ async fn a_run_whose_model_fails_has_failed_in_the_step_that_tells_of_it() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_says_so_and_its_calls_are_settled() {
-    for place in both() {
+async fn cancelled_run_has_status_cancelled_and_its_calls_are_settled() {
+    for backend in backends() {
         let model = Fake::new(vec![calls("c1", "wait", json!({}))]);
         let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
-        let agent = start(&place.store, LlmAgent { tools, ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools, ..root(&model) }).await;
         let cancel = CancellationToken::new();
         let sent = tokio::spawn({
             let (agent, cancel) = (agent.clone(), cancel.clone());
             async move { agent.run_and_collect(RunRequest { cancel, ..say("wait") }).await }
         });
-        until(async || log(&place.store).await.len() == 2).await;
+        until(async || log(&backend.store).await.len() == 2).await;
         cancel.cancel();
-        assert!(matches!(sent.await.unwrap(), Err(RunError::Cancelled)), "{}", place.name);
-        assert_eq!(runs(&place.store).await[0].status, RunStatus::Cancelled);
-        assert!(log(&place.store).await[2].contains("interrupted, outcome unknown"));
+        assert!(matches!(sent.await.unwrap(), Err(RunError::Cancelled)), "{}", backend.name);
+        assert_eq!(runs(&backend.store).await[0].status, RunStatus::Cancelled);
+        assert!(log(&backend.store).await[2].contains("interrupted, outcome unknown"));
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
     }
 }
 
 #[tokio::test]
-async fn a_run_that_finds_nothing_to_do_is_done() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
+async fn resumed_run_without_work_is_done() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
         agent.run_and_collect(say("hello")).await.unwrap();
         let state = json!({"n": 1}).as_object().cloned().unwrap();
         agent
             .run_and_collect(RunRequest { input: Input::Again, state_delta: state, ..say("") })
             .await
             .unwrap();
-        assert_eq!(log(&place.store).await.len(), 3, "{}", place.name);
-        assert!(runs(&place.store).await.iter().all(|run| run.status == RunStatus::Done));
+        assert_eq!(log(&backend.store).await.len(), 3, "{}", backend.name);
+        assert!(runs(&backend.store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
-/// Selects the commits with a message of this role, `times` times.
+/// Selects the first `times` commits with a message of this role.
 fn first_commits_with(role: &'static str, times: usize) -> impl Fn(&Commit) -> bool + Send + Sync + 'static {
     let left = std::sync::atomic::AtomicUsize::new(times);
     move |commit| {
@@ -181,24 +181,24 @@ fn first_commits_with(role: &'static str, times: usize) -> impl Fn(&Commit) -> b
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_run_is_retried_until_it_is_stored() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn commit_that_ends_a_run_is_retried_until_it_is_stored() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         tap.fail(first_commits_with("assistant", 40));
-        assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one", "{}", place.name);
+        assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one", "{}", backend.name);
         assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
         let expected = ["user: one", "root: re: one", "user: two", "root: re: two"];
-        assert_eq!(log(&store).await, expected, "{}", place.name);
+        assert_eq!(log(&store).await, expected, "{}", backend.name);
         assert!(runs(&store).await.iter().all(|run| run.status == RunStatus::Done));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_cannot_be_stored_for_long_ends_the_run_and_nothing_else() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn step_that_cannot_be_stored_fails_the_run() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let model = Fake::new(vec![calls("c1", "clock", json!({}))]);
         let tools = vec![stub(json!({"name": "clock"}))];
@@ -208,20 +208,20 @@ async fn a_step_that_cannot_be_stored_for_long_ends_the_run_and_nothing_else() {
         assert!(
             matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
             "{}: {failed:?}",
-            place.name
+            backend.name
         );
         tap.fail_nothing();
         assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
-        assert_eq!(log(&store).await, ["user: one", "user: two", "root: re: two"], "{}", place.name);
+        assert_eq!(log(&store).await, ["user: one", "user: two", "root: re: two"], "{}", backend.name);
         let statuses: Vec<_> = runs(&store).await.iter().map(|run| run.status).collect();
         assert_eq!(statuses, [RunStatus::Failed, RunStatus::Done]);
     }
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_stored_is_refused_and_leaves_nothing() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn message_that_cannot_be_stored_is_refused() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         tap.fail(|_| true);
@@ -229,18 +229,18 @@ async fn a_message_that_cannot_be_stored_is_refused_and_leaves_nothing() {
         assert!(
             matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
             "{}: {failed:?}",
-            place.name
+            backend.name
         );
-        assert!(runs(&store).await.is_empty() && log(&store).await.is_empty(), "{}", place.name);
+        assert!(runs(&store).await.is_empty() && log(&store).await.is_empty(), "{}", backend.name);
         tap.fail_nothing();
         assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one");
     }
 }
 
 #[tokio::test]
-async fn an_event_that_was_not_stored_is_not_shown() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn event_that_is_not_stored_is_not_visible() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
         let mut session = service.create(key(), Map::new()).await.unwrap();
@@ -248,7 +248,7 @@ async fn an_event_that_was_not_stored_is_not_shown() {
         let mut event = Event { content: Some(Content::user("hello")), ..Event::new("e-1", "user") };
         event.actions.state_delta.insert("n".into(), json!(1));
         service.append(&mut session, event.clone()).await.unwrap_err();
-        assert!(session.events().is_empty() && session.state().is_empty(), "{}", place.name);
+        assert!(session.events().is_empty() && session.state().is_empty(), "{}", backend.name);
         tap.fail_nothing();
         service.append(&mut session, event).await.unwrap();
         assert_eq!((session.events().len(), &session.state()["n"]), (1, &json!(1)));
@@ -256,20 +256,20 @@ async fn an_event_that_was_not_stored_is_not_shown() {
 }
 
 #[tokio::test]
-async fn state_reaches_as_far_as_its_scope_and_outlives_the_process() {
-    for place in both() {
+async fn state_is_visible_in_its_scope_and_survives_a_restart() {
+    for backend in backends() {
         let model = Fake::new(vec![calls("c1", "note", json!({}))]);
         let state = json!({"own": 1, "user:lang": "de", "app:version": 2, "temp:draft": 3});
         let tools = vec![stub(json!({"name": "note", "state": state}))];
-        let agent = start(&place.store, LlmAgent { tools, ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("note it")).await.unwrap();
         drop(agent);
-        let service = SessionServiceAdapter::new(place.again(), "root", Budget::default());
+        let service = SessionServiceAdapter::new(backend.again(), "root", Budget::default());
         let of =
             async |key: &adk::session::SessionKey| service.get_or_create(key).await.unwrap().state().clone();
         let others = adk::session::SessionKey::new("app", "bob", "s1");
         let everything = json!({"own": 1, "app:version": 2, "user:lang": "de"});
-        assert_eq!(&of(&key()).await, everything.as_object().unwrap(), "{}", place.name);
+        assert_eq!(&of(&key()).await, everything.as_object().unwrap(), "{}", backend.name);
         let shared = json!({"app:version": 2, "user:lang": "de"});
         assert_eq!(&of(&session_key("s2")).await, shared.as_object().unwrap());
         assert_eq!(&of(&others).await, json!({"app:version": 2}).as_object().unwrap());
@@ -277,20 +277,20 @@ async fn state_reaches_as_far_as_its_scope_and_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn an_instruction_is_filled_from_the_state_that_a_message_brings() {
-    for place in both() {
+async fn instruction_is_filled_from_the_state_delta_of_the_message() {
+    for backend in backends() {
         let model = Fake::echo();
         let agent = LlmAgent { instruction: "Answer in {user:lang}.".into(), ..root(&model) };
-        let agent = start(&place.store, agent).await;
+        let agent = start(&backend.store, agent).await;
         let state_delta = json!({"user:lang": "Danish"}).as_object().cloned().unwrap();
         agent.run_and_collect(RunRequest { state_delta, ..say("hi") }).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: Answer in Danish.", "{}", place.name);
+        assert_eq!(asked(&model)[0], "system: Answer in Danish.", "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_file_that_a_tool_saves_is_there_for_the_next_process() {
-    for place in both() {
+async fn artifact_saved_by_a_tool_survives_a_restart() {
+    for backend in backends() {
         let model = Fake::new(vec![calls("c1", "write", json!({"name": "a.txt"}))]);
         let tools = vec![stub(json!({
             "name": "write",
@@ -298,17 +298,17 @@ async fn a_file_that_a_tool_saves_is_there_for_the_next_process() {
             "artifact": {"name": "{name}", "text": "the body"},
             "response": {"version": "{artifact.version}"},
         }))];
-        let agent = start(&place.store, LlmAgent { tools, ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("write")).await.unwrap();
         assert!(
-            log(&place.store).await.contains(&r#"root: ←write#c1{"version":0}"#.to_owned()),
+            log(&backend.store).await.contains(&r#"root: ←write#c1{"version":0}"#.to_owned()),
             "{}",
-            place.name
+            backend.name
         );
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         let deltas: Vec<_> = session.events().iter().map(|event| &event.actions.artifact_delta).collect();
         assert_eq!(deltas[2]["a.txt"], 0);
-        let artifacts = ArtifactAdapter::new(place.again());
+        let artifacts = ArtifactAdapter::new(backend.again());
         let Some(Part { data: Data::InlineData(blob), .. }) =
             artifacts.load(&key(), "a.txt", None).await.unwrap()
         else {
@@ -322,36 +322,36 @@ async fn a_file_that_a_tool_saves_is_there_for_the_next_process() {
 }
 
 #[tokio::test]
-async fn the_first_words_of_the_user_are_the_title() {
-    for place in both() {
-        let agent = start(&place.store, root(&Fake::echo())).await;
+async fn first_user_message_becomes_the_title() {
+    for backend in backends() {
+        let agent = start(&backend.store, root(&Fake::echo())).await;
         let long = "word ".repeat(40);
         agent.run_and_collect(say(&format!("\n  {long}\nsecond line"))).await.unwrap();
         agent.run_and_collect(say("another")).await.unwrap();
-        let rows = place.store.list(ListQuery { limit: 10, ..ListQuery::default() }).await.unwrap();
-        assert_eq!(rows[0].title.as_deref(), Some(&long[..80]), "{}", place.name);
+        let rows = backend.store.list(ListQuery { limit: 10, ..ListQuery::default() }).await.unwrap();
+        assert_eq!(rows[0].title.as_deref(), Some(&long[..80]), "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn a_model_that_says_nothing_does_not_spoil_the_next_request() {
-    for place in both() {
+async fn empty_model_response_leaves_the_next_request_legal() {
+    for backend in backends() {
         let model = Fake::new(vec![vec![done()], vec![text(""), done()], vec![text("  "), done()]]);
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         for text in ["one", "two", "three"] {
-            assert_eq!(agent.run_and_collect(say(text)).await.unwrap().trim(), "", "{}", place.name);
+            assert_eq!(agent.run_and_collect(say(text)).await.unwrap().trim(), "", "{}", backend.name);
         }
         assert_eq!(agent.run_and_collect(say("four")).await.unwrap(), "re: four");
         let sent = asked(&model);
         assert!(!sent.iter().any(|line| line.starts_with("assistant")), "{sent:?}");
-        assert_eq!(runs(&place.store).await.len(), 4);
+        assert_eq!(runs(&backend.store).await.len(), 4);
     }
 }
 
 #[tokio::test]
-async fn a_turn_stores_the_same_steps_in_a_long_session_as_in_a_short_one() {
-    for place in both() {
-        let tap = Tap::on(&place.store);
+async fn turn_has_the_same_commits_in_long_and_short_sessions() {
+    for backend in backends() {
+        let tap = Tap::on(&backend.store);
         let store: Shared = tap.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         agent.run_and_collect(say("first")).await.unwrap();
@@ -361,6 +361,6 @@ async fn a_turn_stores_the_same_steps_in_a_long_session_as_in_a_short_one() {
         }
         tap.commits();
         agent.run_and_collect(say("last")).await.unwrap();
-        assert_eq!(tap.commits().len(), short, "{}", place.name);
+        assert_eq!(tap.commits().len(), short, "{}", backend.name);
     }
 }

@@ -1,4 +1,4 @@
-//! What one cell of the matrix is: where, what kind of run, how many messages wait, which fault.
+//! One cell of the matrix: store, kind of run, queue length, fault.
 
 use failpoint::{Action, Plan, Point};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub(crate) enum Scenario {
     /// A streamed answer.
     Text,
     Tool,
-    /// Three calls at once: one reads, one is idempotent, one runs at most once.
+    /// Three parallel calls: one reads, one is idempotent, one runs at most once.
     ParallelTools,
     /// A sub-agent answers.
     Transfer,
@@ -42,7 +42,7 @@ pub(crate) enum Scenario {
     Confirmation,
     /// A question to a person, then another message.
     Superseded,
-    /// A call that is acknowledged; its result comes after all other messages.
+    /// A call that is acknowledged; its result arrives after all other messages.
     LongRunning,
     /// A run is cancelled while it streams, another one while it is queued.
     Cancel,
@@ -61,12 +61,12 @@ impl Scenario {
     ];
 }
 
-/// Which process meets the fault.
+/// The process in which the fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
-    /// The one that accepts the messages.
+    /// The process that accepts the messages.
     Fresh,
-    /// The one that continues after the first died in the middle of a run.
+    /// The process that resumes after the first died within a run.
     Recovery,
 }
 
@@ -88,12 +88,12 @@ impl Fault {
     }
 }
 
-/// How time passes in the process.
+/// The clock of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Clock {
-    /// One thread, and time passes hundreds of times faster while it has nothing to do.
+    /// One thread; virtual time passes hundreds of times faster while it is idle.
     Virtual,
-    /// Real time on a runtime with several threads.
+    /// Real time on a multi-threaded runtime.
     Real,
 }
 
@@ -158,10 +158,10 @@ impl<'de> Deserialize<'de> for Trial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub(crate) setting: Setting,
-    /// A fault that happens before, in the same process.
+    /// A fault that occurs before, in the same process.
     #[serde(default)]
     pub(crate) earlier: Option<Trial>,
-    /// `None` to see what happens without a fault.
+    /// `None` for a case without a fault.
     pub(crate) trial: Option<Trial>,
 }
 

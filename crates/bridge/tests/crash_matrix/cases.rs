@@ -1,4 +1,4 @@
-//! Which cases there are.
+//! Selects the cases.
 
 use crate::{
     case::{Case, Clock, Fault, QUEUES, Scenario, Setting, Stage, StoreKind, Trial},
@@ -7,13 +7,13 @@ use crate::{
 use failpoint::Point;
 use std::collections::BTreeSet;
 
-/// The subset is always the same.
+/// Seed: the subset is always the same.
 const SEED: u64 = 12;
-/// How many hits of a point are tried in one setting: the first, the last, and one between.
+/// How many hits of a point are tried per setting: the first, the last, and one between.
 const HITS: usize = 3;
 const STAGES: [Stage; 2] = [Stage::Fresh, Stage::Recovery];
 
-/// All settings, or one for each store, stage and kind of run.
+/// All settings, or one per store, stage and kind of run.
 pub(crate) fn settings(all: bool) -> Vec<Setting> {
     let mut settings = Vec::new();
     for (row, (store, stage)) in pairs(StoreKind::ALL, STAGES).into_iter().enumerate() {
@@ -36,13 +36,13 @@ fn pairs<A: Copy, B: Copy, const M: usize, const N: usize>(first: [A; M], second
     first.iter().flat_map(|a| second.iter().map(|b| (*a, *b))).collect()
 }
 
-/// The faults of a store, each with the points at which they can happen.
+/// The faults of a store, each with the points at which they can occur.
 pub(crate) fn trials(store: StoreKind) -> Vec<(Fault, Point)> {
     let pairs = store.faults().iter().flat_map(|fault| Point::ALL.iter().map(|point| (*fault, *point)));
     pairs.filter(|(fault, point)| fault.can_happen_at(*point) && store.has(*point)).collect()
 }
 
-/// Every point with every fault that can happen there, each in one setting of the store.
+/// Every point with every fault that can occur there, each in one setting of the store.
 pub(crate) fn subset(calibrated: &Calibrated) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut random = Random(SEED);
@@ -59,7 +59,7 @@ pub(crate) fn subset(calibrated: &Calibrated) -> Vec<Case> {
     cases
 }
 
-/// Every point with every fault in every kind of run, with the lengths of the queue in turn.
+/// Every point with every fault in every kind of run, with alternating queue lengths.
 pub(crate) fn whole(calibrated: &Calibrated) -> Vec<Case> {
     let mut cases = BTreeSet::new();
     let mut random = Random(SEED);
@@ -80,7 +80,7 @@ pub(crate) fn whole(calibrated: &Calibrated) -> Vec<Case> {
     cases.into_iter().chain(missing).chain(in_real_time()).chain(after_lost_draft()).collect()
 }
 
-/// Each length of the queue meets each point and each fault, where the point is reached with it.
+/// Ensures that each queue length meets each point and each fault, if the point is reached with it.
 fn missing_pairs(calibrated: &Calibrated, cases: &BTreeSet<Case>) -> Vec<Case> {
     let mut missing = Vec::new();
     for store in StoreKind::ALL {
@@ -101,7 +101,7 @@ fn missing_pairs(calibrated: &Calibrated, cases: &BTreeSet<Case>) -> Vec<Case> {
     missing
 }
 
-/// A process that dies a while after it has shown text.
+/// Cases in which a process dies some time after it has streamed text.
 fn in_real_time() -> impl Iterator<Item = Case> {
     let places = [
         (Point::ModelPiece, 3),
@@ -116,7 +116,7 @@ fn in_real_time() -> impl Iterator<Item = Case> {
     places.into_iter().map(move |(point, nth)| Case::new(setting, Trial { point, fault, nth }))
 }
 
-/// A process that dies after text was saved twice, because the first acknowledgement was lost.
+/// Cases in which a process dies after a draft was saved twice, because the first acknowledgement was lost.
 fn after_lost_draft() -> impl Iterator<Item = Case> {
     let loses = |fault: &&Fault| fault.can_happen_at(Point::AfterDraft) && **fault != Fault::Abort;
     StoreKind::Sqlite.faults().iter().filter(loses).map(|fault| {
@@ -130,7 +130,7 @@ fn after_lost_draft() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Numbers that are the same in every run (SplitMix64).
+/// Deterministic pseudo-random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -146,7 +146,7 @@ impl Random {
         (!items.is_empty()).then(|| &items[usize::try_from(self.below(items.len() as u64)).unwrap()])
     }
 
-    /// Some of the hits of a point, the first and the last among them.
+    /// Some hits of a point, including the first and the last.
     fn hits(&mut self, hits: u64) -> BTreeSet<u64> {
         let mut chosen = BTreeSet::from([1, hits]);
         while chosen.len() < HITS.min(usize::try_from(hits).unwrap()) {

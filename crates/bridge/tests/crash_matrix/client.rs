@@ -1,5 +1,5 @@
-//! A client: it sends messages with idempotency keys until they are accepted, reads its runs, and comes back with its cursors
-//! to a process that continues.
+//! A client: sends messages with idempotency keys until they are accepted, reads its runs, and reconnects with its
+//! cursors to the process that resumes.
 
 use crate::{
     log,
@@ -20,7 +20,7 @@ use session::Store;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Between two attempts of the client.
+/// Pause between two attempts of the client.
 const PAUSE: Duration = Duration::from_millis(50);
 const ATTEMPTS: usize = 20;
 
@@ -41,8 +41,8 @@ impl Client {
         Self { runs, agent, store, key: session_key(), out, known, over: BTreeMap::new() }
     }
 
-    /// Continues to read the runs of which it has not seen the end.
-    pub(crate) async fn come_back(&mut self) {
+    /// Reconnects to the runs whose end it has not seen.
+    pub(crate) async fn reconnect_all(&mut self) {
         for (name, run) in self.known.accepted.clone() {
             if self.known.ended.contains_key(&name) {
                 self.over.insert(name, watch::channel(true).1);
@@ -67,7 +67,7 @@ impl Client {
         None
     }
 
-    /// Reads a run to its end, on a task of its own.
+    /// Reads a run to its end, on its own task.
     fn follow(&mut self, name: &str, reader: Reader) {
         let (end, over) = watch::channel(false);
         self.over.insert(name.to_owned(), over);
@@ -80,7 +80,7 @@ impl Client {
         });
     }
 
-    /// Sends a message of this name, unless it was accepted before.
+    /// Sends the message of this name, unless it was accepted before.
     pub(crate) async fn say(&mut self, name: &str) {
         self.send(name, Content::user(text(name))).await;
     }
@@ -118,7 +118,7 @@ impl Client {
         self.out.tell(Line::Problem(format!("the message {name} was refused {ATTEMPTS} times")));
     }
 
-    /// Whether the log or the queue has the message.
+    /// Whether the log or the queue contains the message.
     async fn is_stored(&self, name: &str, content: &Content) -> bool {
         let key = store_key();
         let events = log::events(&*self.store, &key).await;
@@ -167,7 +167,7 @@ impl Client {
         }
     }
 
-    /// The id of the newest call of this name in the log.
+    /// The id of the newest call of this tool in the log.
     pub(crate) async fn call(&self, tool: &str) -> Option<String> {
         let events = log::events(&*self.store, &store_key()).await;
         let mut calls = events.iter().rev().flat_map(|event| event.calls().filter(|call| call.name == tool));

@@ -1,4 +1,4 @@
-//! What must be true of a case, however its process ended.
+//! The properties that every case must have, however its process ended.
 
 use crate::{
     case::{Case, Clock, Fault, Stage},
@@ -7,15 +7,15 @@ use crate::{
 use failpoint::{Point, Site};
 use std::collections::BTreeMap;
 
-/// What a conversation comes to without a fault.
+/// The outcome of a conversation without a fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    /// Shapes of the log without interrupted answers, each with the name of its run.
+    /// Rendered rows of the log without interrupted answers, each with the name of its run.
     pub(crate) rows: Vec<(String, String)>,
     pub(crate) statuses: BTreeMap<String, String>,
 }
 
-/// Everything that the processes of a case told.
+/// Everything that the processes of a case reported.
 pub(crate) struct Evidence<'a> {
     pub(crate) case: &'a Case,
     pub(crate) lines: &'a [Line],
@@ -23,10 +23,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) aborted_at: &'a [u64],
 }
 
-/// Answers that the model gives; what is shown of one is a beginning of it.
+/// The model's answers; an interrupted answer is a prefix of one of them.
 const ANSWERS: [&str; 6] =
     [crate::model::LONG_TEXT, "Let me see. ", "Ask the helper. ", "May I? ", "It is done.", "On and on "];
-/// Tools that run at most once for each call.
+/// Tools that run at most once per call.
 const ONCE: [&str; 2] = ["act", "danger"];
 
 struct End<'a> {
@@ -67,13 +67,13 @@ fn end(lines: &[Line]) -> Option<End<'_>> {
     })
 }
 
-/// What the conversation came to, for others to be compared with.
+/// The outcome of a conversation, for comparison.
 pub(crate) fn outcome(lines: &[Line]) -> Option<Expected> {
     let end = end(lines)?;
     Some(Expected { rows: end.whole_rows(), statuses: end.statuses() })
 }
 
-/// What is wrong; empty if nothing is.
+/// The violations; empty if there are none.
 pub(crate) fn problems(evidence: &Evidence<'_>, expected: &Expected) -> Vec<String> {
     let lines = evidence.lines;
     let mut problems: Vec<String> = lines
@@ -92,13 +92,13 @@ pub(crate) fn problems(evidence: &Evidence<'_>, expected: &Expected) -> Vec<Stri
     problems.extend(end.draft.map(|draft| format!("a draft is left: {draft:?}")));
     problems.extend(reader_problems(lines, &end));
     problems.extend(draft_problems(lines, &end));
-    problems.extend(shown_problems(evidence, &end));
+    problems.extend(lost_text_problems(evidence, &end));
     problems.extend(tool_problems(lines));
     problems.extend(refusal_problems(evidence.case, lines));
     problems
 }
 
-/// A process that continues finds a beginning of the expected log.
+/// A process that resumes finds a prefix of the expected log.
 fn found_problems(lines: &[Line], expected: &Expected) -> Vec<String> {
     let shapes: Vec<&String> = expected.rows.iter().map(|(_, shape)| shape).collect();
     let found = lines.iter().filter_map(|line| match line {
@@ -116,7 +116,7 @@ fn found_problems(lines: &[Line], expected: &Expected) -> Vec<String> {
     problems
 }
 
-/// Whether a fault may change what one run comes to: its model or its tool has failed.
+/// Whether a fault may change the outcome of one run: its model or its tool has failed.
 fn may_change_a_run(case: &Case) -> bool {
     case.trial.is_some_and(|trial| {
         let fails = matches!(trial.fault, Fault::Error | Fault::DiskFull);
@@ -152,13 +152,14 @@ fn log_problems(case: &Case, end: &End<'_>, expected: &Expected) -> Vec<String> 
 
 type Rows = [(String, String)];
 
-/// If the model or a tool of one run has failed: that run may have failed, and what comes after it may be said by another agent
-/// or without its question; all messages are there all the same, in order and answered.
+/// If the model or a tool of one run has failed, that run may have failed, and later messages may be answered by
+/// another agent or without a question; all messages are nevertheless in the log, in order and answered.
 fn changed_problems(
     (rows, statuses): (&Rows, &BTreeMap<String, String>),
     expected: &Expected,
 ) -> Vec<String> {
-    // Nobody answers what was not asked, and nobody is in time to cancel what waits behind a run that has failed.
+    // A question that was not asked is not answered, and a run queued behind a failed one may start before it can be
+    // cancelled.
     let optional = ["user: ←adk_request_confirmation", "user: ←job", "user: <c>"];
     let messages = |rows: &Rows| -> Vec<String> {
         let users = rows.iter().map(|(_, shape)| shape).filter(|shape| shape.starts_with("user: "));
@@ -201,7 +202,7 @@ fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
             seen_by(lines, name).filter(|seen| !seen.partial).map(|seen| &*seen.event).collect();
         let is_first = end.names.get(run) == Some(name);
         let start = seen.first().map_or(0, |first| stored.iter().position(|id| id == first).unwrap_or(0));
-        // Whoever continues a run begins where the run stood; a question ends the reading of who asked.
+        // A resumed run is read from its stored end; a question ends the reading of the run that asked.
         let is_window = stored.get(start..start + seen.len()) == Some(&seen);
         let reaches_end = start + seen.len() == stored.len();
         let is_continued = known.accepted.iter().any(|(other, id)| id == run && other != name);
@@ -223,7 +224,7 @@ fn seen_by<'a>(lines: &'a [Line], name: &'a str) -> impl Iterator<Item = &'a See
     })
 }
 
-/// A draft that a process left is in the log, and what is interrupted is the beginning of an answer.
+/// The draft of a dead process is in the log, and every interrupted answer is a prefix of an answer.
 fn draft_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
     let interrupted: Vec<&String> =
         end.rows.iter().filter(|row| row.interrupted).map(|row| &row.text).collect();
@@ -243,8 +244,8 @@ fn draft_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
     lost.chain(strange.map(|text| format!("{text:?} is interrupted, but nobody said that"))).collect()
 }
 
-/// Text that was shown more than a second before the process died is in the log.
-fn shown_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
+/// Text that was streamed more than a second before the process died is in the log.
+fn lost_text_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
     let setting = evidence.case.setting;
     if setting.clock == Clock::Virtual || setting.stage == Stage::Recovery {
         return Vec::new();
@@ -279,7 +280,7 @@ fn tool_problems(lines: &[Line]) -> Vec<String> {
     repeated.map(|(call, times)| format!("the call {call} ran {times} times")).collect()
 }
 
-/// A message that was refused is not stored, unless the acknowledgement itself was lost.
+/// A refused message is not stored, unless only the acknowledgement was lost.
 fn refusal_problems(case: &Case, lines: &[Line]) -> Vec<String> {
     let loses_answers = case.trial.is_some_and(|trial| {
         matches!(trial.point, Point::AfterStart | Point::AfterEnqueue | Point::AfterCommit)

@@ -1,4 +1,5 @@
-//! One process of a case: it opens the store, takes over what a dead process left, and serves a client until all is answered.
+//! One process of a case: opens the store, takes over the runs of a dead process, and serves a client until
+//! everything is answered.
 
 use crate::{
     case::{Clock, Scenario, Setting, Stage, StoreKind, Trial},
@@ -23,20 +24,20 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-/// What a process is started with.
+/// The arguments of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) setting: Setting,
     /// The directory of the database.
     pub(crate) dir: PathBuf,
     pub(crate) trials: Vec<Trial>,
-    /// Whether it dies in the middle of the run without a fault.
+    /// Whether the process dies within the run without a fault.
     pub(crate) dies: bool,
     pub(crate) before: Vec<Line>,
 }
 
-/// After that much time the client gives up. A day of virtual time takes three minutes at least; a disk that stalls for
-/// half a minute is no hang.
+/// Timeout of the client. A day of virtual time takes three minutes at least, so that a disk that stalls for half a
+/// minute is not a hang.
 fn patience(clock: Clock) -> Duration {
     match clock {
         Clock::Virtual => Duration::from_hours(24),
@@ -44,8 +45,8 @@ fn patience(clock: Clock) -> Duration {
     }
 }
 
-/// Timers fire while the runtime is idle, and it is idle while a thread writes: this keeps virtual time from running away.
-/// A tick of 50 ms takes about 0.1 ms.
+/// Timers fire while the runtime is idle, and it is idle while a thread writes: the tick keeps virtual time from
+/// running away. A tick of 50 ms takes about 0.1 ms.
 async fn tick() {
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -73,7 +74,7 @@ pub(crate) fn run(job: Job) {
     };
     let dies_here = kind == StoreKind::Memory && stage == Stage::Recovery;
     if dies_here {
-        // The store survives in memory; the tasks do not.
+        // The memory store survives; the tasks do not.
         let first = Life { setting: job.setting, trials: Vec::new(), dies: true };
         runtime(clock).block_on(first.live(&store, &out));
     }
@@ -93,7 +94,7 @@ struct Life {
 struct Source {
     agent: Agent,
     out: Arc<Reporter>,
-    told: Mutex<usize>,
+    reported: Mutex<usize>,
 }
 
 impl RecoverySource for Source {
@@ -102,9 +103,9 @@ impl RecoverySource for Source {
     }
 
     fn report(&self, problem: &str) {
-        let mut told = self.told.lock().unwrap();
-        *told += 1;
-        if *told < 20 {
+        let mut reported = self.reported.lock().unwrap();
+        *reported += 1;
+        if *reported < 20 {
             self.out.tell(Line::Note(problem.to_owned()));
         }
     }
@@ -114,7 +115,7 @@ impl Life {
     fn cue(&self, out: &Arc<Reporter>) -> Arc<Cue> {
         let Setting { store, scenario, clock, .. } = self.setting;
         let pause = match clock {
-            // Long enough for a heartbeat, and for drafts.
+            // Long enough for a heartbeat and for drafts.
             Clock::Virtual => Duration::from_millis(2_500),
             Clock::Real => Duration::from_millis(1_300),
         };
@@ -157,15 +158,15 @@ impl Life {
         let recovery = loop {
             match runs.claim_orphans().await {
                 Ok(recovery) => break recovery,
-                // `lango serve` ends with this error, and is started again.
+                // `lango serve` exits with this error, and is started again.
                 Err(error) => out.tell(Line::Note(format!("claim_orphans: {error}"))),
             }
         };
-        let source = Arc::new(Source { agent: agent.clone(), out: Arc::clone(out), told: Mutex::default() });
+        let source = Arc::new(Source { agent: agent.clone(), out: Arc::clone(out), reported: Mutex::default() });
         let recovering = runs.clone();
         tokio::spawn(async move { recovering.recover(recovery, source).await });
         let mut client = Client::new(runs, agent, Arc::clone(store), Arc::clone(out));
-        client.come_back().await;
+        client.reconnect_all().await;
         self.converse(&mut client, cue).await;
         client.wait_for_all().await;
         // The next message works.
@@ -205,7 +206,7 @@ impl Life {
         }
     }
 
-    /// What is said to the question of the first run.
+    /// The reply to the question of the first run.
     async fn reply(&self, client: &mut Client) {
         match self.setting.scenario {
             Scenario::Confirmation => {

@@ -1,4 +1,4 @@
-//! The store as the judge sees it: rows without ids, runs, the draft.
+//! The store for the judge: rows without ids, runs, the draft.
 
 use crate::report::{Line, Row, RunRow};
 use adk::{

@@ -1,4 +1,4 @@
-//! The crash matrix: every fail point of a turn × kinds of runs × faults × lengths of the queue, each in a process of its own.
+//! The crash matrix: every fail point of a turn × kinds of runs × faults × queue lengths, each in its own process.
 //!
 //! ```text
 //! cargo test -p bridge --test crash_matrix                       a fixed subset
@@ -6,9 +6,9 @@
 //! cargo test -p bridge --test crash_matrix -- --case JSON        one case, with all that its processes tell
 //! ```
 //!
-//! After each case: the log is what it would have been without the fault, apart from interrupted answers; each accepted message
-//! is in it once, in the order of acceptance, and answered; no run is left open; each reader saw each event of its run once;
-//! every request is legal for every provider; the next message works.
+//! After each case: the log equals the log without the fault, apart from interrupted answers; each accepted message
+//! is in it once, in order of acceptance, and answered; no run is left open; each reader saw each event of its run
+//! once; every request is legal for every provider; the next message works.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![expect(clippy::print_stdout, reason = "it reports to the person who runs it")]
@@ -29,7 +29,7 @@ mod toolbox;
 use std::{env, process::ExitCode};
 
 const NAME: &str = "crash_matrix";
-/// `all` asks for the whole matrix, `none` for nothing of it.
+/// `all` selects the whole matrix, `none` no case.
 const ENVIRONMENT: &str = "LANGO_CRASH_MATRIX";
 
 fn main() -> ExitCode {

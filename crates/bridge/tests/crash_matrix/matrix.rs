@@ -1,10 +1,10 @@
-//! Runs the cases: first each setting without a fault, to know what is expected and how often each point is reached.
+//! Runs the cases: first each setting without a fault, to measure the expected outcome and the hits of each point.
 
 use crate::{
     case::{Case, Clock, Scenario, Setting, Stage, StoreKind, Trial},
     cases,
     judge::{self, Evidence, Expected},
-    process::{self, Told},
+    process::{self, CaseReports},
     report::Line,
     table,
 };
@@ -32,15 +32,15 @@ pub(crate) fn run(all: bool) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// One case with everything that its processes told.
+/// Runs one case and prints everything that its processes report.
 pub(crate) fn show(json: &str) -> ExitCode {
     let case: Case = serde_json::from_str(json).unwrap();
     let (calibrated, _) = Calibrated::measure(&[case.setting]);
-    let told = process::run(&case);
-    for line in &told.lines {
+    let reports = process::run(&case);
+    for line in &reports.lines {
         println!("{}", serde_json::to_string(line).unwrap());
     }
-    let result = calibrated.judge(&case, &told);
+    let result = calibrated.judge(&case, &reports);
     println!("expected {:?}", calibrated.expected(case.setting));
     println!("{case}: fired {}, {:#?}", result.fired, result.problems);
     if result.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -48,7 +48,7 @@ pub(crate) fn show(json: &str) -> ExitCode {
 
 pub(crate) struct CaseResult {
     pub(crate) case: Case,
-    /// Whether the fault happened.
+    /// Whether the fault occurred.
     pub(crate) fired: bool,
     pub(crate) problems: Vec<String>,
 }
@@ -59,13 +59,13 @@ impl CaseResult {
     }
 }
 
-/// What happens without a fault.
+/// Measurements without a fault.
 pub(crate) struct Calibrated {
     hits: BTreeMap<Setting, BTreeMap<Point, u64>>,
     expected: BTreeMap<(Scenario, usize), Expected>,
 }
 
-/// The setting whose outcome is what all others are compared with.
+/// The setting whose outcome is the expected one.
 fn base(setting: &Setting) -> Setting {
     Setting { store: StoreKind::Sqlite, stage: Stage::Fresh, clock: Clock::Virtual, ..*setting }
 }
@@ -74,16 +74,16 @@ impl Calibrated {
     fn measure(settings: &[Setting]) -> (Self, Vec<CaseResult>) {
         let all: BTreeSet<Setting> = settings.iter().copied().chain(settings.iter().map(base)).collect();
         let cases: Vec<Case> = all.into_iter().map(Case::without_fault).collect();
-        let told = each(&cases, |case| (*case, process::run(case)));
+        let reports = each(&cases, |case| (*case, process::run(case)));
         let mut calibrated = Self { hits: BTreeMap::new(), expected: BTreeMap::new() };
-        for (Case { setting, .. }, told) in &told {
+        for (Case { setting, .. }, reports) in &reports {
             if *setting == base(setting) {
-                let outcome = judge::outcome(&told.lines).unwrap_or_default();
+                let outcome = judge::outcome(&reports.lines).unwrap_or_default();
                 calibrated.expected.insert((setting.scenario, setting.queue), outcome);
             }
-            calibrated.hits.insert(*setting, hits(&told.lines));
+            calibrated.hits.insert(*setting, hits(&reports.lines));
         }
-        let results = told.iter().map(|(case, told)| calibrated.judge(case, told)).collect();
+        let results = reports.iter().map(|(case, reports)| calibrated.judge(case, reports)).collect();
         (calibrated, results)
     }
 
@@ -101,8 +101,8 @@ impl Calibrated {
         self.hits.keys().filter(reaches).collect()
     }
 
-    /// Runs a case. How often a point is reached depends on time: if it was too seldom, the fault happens at the first hit,
-    /// and then in the setting that reaches the point most often.
+    /// Runs a case. The number of hits of a point depends on timing: if there were too few, the fault occurs at the
+    /// first hit, and else in the setting that reaches the point most often.
     fn run(&self, case: &Case) -> CaseResult {
         let result = self.judge(case, &process::run(case));
         let Some(trial) = case.trial.filter(|_| result.is_good() && !result.fired) else { return result };
@@ -115,14 +115,14 @@ impl Calibrated {
         again.into_iter().find(|result| result.fired || !result.is_good()).unwrap_or(result)
     }
 
-    fn judge(&self, case: &Case, told: &Told) -> CaseResult {
-        let evidence = Evidence { case, lines: &told.lines, aborted_at: &told.aborted_at };
+    fn judge(&self, case: &Case, reports: &CaseReports) -> CaseResult {
+        let evidence = Evidence { case, lines: &reports.lines, aborted_at: &reports.aborted_at };
         let problems = judge::problems(&evidence, self.expected(case.setting));
-        CaseResult { case: *case, fired: told.fired, problems }
+        CaseResult { case: *case, fired: reports.fired, problems }
     }
 }
 
-/// How often each point was reached by the last process.
+/// How often the last process reached each point.
 fn hits(lines: &[Line]) -> BTreeMap<Point, u64> {
     let hits = lines.iter().rev().find_map(|line| match line {
         Line::Hits { hits, .. } => Some(hits.clone()),
@@ -131,7 +131,7 @@ fn hits(lines: &[Line]) -> BTreeMap<Point, u64> {
     hits.unwrap_or_default().into_iter().map(|(name, hits)| (name.parse().unwrap(), hits)).collect()
 }
 
-/// Does something for each item, several at once; the results are in the order of the items.
+/// Applies `work` to each item, several concurrently; the results are in the order of the items.
 fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // They wait for the disk as often as for a processor.
     let workers = thread::available_parallelism().map_or(2, NonZero::get) * 2;

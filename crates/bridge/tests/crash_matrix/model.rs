@@ -1,4 +1,4 @@
-//! A model whose answer depends on its request alone, so that it says the same to a process that continues. Every request is
+//! A model whose answer depends on its request alone, so that a resumed run gets the same answer. Every request is
 //! checked against the rules of each provider.
 
 use crate::{
@@ -12,26 +12,26 @@ use std::{collections::VecDeque, process, sync::Arc, time::Duration};
 use testkit::legal::{self, Api};
 use tokio::sync::{Notify, watch};
 
-/// What the client, the models and the tools of one process share.
+/// State that the client, the models and the tools of one process share.
 #[derive(Debug)]
 pub(crate) struct Cue {
     pub(crate) store: StoreKind,
     pub(crate) scenario: Scenario,
-    /// In the middle of an answer, after its beginning was shown.
+    /// Within an answer, after its beginning was streamed.
     pub(crate) pause: Duration,
-    /// The process dies in the middle of the run.
+    /// The process dies within the run.
     pub(crate) dies: bool,
-    /// Opened when all messages that wait are accepted.
+    /// Opened when all queued messages are accepted.
     pub(crate) gate: watch::Sender<bool>,
-    /// An answer has begun that goes on until it is cancelled.
+    /// An answer has started that streams until it is cancelled.
     pub(crate) stalled: watch::Sender<bool>,
-    /// A process that lives on in memory is to be dropped.
+    /// The tasks on a memory store are to be dropped.
     pub(crate) died: Notify,
     pub(crate) out: Arc<Reporter>,
 }
 
 impl Cue {
-    /// Ends the process, or what stands for it.
+    /// Ends the process, or drops its tasks.
     pub(crate) async fn die(&self) {
         match self.store {
             StoreKind::Sqlite => process::abort(),
@@ -52,11 +52,11 @@ enum Beat {
     Call(&'static str, Value),
     Gate,
     Pause,
-    /// Until the run is cancelled.
+    /// Streams until the run is cancelled.
     Stall,
-    /// Here a process dies that is to die.
+    /// A process that is to die dies here.
     Death,
-    /// Words for a message that is only there to wait.
+    /// The answer to a message that only waits in the queue.
     Repeat(String),
 }
 
@@ -130,7 +130,7 @@ impl Model {
             Scenario::Tool | Scenario::ParallelTools if has_result("act") => ending(),
             Scenario::LongRunning if has_result("job") => ending(),
             Scenario::Confirmation | Scenario::Superseded if has_result("danger") => {
-                // If the call failed before anybody was asked, nobody answers, and nobody opens the gate.
+                // If the call failed before the question was asked, no answer opens the gate.
                 let gate = has_response(&done("danger")).then_some(Beat::Gate);
                 gate.into_iter().chain(ending()).collect()
             }
@@ -165,7 +165,7 @@ fn opening(scenario: Scenario) -> Vec<Beat> {
     }
 }
 
-/// What the answer to a message that streams text says in the end.
+/// The final text of a streamed answer.
 pub(crate) const LONG_TEXT: &str = "Alpha beta gamma delta.";
 
 fn long_text() -> Vec<Beat> {
@@ -180,27 +180,27 @@ fn long_text() -> Vec<Beat> {
     ]
 }
 
-/// What is said after the tools have answered.
+/// The text after the tool results.
 fn ending() -> Vec<Beat> {
     vec![Beat::Say("It "), Beat::Pause, Beat::Death, Beat::Say("is done.")]
 }
 
-/// The result that comes late.
+/// The late result.
 pub(crate) fn finished() -> Value {
     json!({"status": "finished"})
 }
 
-/// What a tool answers.
+/// The result of a tool.
 pub(crate) fn done(tool: &str) -> Value {
     json!({"done": tool})
 }
 
-/// The text of a message of this name.
+/// The text of the message of this name.
 pub(crate) fn text(name: &str) -> String {
     format!("<{name}>")
 }
 
-/// The newest message of the client, and its place.
+/// The newest message of the client, and its index.
 fn task(messages: &[Message]) -> Option<(usize, String)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, name(message)?)))
 }
@@ -214,7 +214,7 @@ fn name(message: &Message) -> Option<String> {
     texts.find_map(|text| Some(text.strip_prefix('<')?.strip_suffix('>')?.to_owned()))
 }
 
-/// What the providers would refuse.
+/// The rules of the providers that a request violates.
 pub(crate) fn faults(request: &Request) -> Vec<String> {
     let bodies = [
         (Api::OpenAi, provider::openai::encode(request, true)),

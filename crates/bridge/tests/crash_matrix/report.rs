@@ -1,4 +1,4 @@
-//! What a process of the matrix tells the one that started it, line by line and before it goes on.
+//! The report of a process to its parent, line by line and flushed before the process continues.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,7 +15,7 @@ pub(crate) enum Line {
         name: String,
         run: String,
     },
-    /// `Runs::start` failed; `stored` says whether the message is in the store all the same.
+    /// `Runs::start` failed; `stored` says whether the message is in the store nevertheless.
     Refused {
         name: String,
         error: String,
@@ -27,7 +27,7 @@ pub(crate) enum Line {
         name: String,
         end: String,
     },
-    /// A reader got an error, and came back with its cursor.
+    /// A reader got an error and reconnected with its cursor.
     Reconnected {
         name: String,
         error: String,
@@ -36,7 +36,7 @@ pub(crate) enum Line {
         tool: String,
         call: String,
     },
-    /// A process that continues found this before it did anything.
+    /// The log that a resuming process found.
     Found {
         rows: Vec<Row>,
         draft: Option<String>,
@@ -51,14 +51,14 @@ pub(crate) enum Line {
         fired: u64,
     },
     Problem(String),
-    /// Something for a person who reads all lines of a case.
+    /// Information for a person who reads the lines of a case.
     Note(String),
 }
 
 /// An event that a reader saw.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
-    /// The message whose reader it is.
+    /// The message of the reader.
     pub(crate) name: String,
     pub(crate) cursor: String,
     pub(crate) event: String,
@@ -88,7 +88,7 @@ pub(crate) struct RunRow {
     pub(crate) error: Option<String>,
 }
 
-/// Where the lines go. All of them are kept too, for a second life in the same process.
+/// The output of the lines, which are also retained for a second life in the same process.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter(Mutex<Vec<Line>>);
 
@@ -116,7 +116,7 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// What the client of a process that died knew.
+/// The knowledge of the client of a dead process.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// The run of each accepted message.

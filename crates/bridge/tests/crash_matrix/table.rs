@@ -1,4 +1,5 @@
-//! The matrix as a table: for each point and fault how many cases were good, of those in which the fault happened.
+//! The matrix as a table: for each point and fault the number of cases that passed, of those in which the fault
+//! occurred.
 
 use crate::{
     case::{Fault, StoreKind, Trial},
@@ -7,7 +8,7 @@ use crate::{
 };
 use failpoint::Point;
 
-/// Prints the table and what failed; answers with how many cases failed, unreached points included.
+/// Prints the table and the failures; returns the number of failures, unreached points included.
 pub(crate) fn print(results: &[CaseResult]) -> usize {
     let columns: Vec<(StoreKind, Fault)> = StoreKind::ALL
         .into_iter()
@@ -49,7 +50,7 @@ fn cell(results: &[CaseResult], point: Point, column: (StoreKind, Fault)) -> Str
     if fired.is_empty() { "-".to_owned() } else { format!("{good}/{}", fired.len()) }
 }
 
-/// Points that no case has met with a fault that can happen there.
+/// Points that no case has met with a fault that can occur there.
 fn unreached(results: &[CaseResult]) -> Vec<String> {
     let all = StoreKind::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! The agents of the matrix with their tools. A tool tells that it runs before it does.
+//! The agents of the matrix with their tools. A tool reports that it runs before it does.
 
 use crate::{
     case::Scenario,

@@ -1,4 +1,4 @@
-//! Every event that the runner can make, and some more.
+//! Generates every event that the runner can make, and others.
 
 use super::json::{extra, map, text, value};
 use adk::{
@@ -7,7 +7,7 @@ use adk::{
 };
 use proptest::{collection::vec, option::of, prelude::*};
 
-/// A log of one session: ids are unique in it, as the runner makes them.
+/// A log of one session with unique event ids, as the runner creates them.
 pub(crate) fn log() -> impl Strategy<Value = Vec<Event>> {
     vec(event(), 1..6).prop_map(|mut events| {
         for (number, event) in events.iter_mut().enumerate() {
@@ -59,7 +59,7 @@ pub(crate) fn content() -> impl Strategy<Value = Content> {
     })
 }
 
-/// The runner leaves no call without an id of its own.
+/// The runner gives every call an id.
 fn number_calls(parts: &mut [Part]) {
     for (number, part) in parts.iter_mut().enumerate() {
         let id = match &mut part.data {

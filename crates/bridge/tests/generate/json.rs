@@ -1,9 +1,9 @@
-//! JSON as wild as JSON gets: any text, any number, any order of keys.
+//! Generates arbitrary JSON: any text, any number, any order of keys.
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Map, Value};
 
-/// Texts that have broken something somewhere: empty, blank, with NUL, quotes, several bytes a letter, or like JSON.
+/// Texts at the edges: empty, blank, with NUL, quotes, multi-byte characters, or JSON inside.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "",
@@ -53,7 +53,7 @@ pub(crate) fn map() -> impl Strategy<Value = Map<String, Value>> {
     vec((text(), value()), 0..3).prop_map(|entries| entries.into_iter().collect())
 }
 
-/// Fields that nobody knows; mostly none.
+/// Unknown fields; mostly none.
 pub(crate) fn extra() -> impl Strategy<Value = Map<String, Value>> {
     let unknown = ("x[A-Z]{0,2}", value()).prop_map(|(key, value)| (format!("{key}?"), value));
     prop_oneof![4 => Just(Map::new()), 1 => vec(unknown, 1..3).prop_map(|entries| entries.into_iter().collect())]

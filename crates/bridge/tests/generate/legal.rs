@@ -1,9 +1,9 @@
-//! What every provider asks of a conversation, in our own words: the encodings are judged by each provider's own rules
-//! as well, but a fault found here is easier to read.
+//! The rules that all providers have in common. The encodings are checked against each provider's rules as well, but
+//! a violation found here is easier to read.
 
 use provider::{Message, Part, Role};
 
-/// The first law that the messages break.
+/// The first rule that the messages violate.
 pub(crate) fn fault(messages: &[Message]) -> Option<String> {
     let first = messages.first().map(|message| message.role);
     if first != Some(Role::User) {
@@ -35,7 +35,7 @@ fn broken(message: &Message) -> Option<String> {
     fault.then(|| format!("not a message: {message:?}"))
 }
 
-/// Answers stand behind their calls, in order, and nowhere else; roles take turns.
+/// Results directly follow their calls, in order, and nowhere else; roles alternate.
 fn unmatched(one: &Message, next: &Message) -> Option<String> {
     let calls: Vec<(&str, &str)> = one.calls().map(|call| (&*call.id, &*call.name)).collect();
     let answers: Vec<(&str, &str)> = next.results().map(|result| (&*result.id, &*result.name)).collect();

@@ -1,4 +1,4 @@
-//! Logs as they should never be, and are: every row may be wrong in its own way.
+//! Generates damaged logs: every row may be wrong in its own way.
 
 use super::view::{AGENT, MODEL, PROVIDER};
 use adk::{
@@ -11,7 +11,7 @@ use proptest::{collection::vec, option::of, prelude::*};
 use serde_json::{Map, Value, json};
 use session::{Message, Seq, Stored, ToolCall};
 
-/// A session as a turn finds it.
+/// A session at the start of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub rows: Vec<Stored>,
@@ -20,7 +20,7 @@ pub(crate) struct Log {
     pub budget: Budget,
 }
 
-/// Any log, any allowed budget, cut anywhere.
+/// Any log, any valid budget, cut anywhere.
 pub(crate) fn log() -> impl Strategy<Value = Log> {
     (vec(chunk(), 0..9), of(0_usize..12), budget()).prop_map(|(chunks, skip, budget)| {
         let rows: Vec<Row> = chunks.into_iter().flatten().take(40).collect();
@@ -34,7 +34,7 @@ fn budget() -> impl Strategy<Value = Budget> {
     (tokens, of(1_usize..12)).prop_map(|(tokens, most)| Budget::new(tokens, most).unwrap())
 }
 
-/// An event, and what time has done to its row.
+/// An event, and the age of its row.
 #[derive(Clone, Debug)]
 struct Row {
     event: Event,
@@ -43,13 +43,13 @@ struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Age {
-    /// As we write it.
+    /// As written now.
     Ours,
-    /// Columns alone, as Lango wrote them.
+    /// Without `meta`, as written by the Go program.
     Legacy,
-    /// And without an author, an id or a count.
+    /// Additionally without author, id or count.
     Bare,
-    /// A tool's row from before answers had ids.
+    /// A tool row from before results had ids.
     Unnamed,
 }
 
@@ -65,7 +65,7 @@ fn number(rows: Vec<Row>) -> Vec<Stored> {
     stored
 }
 
-/// The user's words can be found again: each row's are its own.
+/// Tags the user's texts, so that each can be found in the request.
 fn tag_words(event: &mut Event, place: usize) {
     let is_user = event.is_from_user();
     for part in event.content.iter_mut().flat_map(|content| &mut content.parts) {
@@ -98,7 +98,7 @@ fn aged(message: Message, age: Age) -> Message {
     }
 }
 
-/// Some rows that belong together, or should.
+/// Rows that belong together, or should.
 fn chunk() -> impl Strategy<Value = Vec<Row>> {
     let events = prop_oneof![
         3 => said("user", "user"),
@@ -137,7 +137,7 @@ fn said(author: &'static str, role: &'static str) -> impl Strategy<Value = Vec<E
     })
 }
 
-/// Makes it a content of the model that is asked, or of nobody.
+/// Makes it a content of the requested model, or of no model.
 fn own(event: &mut Event, ours: bool) {
     let origin = Origin { provider: PROVIDER.to_owned(), model: MODEL.to_owned() };
     for content in event.content.iter_mut().filter(|_| ours) {
@@ -186,7 +186,7 @@ fn response_to(call: &FunctionCall, answer: Option<Map<String, Value>>) -> Part 
     FunctionResponse { id, name, response: answer, extra: Map::new() }.into()
 }
 
-/// Calls with their answers: in one row or in several, in any order, some twice, some not at all.
+/// Calls with their results: in one row or several, in any order, some twice, some missing.
 fn exchange() -> impl Strategy<Value = Vec<Event>> {
     let answers = vec((0_usize..4, object()), 0..5);
     (vec(call(), 1..4), of(words()), of("[A-Za-z0-9]{4,12}"), answers, any::<[bool; 3]>()).prop_map(
@@ -219,7 +219,7 @@ fn exchange() -> impl Strategy<Value = Vec<Event>> {
     )
 }
 
-/// Something is said between a call and its answer, which comes twice: for now, and for good.
+/// A message between a call and its two results, the acknowledgement and the final one.
 fn late_exchange() -> impl Strategy<Value = Vec<Event>> {
     (call(), words(), vec(words(), 0..3), object()).prop_map(|(call, text, between, answer)| {
         let now = response_to(&call, Some(Map::from_iter([("status".to_owned(), json!("pending"))])));
@@ -254,7 +254,7 @@ fn confirmation() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-/// Answers that were interrupted, by an agent that continues them or another one: an error may follow.
+/// Interrupted answers, by an agent that continues them or another one; an error may follow.
 fn interrupted() -> impl Strategy<Value = Vec<Event>> {
     let author = prop::sample::select(vec![AGENT, AGENT, "other"]);
     (author, vec((of(words()), words()), 1..4), any::<bool>()).prop_map(|(author, cuts, failed)| {
@@ -281,7 +281,7 @@ fn foreign() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-/// Events that say nothing to a model.
+/// Events without anything for a model.
 fn odd() -> impl Strategy<Value = Event> {
     let failed = Event {
         author: AGENT.to_owned(),
@@ -299,7 +299,7 @@ fn odd() -> impl Strategy<Value = Event> {
     ])
 }
 
-/// Any parts in any mouth.
+/// Any parts in any role.
 fn wild() -> impl Strategy<Value = Event> {
     let author = prop::sample::select(vec!["user", AGENT, "other", "", "model"]);
     let role =

@@ -1,4 +1,4 @@
-//! Sessions as a runner grows them: the user asks, the agent calls tools and answers, turn after turn.
+//! Generates sessions as a runner builds them: the user asks, the agent calls tools and answers, turn after turn.
 
 use super::view::{AGENT, MODEL, PROVIDER};
 use adk::{
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use std::collections::HashSet;
 use testkit::property::Tally;
 
-/// Events in order, and after how many of them the model is asked.
+/// Events in order, and the numbers of events after which the model is called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) events: Vec<Event>,
@@ -21,7 +21,7 @@ pub(crate) fn run() -> impl Strategy<Value = Run> {
     (vec(turn(), 1..5), ids()).prop_map(|(turns, ids)| {
         let mut run = Run::default();
         for turn in turns {
-            run.take(turn, ids);
+            run.push_turn(turn, ids);
         }
         run
     })
@@ -31,9 +31,9 @@ pub(crate) fn run() -> impl Strategy<Value = Run> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ids {
     Unique,
-    /// From 0 on, in every answer anew.
+    /// Numbered from 0 in every answer.
     Repeated,
-    /// Not at all, so that the runner does.
+    /// No ids, so that the runner creates them.
     Minted,
 }
 
@@ -45,13 +45,13 @@ fn ids() -> impl Strategy<Value = Ids> {
 struct Turn {
     question: String,
     steps: Vec<Step>,
-    /// Attempts to answer that were interrupted, each after this was shown.
+    /// Attempts to answer that were interrupted, each after this was streamed.
     interrupted: Vec<Shown>,
-    /// `None` if nobody resumed the run.
+    /// `None` if the run was not resumed.
     answer: Option<String>,
 }
 
-/// What was shown of an answer before it was interrupted.
+/// The streamed part of an interrupted answer.
 #[derive(Clone, Debug)]
 struct Shown {
     thought: Option<String>,
@@ -81,8 +81,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     let interrupted = prop_oneof![2 => Just(Vec::new()), 1 => vec(shown, 1..3)];
     (words(), vec(step, 0..4), interrupted, words(), any::<bool>()).prop_map(
         |(question, steps, interrupted, answer, resumed)| {
-            // Requests are not prefixes of later ones if a message follows a run that failed without a word: it is merged
-            // with the message before it, or stands where the note was that asked to continue.
+            // A request is not a prefix of a later one if a message follows a run that failed without text: it is
+            // merged with the message before it, or replaces the continue note.
             let is_abandoned = !resumed && interrupted.last().is_some_and(|shown| shown.text.is_some());
             let answer = Some(answer).filter(|_| !is_abandoned);
             Turn { question, steps, interrupted, answer }
@@ -91,7 +91,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 }
 
 impl Run {
-    /// Whether anything that a model is shown happened between two requests.
+    /// Whether the events between two requests change the view.
     pub(crate) fn grew(&self, before: usize, after: usize) -> bool {
         let parts = |event: &'_ Event| event.content.clone().map(|content| content.parts).unwrap_or_default();
         self.events[before..after].iter().flat_map(parts).any(|part| !part.is_thought())
@@ -114,7 +114,7 @@ impl Run {
         );
     }
 
-    fn take(&mut self, turn: Turn, ids: Ids) {
+    fn push_turn(&mut self, turn: Turn, ids: Ids) {
         self.push("user", Content::user(turn.question));
         for step in turn.steps {
             self.asked.push(self.events.len());
@@ -130,7 +130,7 @@ impl Run {
         }
     }
 
-    /// As the runner stores it: what was shown if that is anything, and the error.
+    /// As the runner stores it: the streamed part, if any, and the error.
     fn interrupt(&mut self, Shown { thought, text, failed }: Shown) {
         let parts: Vec<Part> = thought.map(Part::thought).into_iter().chain(text.map(Part::text)).collect();
         if !parts.is_empty() {

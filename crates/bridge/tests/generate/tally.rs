@@ -1,4 +1,4 @@
-//! What is counted of a log and of the request that it makes.
+//! Counts the properties of a log and of its request.
 
 use super::logs::Log;
 use adk::flow::contents::CONTINUE_NOTE;
@@ -41,7 +41,7 @@ pub(crate) fn request(tally: &Tally, messages: &[Message]) {
     tally.count("interrupted answers", said(CONTINUE_NOTE));
 }
 
-/// An answer behind something that is neither its call nor another answer.
+/// A result that follows neither its call nor another result.
 fn is_late(before: &session::Message, row: &session::Message) -> bool {
     row.tool_calls.iter().any(ToolCall::is_response) && before.tool_calls.is_empty()
 }

@@ -1,4 +1,4 @@
-//! From rows to the request that leaves, through the adapters.
+//! From rows to the request, through the adapters.
 
 use adk::{
     agent::IncludeContents,
@@ -16,11 +16,11 @@ use testkit::legal::Api;
 
 /// The agent whose view is built.
 pub(crate) const AGENT: &str = "helper";
-/// The model that it asks: contents of this model go back to it with their signatures.
+/// The requested model: contents of this model return to it with their signatures.
 pub(crate) const PROVIDER: &str = "maker";
 pub(crate) const MODEL: &str = "one";
 
-/// A provider that is never asked.
+/// A provider that is never called.
 struct Silent;
 
 impl Provider for Silent {
@@ -33,7 +33,7 @@ impl Provider for Silent {
     }
 }
 
-/// What the agent's model is sent for the rows of a session; `cut` says that older rows were not read.
+/// The request for the rows of a session; `cut` means that older rows were not read.
 pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> Request {
     of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
@@ -55,7 +55,7 @@ fn tool() -> FunctionDeclaration {
     }
 }
 
-/// The request in the words of each provider, with the name of its list of messages.
+/// The request in the encoding of each provider, with the name of its list of messages.
 pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 5] {
     [
         (Api::OpenAi, provider::openai::encode(request, true), "messages"),

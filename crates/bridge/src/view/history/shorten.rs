@@ -158,7 +158,7 @@ fn limit_part(part: &mut Part, level: u32) {
 
 /// Wraps truncated JSON in an object. The whole object is measured, because quoting adds tokens.
 fn truncated_json(json: &str, room: u32) -> Map<String, Value> {
-    let wrap = |text: &str| Map::from_iter([("truncated_json".to_owned(), Value::from(text))]);
+    let wrap = |text: &str| Map::from_iter([("shortened".to_owned(), Value::from(text))]);
     wrap(&truncate_middle(json, room, |text| cost::of_json(&wrap(text))))
 }
 

@@ -1,4 +1,4 @@
-//! What the tests share: both stores, a model that plays what it is told, and pictures of logs and requests.
+//! Test support: both stores, a scripted model, and line renderings of logs and requests.
 
 mod model;
 mod picture;
@@ -9,7 +9,7 @@ mod tap;
 pub(crate) use model::{Fake, call, calls, done, failure, text};
 pub(crate) use picture::{asked, log, messages, seen};
 pub(crate) use queue::{Elsewhere, dead_owner, enqueue, finish, payload, queued, running, until};
-pub(crate) use stores::{Place, Shared, both, key, runs, session_key, store_key};
+pub(crate) use stores::{Backend, Shared, backends, key, runs, session_key, store_key};
 pub(crate) use tap::Tap;
 
 use adk::{
@@ -26,7 +26,7 @@ use tools::{
     stub::{Stub, StubConfig},
 };
 
-/// An agent that works alone, under the name `root`.
+/// An agent without sub-agents, named `root`.
 pub(crate) fn root(model: &Arc<Fake>) -> LlmAgent {
     named("root", model)
 }
@@ -44,7 +44,7 @@ pub(crate) fn team(model: &Arc<Fake>) -> LlmAgent {
     LlmAgent { sub_agents: vec![named("helper", model)], ..root(model) }
 }
 
-/// The agent of a process that has just started, with the session of [`key`] made.
+/// The agent of a process that has just started, with the session of [`key`].
 pub(crate) async fn start(store: &Shared, root: LlmAgent) -> Agent {
     start_within(store, root, Budget::default()).await
 }
@@ -64,13 +64,13 @@ pub(crate) fn say_streaming(text: &str) -> RunRequest {
     RunRequest { config, ..say(text) }
 }
 
-/// A tool that a configuration makes up.
+/// A tool that is configured as a stub.
 pub(crate) fn stub(config: Value) -> Arc<dyn adk::tool::Tool> {
     let config: StubConfig = serde_json::from_value(config).unwrap();
     Arc::new(ToolAdapter::new(Arc::new(Stub::from(config))))
 }
 
-/// A tool that remembers how it was called, and answers with its arguments.
+/// A tool that records its calls and returns its arguments.
 pub(crate) struct Recorder {
     spec: Spec,
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
@@ -103,7 +103,7 @@ impl tools::Tool for Recorder {
     }
 }
 
-/// Recovery for a process that has one agent. A problem fails the test.
+/// Recovery for a process with one agent. A problem fails the test.
 pub(crate) struct OneAgent(pub(crate) Agent);
 
 impl bridge::runs::RecoverySource for OneAgent {

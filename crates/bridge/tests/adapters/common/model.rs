@@ -1,4 +1,5 @@
-//! A provider that plays its answers in order and remembers what it was asked. When it has none left, it echoes.
+//! A provider that plays its answers in order and records its requests. Without further answers it echoes the last
+//! message.
 
 use futures::{FutureExt, StreamExt, stream};
 use provider::{Done, Error, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
@@ -13,7 +14,7 @@ pub(crate) struct Fake {
     name: &'static str,
     answers: Mutex<VecDeque<Vec<StreamEvent>>>,
     requests: Mutex<Vec<Request>>,
-    /// One permit lets one answer begin.
+    /// Each permit starts one answer.
     gate: Option<Arc<Semaphore>>,
 }
 
@@ -26,12 +27,12 @@ impl Fake {
         Arc::new(Self { name, answers: Mutex::new(answers.into()), requests: Mutex::default(), gate: None })
     }
 
-    /// A model that repeats the user's words.
+    /// A model that echoes the last message.
     pub(crate) fn echo() -> Arc<Self> {
         Self::new(Vec::new())
     }
 
-    /// A model whose answers begin only when they are let through.
+    /// A model whose answers start only with a permit.
     pub(crate) fn gated(answers: Vec<Vec<StreamEvent>>) -> (Arc<Self>, Arc<Semaphore>) {
         let gate = Arc::new(Semaphore::new(0));
         let gated = Some(gate.clone());
@@ -90,7 +91,7 @@ pub(crate) fn call(id: &str, name: &str, args: Value) -> StreamEvent {
     StreamEvent::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), args, ..ToolCall::default() })
 }
 
-/// An answer that is one call and nothing else.
+/// An answer that consists of one call.
 pub(crate) fn calls(id: &str, name: &str, args: Value) -> Vec<StreamEvent> {
     vec![call(id, name, args), done()]
 }

@@ -1,4 +1,4 @@
-//! Logs and requests, one line for each entry.
+//! Renders logs and requests, one line per entry.
 
 use super::{Fake, Shared, store_key};
 use adk::{
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use session::{PageRequest, Seq};
 use std::sync::Arc;
 
-/// The whole log: author, then `text`, `→ call`, `← response` as they stand in the event.
+/// The whole log: author, then `text`, `→ call`, `← response` in their order within the event.
 pub(crate) async fn log(store: &Shared) -> Vec<String> {
     let page = PageRequest { after: Seq::START, limit: 10_000 };
     let rows = store.read(&store_key(), page).await.unwrap();
@@ -20,7 +20,7 @@ pub(crate) async fn log(store: &Shared) -> Vec<String> {
     rows.iter().map(|row| line(&restorer.restore(row))).collect()
 }
 
-/// Events as a session object shows them.
+/// The events of a session object.
 pub(crate) fn seen(events: &[Arc<Event>]) -> Vec<String> {
     events.iter().map(|event| line(event)).collect()
 }

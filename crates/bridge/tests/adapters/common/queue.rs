@@ -1,11 +1,11 @@
 //! Runs of other owners: queued, running, dead or alive.
 
-use super::{Fake, Place, Shared, root, say, start, store_key};
+use super::{Backend, Fake, Shared, root, say, start, store_key};
 use adk::{content::Content, event::Event};
 use session::{Commit, Lease, NewRun, Owner, Run, RunStatus, Start, TurnChange};
 use std::time::Duration;
 
-/// The queued runs of the session, first ticket first.
+/// The queued runs of the session, by ticket.
 pub(crate) async fn queued(store: &Shared) -> Vec<Run> {
     let mut queued = store.runs(&store_key(), 100).await.unwrap();
     queued.retain(|run| run.status == RunStatus::Queued);
@@ -13,7 +13,7 @@ pub(crate) async fn queued(store: &Shared) -> Vec<Run> {
     queued
 }
 
-/// Lets other tasks run until the condition holds. A hang ends as a failure, not as a hang.
+/// Yields until the condition holds. Fails the test after a limit instead of hanging.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !holds().await {
@@ -22,18 +22,18 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// An owner of another process that is alive. It sends no heartbeat.
+/// A live owner of another process, without a heartbeat.
 pub(crate) struct Elsewhere {
     name: String,
     _claim: Option<(Shared, Owner)>,
 }
 
 impl Elsewhere {
-    pub(crate) fn new(place: &Place) -> Self {
-        if place.name == "memory" {
+    pub(crate) fn new(backend: &Backend) -> Self {
+        if backend.name == "memory" {
             return Self { name: "elsewhere#0".to_owned(), _claim: None };
         }
-        let store = place.again();
+        let store = backend.again();
         let owner = store.claim_owner().unwrap();
         Self { name: owner.name().to_owned(), _claim: Some((store, owner)) }
     }
@@ -43,7 +43,7 @@ impl Elsewhere {
     }
 }
 
-/// The name of an owner that is dead.
+/// The name of a dead owner.
 pub(crate) fn dead_owner(store: &Shared) -> String {
     store.claim_owner().unwrap().name().to_owned()
 }
@@ -52,7 +52,7 @@ fn new_run(id: &str, owner: &str) -> NewRun {
     NewRun { id: id.to_owned(), owner: owner.to_owned(), request_key: None }
 }
 
-/// A run of `owner` whose message is in the log and which holds the lease. Its id and its invocation are the text.
+/// A run of `owner` that holds the lease, with its message in the log. Its id and its invocation are the text.
 pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
     let message = Event { content: Some(Content::user(text)), ..Event::new(text, "user") };
     let start = Start { run: new_run(text, owner), if_epoch: None, supersedes: Vec::new(), options: None };
@@ -61,7 +61,7 @@ pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
     store.commit(&store_key(), commit).await.unwrap().started.unwrap().lease
 }
 
-/// Ends a run that [`running`] made.
+/// Finishes a run of [`running`].
 pub(crate) async fn finish(store: &Shared, lease: Lease) {
     let turn = TurnChange::Finish { lease, status: RunStatus::Done, error: None };
     store.commit(&store_key(), Commit { turn, ..Commit::default() }).await.unwrap();
@@ -74,18 +74,18 @@ pub(crate) async fn enqueue(store: &Shared, owner: &str, payload: &str) {
 
 /// The payload of a queued message with this text.
 pub(crate) async fn payload(text: &str) -> String {
-    let place = Place::memory();
-    let agent = start(&place.store, root(&Fake::echo())).await;
-    let elsewhere = Elsewhere::new(&place);
-    let lease = running(&place.store, elsewhere.name(), "before").await;
+    let backend = Backend::memory();
+    let agent = start(&backend.store, root(&Fake::echo())).await;
+    let elsewhere = Elsewhere::new(&backend);
+    let lease = running(&backend.store, elsewhere.name(), "before").await;
     let waiting = tokio::spawn({
         let request = say(text);
         async move { agent.run_and_collect(request).await }
     });
-    until(async || !queued(&place.store).await.is_empty()).await;
-    let id = queued(&place.store).await.remove(0).id;
-    let payload = place.store.payload(&store_key(), &id).await.unwrap().unwrap();
-    finish(&place.store, lease).await;
+    until(async || !queued(&backend.store).await.is_empty()).await;
+    let id = queued(&backend.store).await.remove(0).id;
+    let payload = backend.store.payload(&store_key(), &id).await.unwrap().unwrap();
+    finish(&backend.store, lease).await;
     waiting.await.unwrap().unwrap();
     payload
 }

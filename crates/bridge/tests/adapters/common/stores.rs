@@ -1,4 +1,4 @@
-//! Both stores, and what is read from them directly.
+//! Both stores, and direct reads from them.
 
 use adk::session::SessionKey;
 use session::{Run, Store, memory::MemoryStore, sqlite};
@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 pub(crate) type Shared = Arc<dyn Store>;
 
-/// A store and where it lives.
-pub(crate) struct Place {
+/// A store and its directory.
+pub(crate) struct Backend {
     pub(crate) name: &'static str,
     pub(crate) store: Shared,
     dir: Option<TempDir>,
 }
 
-impl Place {
+impl Backend {
     pub(crate) fn memory() -> Self {
         Self { name: "memory", store: Arc::new(MemoryStore::new()), dir: None }
     }
@@ -24,7 +24,7 @@ impl Place {
         Self { name: "sqlite", store: open(&dir), dir: Some(dir) }
     }
 
-    /// The store as another process finds it. Memory has no other process: it is the same store.
+    /// The store as another process opens it. The memory store has no other process and is the same store.
     pub(crate) fn again(&self) -> Shared {
         self.dir.as_ref().map_or_else(|| self.store.clone(), open)
     }
@@ -34,8 +34,8 @@ fn open(dir: &TempDir) -> Shared {
     Arc::new(sqlite::SqliteStore::open(dir.path().join("lango.db"), sqlite::Options::default()).unwrap())
 }
 
-pub(crate) fn both() -> [Place; 2] {
-    [Place::memory(), Place::sqlite()]
+pub(crate) fn backends() -> [Backend; 2] {
+    [Backend::memory(), Backend::sqlite()]
 }
 
 pub(crate) fn key() -> SessionKey {

@@ -1,4 +1,4 @@
-//! A store that records the commits that pass through it, and fails those that it is told to fail.
+//! A store that records the commits that pass through it, and fails selected ones.
 
 use super::Shared;
 use session::{
@@ -54,17 +54,17 @@ impl Tap {
         *self.fault.lock().unwrap() = None;
     }
 
-    /// How often a session was read since the last call.
+    /// The number of session loads since the last call.
     pub(crate) fn loads(&self) -> usize {
         self.loads.swap(0, Ordering::Relaxed)
     }
 
-    /// How often a fact was asked for by its name, or a page of the log.
+    /// The number of fact and page reads.
     pub(crate) fn lookups(&self) -> usize {
         self.lookups.load(Ordering::Relaxed)
     }
 
-    /// Blocks reads of sessions, or admits them again.
+    /// Blocks loads of sessions, or admits them again.
     pub(crate) fn hold_loads(&self, held: bool) {
         self.held.send_replace(held);
     }
@@ -73,7 +73,7 @@ impl Tap {
         self.heartbeats.load(Ordering::Relaxed)
     }
 
-    /// The next `times` reads of the queue are refused because the store is too busy.
+    /// Fails the next `times` reads of the queue with an overloaded store.
     pub(crate) fn be_busy(&self, times: usize) {
         self.busy.store(times, Ordering::Relaxed);
     }

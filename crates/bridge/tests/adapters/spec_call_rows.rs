@@ -1,7 +1,7 @@
-//! J–M: calls and responses keep their ids, names and data, in rows and out of them.
+//! Spec J–M: ids, names and data of calls and responses in rows.
 
 use crate::common::{
-    Fake, Recorder, Shared, asked, both, call, done, key, log, root, say, seen, start, store_key, text,
+    Fake, Recorder, Shared, asked, backends, call, done, key, log, root, say, seen, start, store_key, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -37,7 +37,7 @@ fn by_agent(role: &str, parts: Vec<Part>) -> Event {
     Event { content: Some(Content::new(role, parts)), ..Event::new("e-1", "root") }
 }
 
-/// Appends an event to a fresh session; the row that it became, and the session as it is read anew.
+/// Appends an event to a new session; returns its row and the session as loaded again.
 async fn append(store: &Shared, event: Event) -> (Message, SessionAdapter) {
     let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
     let mut session = service.get_or_create(&key()).await.unwrap();
@@ -48,35 +48,35 @@ async fn append(store: &Shared, event: Event) -> (Message, SessionAdapter) {
 }
 
 #[tokio::test]
-async fn spec_j1_the_id_of_a_call_is_stored_and_restored_unchanged() {
-    for place in both() {
+async fn spec_j1_call_id_is_stored_and_restored_unchanged() {
+    for backend in backends() {
         let event =
             by_agent("model", vec![function_call(Some("adk-uuid-123"), "exec", &json!({"cmd": "ls"}))]);
-        let (row, session) = append(&place.store, event.clone()).await;
+        let (row, session) = append(&backend.store, event.clone()).await;
         let stored = &row.tool_calls[0];
-        assert_eq!((stored.id.as_str(), stored.name.as_str()), ("adk-uuid-123", "exec"), "{}", place.name);
+        assert_eq!((stored.id.as_str(), stored.name.as_str()), ("adk-uuid-123", "exec"), "{}", backend.name);
         assert_eq!(serde_json::from_str::<Value>(&stored.input).unwrap(), json!({"cmd": "ls"}));
         assert_eq!(session.events()[0].as_ref(), &event);
     }
 }
 
 #[tokio::test]
-async fn spec_j2_a_call_without_an_id_is_named_after_its_tool() {
-    for place in both() {
+async fn spec_j2_missing_call_id_is_derived_from_the_tool_name() {
+    for backend in backends() {
         let event = by_agent("model", vec![function_call(None, "search", &json!({}))]);
-        let (row, _) = append(&place.store, event).await;
-        assert_eq!(row.tool_calls[0].id, "call_search", "{}", place.name);
+        let (row, _) = append(&backend.store, event).await;
+        assert_eq!(row.tool_calls[0].id, "call_search", "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_j2_two_calls_of_one_tool_without_ids_do_not_collide() {
-    for place in both() {
+async fn spec_j2_missing_ids_of_parallel_calls_are_unique() {
+    for backend in backends() {
         let search = || function_call(None, "search", &json!({}));
         let named = function_call(Some("call_search_2"), "search", &json!({}));
-        let (row, session) = append(&place.store, by_agent("model", vec![search(), named, search()])).await;
+        let (row, session) = append(&backend.store, by_agent("model", vec![search(), named, search()])).await;
         let ids: Vec<&str> = row.tool_calls.iter().map(|call| call.id.as_str()).collect();
-        assert_eq!(ids[0], "call_search", "{}", place.name);
+        assert_eq!(ids[0], "call_search", "{}", backend.name);
         assert_eq!(ids[1], "call_search_2");
         assert!(!ids[..2].contains(&ids[2]), "{ids:?}");
         assert_eq!(session.events()[0].calls().count(), 3);
@@ -84,8 +84,8 @@ async fn spec_j2_two_calls_of_one_tool_without_ids_do_not_collide() {
 }
 
 #[tokio::test]
-async fn spec_j_the_runner_mints_ids_before_it_stores_and_forwards_them() {
-    for place in both() {
+async fn spec_j_runner_creates_call_ids_before_it_stores_them() {
+    for backend in backends() {
         let twice = vec![
             call("", "weather", json!({"city": "Oslo"})),
             call("", "weather", json!({"city": "Rome"})),
@@ -93,27 +93,27 @@ async fn spec_j_the_runner_mints_ids_before_it_stores_and_forwards_them() {
         ];
         let model = Fake::new(vec![twice, vec![text("Fine."), done()]]);
         let tool = Recorder::new("weather");
-        let agent = start(&place.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
         agent.run_and_collect(say("weather?")).await.unwrap();
         let ids: Vec<String> = tool.calls().into_iter().map(|(id, _)| id).collect();
-        assert!(ids.iter().all(|id| id.starts_with("adk-")), "{}: {ids:?}", place.name);
+        assert!(ids.iter().all(|id| id.starts_with("adk-")), "{}: {ids:?}", backend.name);
         assert_ne!(ids[0], ids[1]);
         let sent = asked(&model);
         for id in &ids {
             assert!(sent[1].contains(id.as_str()) && sent[2].contains(id.as_str()), "{sent:?}");
-            assert!(log(&place.store).await[1].contains(id.as_str()));
+            assert!(log(&backend.store).await[1].contains(id.as_str()));
         }
     }
 }
 
 #[tokio::test]
-async fn spec_k1_a_response_is_kept_with_id_and_name_and_its_json_is_content_too() {
-    for place in both() {
+async fn spec_k1_response_is_stored_with_id_and_name_and_as_content() {
+    for backend in backends() {
         let response = json!({"output": "file.txt"});
         let event = by_agent("user", vec![function_response(Some("adk-uuid-123"), "exec", &response)]);
-        let (row, _) = append(&place.store, event).await;
+        let (row, _) = append(&backend.store, event).await;
         let [stored] = &row.tool_calls[..] else { panic!("{row:?}") };
-        assert_eq!((stored.id.as_str(), stored.name.as_str()), ("adk-uuid-123", "exec"), "{}", place.name);
+        assert_eq!((stored.id.as_str(), stored.name.as_str()), ("adk-uuid-123", "exec"), "{}", backend.name);
         assert_eq!(stored.output, r#"{"output":"file.txt"}"#);
         assert_eq!(row.content, stored.output);
         assert_eq!(row.role, "tool");
@@ -121,19 +121,19 @@ async fn spec_k1_a_response_is_kept_with_id_and_name_and_its_json_is_content_too
 }
 
 #[tokio::test]
-async fn spec_k1_parallel_responses_are_each_kept() {
-    for place in both() {
+async fn spec_k1_parallel_responses_are_all_stored() {
+    for backend in backends() {
         let parts = vec![
             function_response(Some("c1"), "exec", &json!({"output": 1})),
             function_response(None, "exec", &json!({"output": 2})),
             function_response(None, "exec", &json!({"output": 3})),
         ];
-        let (row, session) = append(&place.store, by_agent("user", parts)).await;
+        let (row, session) = append(&backend.store, by_agent("user", parts)).await;
         let stored: Vec<_> =
             row.tool_calls.iter().map(|call| (call.id.as_str(), call.output.as_str())).collect();
         let expected =
             [("c1", r#"{"output":1}"#), ("call_exec", r#"{"output":2}"#), ("call_exec_2", r#"{"output":3}"#)];
-        assert_eq!(stored, expected, "{}", place.name);
+        assert_eq!(stored, expected, "{}", backend.name);
         assert_eq!(row.content, r#"{"output":1}{"output":2}{"output":3}"#);
         assert_eq!(session.events()[0].responses().count(), 3);
     }
@@ -144,8 +144,8 @@ fn tool_call(id: &str, name: &str, input: &str, output: &str) -> ToolCall {
     ToolCall { id, name, input: input.into(), output: output.into(), ..ToolCall::default() }
 }
 
-/// The session over rows that have only the seeds' columns.
-async fn of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>) -> SessionAdapter {
+/// The session of rows without `meta`.
+async fn session_of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>) -> SessionAdapter {
     let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
     service.get_or_create(&key()).await.unwrap();
     for (number, (role, content, tool_calls)) in rows.into_iter().enumerate() {
@@ -157,45 +157,45 @@ async fn of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>) -> Sess
 }
 
 #[tokio::test]
-async fn spec_l1_calls_of_an_assistants_row_become_parts() {
-    for place in both() {
+async fn spec_l1_calls_of_an_assistant_row_become_parts() {
+    for backend in backends() {
         let calls = vec![
             tool_call("adk-uuid-123", "exec", r#"{"cmd":"ls"}"#, ""),
             tool_call("adk-uuid-124", "exec", r#"{"cmd":"pwd"}"#, ""),
         ];
-        let session = of_rows(&place.store, vec![("assistant", "Looking.", calls)]).await;
+        let session = session_of_rows(&backend.store, vec![("assistant", "Looking.", calls)]).await;
         let expected = r#"root: Looking. →exec#adk-uuid-123{"cmd":"ls"} →exec#adk-uuid-124{"cmd":"pwd"}"#;
-        assert_eq!(seen(session.events()), [expected], "{}", place.name);
+        assert_eq!(seen(session.events()), [expected], "{}", backend.name);
         assert_eq!(session.events()[0].content.as_ref().unwrap().role.as_deref(), Some("model"));
     }
 }
 
 #[tokio::test]
 async fn spec_m1_outputs_of_a_row_become_responses_with_the_role_function() {
-    // Responses were once stored as the user's: they are known by their output.
+    // Responses were once stored with the role `user`: they are recognised by their output.
     for role in ["tool", "function", "user"] {
-        for place in both() {
+        for backend in backends() {
             let outputs = vec![
                 tool_call("adk-uuid-123", "exec", "", r#"{"result":"ok"}"#),
                 tool_call("adk-uuid-124", "exec", "", r#"{"result":"too"}"#),
             ];
             let row = (role, r#"{"result":"ok"}{"result":"too"}"#, outputs);
-            let session = of_rows(&place.store, vec![row]).await;
+            let session = session_of_rows(&backend.store, vec![row]).await;
             let responses = r#"←exec#adk-uuid-123{"result":"ok"} ←exec#adk-uuid-124{"result":"too"}"#;
-            assert_eq!(seen(session.events()), [format!("root: {responses}")], "{}", place.name);
+            assert_eq!(seen(session.events()), [format!("root: {responses}")], "{}", backend.name);
             assert_eq!(session.events()[0].content.as_ref().unwrap().role.as_deref(), Some("function"));
         }
     }
 }
 
 #[tokio::test]
-async fn spec_m1_the_row_and_the_wire_keep_the_role_of_the_wire() {
-    for place in both() {
-        let service = SessionServiceAdapter::new(place.store.clone(), "root", Budget::default());
+async fn spec_m1_row_and_wire_keep_the_wire_role() {
+    for backend in backends() {
+        let service = SessionServiceAdapter::new(backend.store.clone(), "root", Budget::default());
         let mut session = service.get_or_create(&key()).await.unwrap();
         let event = by_agent("user", vec![function_response(Some("c1"), "exec", &json!({"ok": true}))]);
         let wire = service.append(&mut session, event.clone()).await.unwrap();
-        assert_eq!(wire.as_ref(), &event, "{}", place.name);
+        assert_eq!(wire.as_ref(), &event, "{}", backend.name);
         assert_eq!(session.events()[0].content.as_ref().unwrap().role.as_deref(), Some("function"));
     }
 }

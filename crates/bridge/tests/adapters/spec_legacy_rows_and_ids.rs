@@ -1,7 +1,8 @@
-//! N–P: legacy rows, what truncation may leave at the front, and ids on their way out.
+//! Spec N–P: legacy rows, the front of a cut window, and call ids in requests.
 
 use crate::common::{
-    Fake, Shared, asked, both, key, messages, named_within, root, say, seen, start, start_within, store_key,
+    Fake, Shared, asked, backends, key, messages, named_within, root, say, seen, start, start_within,
+    store_key,
 };
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
@@ -22,13 +23,13 @@ fn row(role: &'static str, content: &'static str) -> Row {
     Row { role, content, calls: &[], tokens: 10 }
 }
 
-/// Puts rows with the seeds' columns alone into a fresh session.
+/// Stores rows without `meta` in a new session.
 async fn store_rows(store: &Shared, rows: &[Row]) {
     SessionServiceAdapter::new(store.clone(), "root", Budget::default()).get_or_create(&key()).await.unwrap();
     for (number, row) in rows.iter().enumerate() {
         let call = |(id, name): &(&str, &str)| {
             let (id, name) = ((*id).to_owned(), (*name).to_owned());
-            // A row of the role `tool` with calls holds answers.
+            // The calls of a row with the role `tool` are results.
             let json = "{}".to_owned();
             let (input, output) =
                 if row.role == "tool" { (String::new(), json) } else { (json, String::new()) };
@@ -46,39 +47,39 @@ async fn store_rows(store: &Shared, rows: &[Row]) {
     }
 }
 
-async fn shown(store: &Shared, budget: Budget) -> Vec<String> {
+async fn window(store: &Shared, budget: Budget) -> Vec<String> {
     let service = SessionServiceAdapter::new(store.clone(), "root", budget);
     seen(service.get(&key()).await.unwrap().unwrap().events())
 }
 
 #[tokio::test]
-async fn spec_n1_a_legacy_answer_belongs_to_the_call_before_it() {
-    for place in both() {
+async fn spec_n1_legacy_result_answers_the_preceding_call() {
+    for backend in backends() {
         let calls = Row { calls: &[("call_exec", "exec")], ..row("assistant", "") };
-        store_rows(&place.store, &[calls, row("tool", r#"{"result":"file.txt"}"#)]).await;
+        store_rows(&backend.store, &[calls, row("tool", r#"{"result":"file.txt"}"#)]).await;
         let expected = ["root: →exec#call_exec{}", r#"root: ←exec#call_exec{"result":"file.txt"}"#];
-        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+        assert_eq!(window(&backend.store, Budget::default()).await, expected, "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_n1_legacy_answers_to_parallel_calls_are_matched_by_position() {
-    for place in both() {
+async fn spec_n1_legacy_results_of_parallel_calls_are_matched_by_position() {
+    for backend in backends() {
         let calls = Row { calls: &[("a", "exec"), ("b", "look")], ..row("assistant", "") };
-        store_rows(&place.store, &[calls, row("tool", "first"), row("tool", r#"{"n":2}"#)]).await;
+        store_rows(&backend.store, &[calls, row("tool", "first"), row("tool", r#"{"n":2}"#)]).await;
         let expected =
             ["root: →exec#a{} →look#b{}", r#"root: ←exec#a{"result":"first"}"#, r#"root: ←look#b{"n":2}"#];
-        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+        assert_eq!(window(&backend.store, Budget::default()).await, expected, "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_n1_a_legacy_session_goes_on() {
-    for place in both() {
+async fn spec_n1_legacy_session_can_be_continued() {
+    for backend in backends() {
         let calls = Row { calls: &[("a", "exec"), ("b", "look")], ..row("assistant", "") };
-        store_rows(&place.store, &[row("user", "do it"), calls, row("tool", "1"), row("tool", "2")]).await;
+        store_rows(&backend.store, &[row("user", "do it"), calls, row("tool", "1"), row("tool", "2")]).await;
         let model = Fake::echo();
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         agent.run_and_collect(say("and?")).await.unwrap();
         let expected = [
             "user: do it",
@@ -86,51 +87,64 @@ async fn spec_n1_a_legacy_session_goes_on() {
             r#"tool: ←exec#a{"result":1} ←look#b{"result":2}"#,
             "user: and?",
         ];
-        assert_eq!(asked(&model), expected, "{}", place.name);
+        assert_eq!(asked(&model), expected, "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_n2_an_answer_that_matches_nothing_is_text() {
-    for place in both() {
-        store_rows(&place.store, &[row("user", "hello"), row("tool", r#"{"result":"x"}"#)]).await;
+async fn spec_n2_unmatched_legacy_result_becomes_text() {
+    for backend in backends() {
+        store_rows(&backend.store, &[row("user", "hello"), row("tool", r#"{"result":"x"}"#)]).await;
         let expected = ["user: hello", r#"root: {"result":"x"}"#];
-        assert_eq!(shown(&place.store, Budget::default()).await, expected, "{}", place.name);
+        assert_eq!(window(&backend.store, Budget::default()).await, expected, "{}", backend.name);
     }
 }
 
-fn least() -> Budget {
+fn minimum_budget() -> Budget {
     Budget::new(256, None).unwrap()
 }
 
 #[tokio::test]
-async fn spec_o1_leading_answers_are_skipped_where_something_was_cut() {
-    for place in both() {
+async fn spec_o1_leading_results_are_skipped_in_a_cut_log() {
+    for backend in backends() {
         let calls = Row { calls: &[("a", "f"), ("b", "f")], tokens: 200, ..row("assistant", "") };
         let first = Row { calls: &[("a", "f")], tokens: 30, ..row("tool", "") };
         let second = Row { calls: &[("b", "f")], tokens: 30, ..row("tool", "") };
-        store_rows(&place.store, &[row("user", "go"), calls, first, second, row("assistant", "done")]).await;
-        assert_eq!(shown(&place.store, least()).await, ["root: done"], "{}", place.name);
+        store_rows(&backend.store, &[row("user", "go"), calls, first, second, row("assistant", "done")])
+            .await;
+        assert_eq!(window(&backend.store, minimum_budget()).await, ["root: done"], "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_o1_nothing_is_skipped_where_nothing_was_cut() {
-    for place in both() {
+async fn spec_o1_leading_results_stay_in_an_uncut_log() {
+    for backend in backends() {
         let orphan = Row { calls: &[("a", "f")], ..row("tool", "") };
-        store_rows(&place.store, &[orphan, row("assistant", "done")]).await;
-        assert_eq!(shown(&place.store, least()).await, ["root: ←f#a{}", "root: done"], "{}", place.name);
+        store_rows(&backend.store, &[orphan, row("assistant", "done")]).await;
+        assert_eq!(
+            window(&backend.store, minimum_budget()).await,
+            ["root: ←f#a{}", "root: done"],
+            "{}",
+            backend.name
+        );
     }
 }
 
 #[tokio::test]
-async fn spec_o2_a_pending_call_at_the_end_stays_in_the_log_and_its_request_is_legal() {
-    for place in both() {
+async fn spec_o2_pending_call_at_the_end_stays_and_its_request_is_legal() {
+    for backend in backends() {
         let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
-        store_rows(&place.store, &[row("user", "go"), calls]).await;
-        assert_eq!(shown(&place.store, least()).await, ["user: go", "root: →f#a{} →f#b{}"], "{}", place.name);
+        store_rows(&backend.store, &[row("user", "go"), calls]).await;
+        assert_eq!(
+            window(&backend.store, minimum_budget()).await,
+            ["user: go", "root: →f#a{} →f#b{}"],
+            "{}",
+            backend.name
+        );
         let model = Fake::echo();
-        let agent = start_within(&place.store, named_within("root", &model, least()), least()).await;
+        let agent =
+            start_within(&backend.store, named_within("root", &model, minimum_budget()), minimum_budget())
+                .await;
         agent.run_and_collect(say("well?")).await.unwrap();
         let sent = asked(&model);
         assert_eq!(sent[1], "assistant: →f#a{} →f#b{}");
@@ -140,25 +154,25 @@ async fn spec_o2_a_pending_call_at_the_end_stays_in_the_log_and_its_request_is_l
 }
 
 #[tokio::test]
-async fn spec_o3_a_leading_call_whose_answer_is_not_there_is_skipped() {
-    for place in both() {
+async fn spec_o3_leading_call_without_result_is_skipped() {
+    for backend in backends() {
         let large = Row { tokens: 250, ..row("user", "go") };
         let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
         let only_one = Row { calls: &[("a", "f")], ..row("tool", "") };
-        store_rows(&place.store, &[large, calls, only_one, row("user", "well?")]).await;
-        assert_eq!(shown(&place.store, least()).await, ["user: well?"], "{}", place.name);
+        store_rows(&backend.store, &[large, calls, only_one, row("user", "well?")]).await;
+        assert_eq!(window(&backend.store, minimum_budget()).await, ["user: well?"], "{}", backend.name);
     }
 }
 
 #[tokio::test]
-async fn spec_o3_a_leading_call_with_all_its_answers_stays() {
-    for place in both() {
+async fn spec_o3_leading_call_with_all_results_stays() {
+    for backend in backends() {
         let large = Row { tokens: 250, ..row("user", "go") };
         let calls = Row { calls: &[("a", "f"), ("b", "f")], ..row("assistant", "") };
         let answers = Row { calls: &[("a", "f"), ("b", "f")], ..row("tool", "") };
-        store_rows(&place.store, &[large, calls, answers, row("user", "well?")]).await;
+        store_rows(&backend.store, &[large, calls, answers, row("user", "well?")]).await;
         let expected = ["root: →f#a{} →f#b{}", "root: ←f#a{} ←f#b{}", "user: well?"];
-        assert_eq!(shown(&place.store, least()).await, expected, "{}", place.name);
+        assert_eq!(window(&backend.store, minimum_budget()).await, expected, "{}", backend.name);
     }
 }
 
@@ -187,19 +201,19 @@ fn outgoing(ids: [Option<&str>; 2]) -> Vec<String> {
 }
 
 #[test]
-fn spec_p1_ids_are_forwarded_as_they_are() {
+fn spec_p1_ids_are_forwarded_unchanged() {
     let expected =
         ["user: go", "assistant: →exec#adk-uuid-123{} →exec#x{}", "tool: ←exec#adk-uuid-123{} ←exec#x{}"];
     assert_eq!(outgoing([Some("adk-uuid-123"), Some("x")]), expected);
 }
 
 #[test]
-fn spec_p2_without_ids_calls_and_responses_are_named_by_one_rule() {
+fn spec_p2_missing_ids_of_calls_and_responses_are_derived_alike() {
     let expected = [
         "user: go",
         "assistant: →exec#call_exec{} →exec#call_exec_2{}",
         "tool: ←exec#call_exec{} ←exec#call_exec_2{}",
     ];
     assert_eq!(outgoing([None, None]), expected);
-    assert_eq!(outgoing([Some(""), None]), expected, "an empty id is none");
+    assert_eq!(outgoing([Some(""), None]), expected, "an empty id counts as missing");
 }

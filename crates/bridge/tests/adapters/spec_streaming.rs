@@ -1,6 +1,8 @@
-//! H, I: a provider's stream as ADK's responses, and the text of a run.
+//! Spec H, I: a provider's stream as ADK responses, and the text of a run.
 
-use crate::common::{Fake, both, call, calls, done, failure, root, say, say_streaming, start, stub, text};
+use crate::common::{
+    Fake, backends, call, calls, done, failure, root, say, say_streaming, start, stub, text,
+};
 use adk::{
     agent::LlmAgent,
     content::{Content, Part},
@@ -24,20 +26,20 @@ fn hello() -> Vec<StreamEvent> {
     vec![text("Hello "), text("world"), done()]
 }
 
-fn said(response: &LlmResponse) -> String {
+fn text_of(response: &LlmResponse) -> String {
     response.content.as_ref().map(Content::said).unwrap_or_default()
 }
 
 #[tokio::test]
-async fn spec_h1_without_streaming_there_is_one_response_and_it_is_whole() {
+async fn spec_h1_without_streaming_there_is_one_final_response() {
     let responses = generate(hello(), false).await;
     let [Ok(whole)] = &responses[..] else { panic!("{responses:?}") };
-    assert_eq!((said(whole).as_str(), whole.partial, whole.turn_complete), ("Hello world", false, true));
+    assert_eq!((text_of(whole).as_str(), whole.partial, whole.turn_complete), ("Hello world", false, true));
     assert_eq!(whole.content.as_ref().unwrap().parts, [Part::text("Hello world")]);
 }
 
 #[tokio::test]
-async fn spec_h2_a_call_is_in_the_one_response() {
+async fn spec_h2_call_is_in_the_final_response() {
     let responses = generate(calls("c1", "clock", json!({"zone": "UTC"})), false).await;
     let [Ok(whole)] = &responses[..] else { panic!("{responses:?}") };
     let call = whole.content.as_ref().unwrap().calls().next().unwrap();
@@ -71,16 +73,16 @@ async fn spec_h2_text_and_parallel_calls_keep_their_order() {
 }
 
 #[tokio::test]
-async fn spec_h3_streaming_yields_a_partial_for_each_delta_and_then_the_whole() {
+async fn spec_h3_streaming_yields_a_partial_per_delta_and_then_the_final_response() {
     let responses = generate(hello(), true).await;
     let responses: Vec<_> = responses.into_iter().map(Result::unwrap).collect();
-    let shape: Vec<_> = responses.iter().map(|one| (said(one), one.partial, one.turn_complete)).collect();
+    let shape: Vec<_> = responses.iter().map(|one| (text_of(one), one.partial, one.turn_complete)).collect();
     let expected = [("Hello ", true, false), ("world", true, false), ("Hello world", false, true)];
     assert_eq!(shape, expected.map(|(text, partial, complete)| (text.to_owned(), partial, complete)));
 }
 
 #[tokio::test]
-async fn spec_h3_opaque_data_and_calls_are_in_the_whole_and_in_no_partial() {
+async fn spec_h3_opaque_data_and_calls_are_in_the_final_response_only() {
     let events = vec![
         StreamEvent::Thought { text: "Let me ".into(), signature: None },
         text(""),
@@ -96,7 +98,7 @@ async fn spec_h3_opaque_data_and_calls_are_in_the_whole_and_in_no_partial() {
     assert_eq!(parts.len(), 3);
     assert_eq!(parts[0], Part { thought_signature: Some("c2ln".into()), ..Part::thought("Let me see.") });
     assert_eq!(parts[1], Part { thought_signature: Some("dGV4dA==".into()), ..Part::text("Done") });
-    assert_eq!(partials.len(), 3, "an empty piece is no partial");
+    assert_eq!(partials.len(), 3, "an empty delta yields no partial response");
     for partial in partials {
         let parts = &partial.as_ref().unwrap().content.as_ref().unwrap().parts;
         assert!(parts.iter().all(|part| part.thought_signature.is_none() && part.call().is_none()));
@@ -104,7 +106,7 @@ async fn spec_h3_opaque_data_and_calls_are_in_the_whole_and_in_no_partial() {
 }
 
 #[tokio::test]
-async fn spec_h4_an_error_is_yielded_at_once_and_nothing_follows() {
+async fn spec_h4_error_is_yielded_at_once_and_ends_the_stream() {
     for stream in [false, true] {
         let events = vec![text("Hel"), failure("on fire"), text("lo"), done()];
         let responses = generate(events, stream).await;
@@ -115,7 +117,7 @@ async fn spec_h4_an_error_is_yielded_at_once_and_nothing_follows() {
 }
 
 #[tokio::test]
-async fn spec_h4_a_stream_that_just_ends_is_an_error_too() {
+async fn spec_h4_truncated_stream_is_an_error() {
     for stream in [false, true] {
         let responses = generate(vec![text("Hel")], stream).await;
         assert_eq!(responses.last().unwrap().as_ref().unwrap_err().code, "TRUNCATED");
@@ -123,21 +125,21 @@ async fn spec_h4_a_stream_that_just_ends_is_an_error_too() {
 }
 
 #[tokio::test]
-async fn spec_i1_the_text_of_a_streamed_run_is_that_of_its_partials() {
-    for place in both() {
+async fn spec_i1_text_of_a_streamed_run_is_that_of_its_partials() {
+    for backend in backends() {
         let model = Fake::new(vec![hello()]);
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         assert_eq!(
             agent.run_and_collect(say_streaming("hi")).await.unwrap(),
             "Hello world",
             "{}",
-            place.name
+            backend.name
         );
     }
 }
 
 #[test]
-fn spec_i1_partials_win_over_a_final_that_says_something_else() {
+fn spec_i1_partials_take_precedence_over_a_different_final_text() {
     let event = |text: &str, partial: bool| Event {
         content: Some(Content::model(text)),
         partial: Some(partial),
@@ -151,11 +153,11 @@ fn spec_i1_partials_win_over_a_final_that_says_something_else() {
 }
 
 #[tokio::test]
-async fn spec_i2_the_text_of_a_run_without_partials_is_that_of_its_final() {
-    for place in both() {
+async fn spec_i2_text_of_a_run_without_partials_is_that_of_its_final_event() {
+    for backend in backends() {
         let model = Fake::new(vec![hello()]);
-        let agent = start(&place.store, root(&model)).await;
-        assert_eq!(agent.run_and_collect(say("hi")).await.unwrap(), "Hello world", "{}", place.name);
+        let agent = start(&backend.store, root(&model)).await;
+        assert_eq!(agent.run_and_collect(say("hi")).await.unwrap(), "Hello world", "{}", backend.name);
     }
 }
 
@@ -173,13 +175,13 @@ async fn spec_i_is_decided_for_each_model_call_of_a_tool_loop() {
             ],
         ]);
         let tools = vec![stub(json!({"name": "clock", "response": {"time": "noon"}}))];
-        let agent = start(&both()[0].store, LlmAgent { tools, ..root(&model) }).await;
+        let agent = start(&backends()[0].store, LlmAgent { tools, ..root(&model) }).await;
         assert_eq!(agent.run_and_collect(request).await.unwrap(), "Let me look.\nNoon.");
     }
 }
 
 #[test]
-fn spec_i_thoughts_that_were_streamed_do_not_swallow_the_final_text() {
+fn spec_i_streamed_thoughts_do_not_replace_the_final_text() {
     let event = |part: Part, partial: bool| Event {
         content: Some(Content::new("model", vec![part])),
         partial: Some(partial),

@@ -1,8 +1,8 @@
-//! G: a model that makes up an agent's name is told the real ones, once.
+//! Spec G: one correction after an unknown agent name.
 
 use crate::common::{
-    Fake, asked, both, call, calls, done, failure, log, named, root, runs, say, say_streaming, start, stub,
-    team, text,
+    Fake, asked, backends, call, calls, done, failure, log, named, root, runs, say, say_streaming, start,
+    stub, team, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -23,15 +23,15 @@ fn to_ghost(id: &str) -> Vec<StreamEvent> {
 }
 
 #[tokio::test]
-async fn spec_g1_an_unknown_agent_is_corrected_and_the_run_retried_once() {
-    for place in both() {
+async fn spec_g1_unknown_agent_is_corrected_and_retried_once() {
+    for backend in backends() {
         let model = Fake::new(vec![to_ghost("c1"), vec![text("Sorry."), done()]]);
-        let agent = start(&place.store, team(&model)).await;
+        let agent = start(&backend.store, team(&model)).await;
         agent.run_and_collect(say("help")).await.unwrap();
-        assert_eq!(model.requests().len(), 2, "{}", place.name);
+        assert_eq!(model.requests().len(), 2, "{}", backend.name);
         assert_eq!(asked(&model).last().unwrap(), &format!("user: {CORRECTED}"));
         assert_eq!(
-            log(&place.store).await,
+            log(&backend.store).await,
             [
                 "user: help",
                 r#"root: →transfer_to_agent#c1{"agent_name":"ghost"}"#,
@@ -44,50 +44,50 @@ async fn spec_g1_an_unknown_agent_is_corrected_and_the_run_retried_once() {
 }
 
 #[tokio::test]
-async fn spec_g2_the_answer_is_that_of_the_retry_alone() {
-    for place in both() {
+async fn spec_g2_collected_text_is_that_of_the_retry_alone() {
+    for backend in backends() {
         for request in [say("help"), say_streaming("help")] {
             let nowhere = call("c1", "transfer_to_agent", json!({"agent_name": "ghost"}));
             let model =
                 Fake::new(vec![vec![text("One moment."), nowhere, done()], vec![text("Hello."), done()]]);
-            let agent = start(&place.store, team(&model)).await;
-            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Hello.", "{}", place.name);
+            let agent = start(&backend.store, team(&model)).await;
+            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Hello.", "{}", backend.name);
         }
     }
 }
 
 #[tokio::test]
-async fn spec_g1_the_retry_has_what_is_left_of_the_runs_limits() {
-    for place in both() {
+async fn spec_g1_retry_uses_the_remaining_limits_of_the_run() {
+    for backend in backends() {
         let model =
             Fake::new(vec![calls("c0", "clock", json!({})), to_ghost("c1"), vec![text("Sorry."), done()]]);
         let tools = vec![stub(json!({"name": "clock"}))];
-        let agent = start(&place.store, LlmAgent { tools, ..team(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools, ..team(&model) }).await;
         let config = RunConfig { max_llm_calls: 2, ..RunConfig::default() };
         let error = agent.run_and_collect(RunRequest { config, ..say("help") }).await.unwrap_err();
         let RunError::RetryFailed { retry, .. } = &error else { panic!("{error:?}") };
-        assert!(matches!(**retry, RunError::TooManyModelCalls { limit: 2 }), "{}: {error:?}", place.name);
+        assert!(matches!(**retry, RunError::TooManyModelCalls { limit: 2 }), "{}: {error:?}", backend.name);
         assert_eq!(model.requests().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn spec_g1_the_list_names_every_agent_but_the_root() {
+async fn spec_g1_correction_lists_every_agent_but_the_root() {
     let model = Fake::new(vec![to_ghost("c1")]);
     let deep = LlmAgent { sub_agents: vec![named("deep", &model)], ..named("second", &model) };
     let family = LlmAgent { sub_agents: vec![named("first", &model), deep], ..root(&model) };
-    let agent = start(&both()[0].store, family).await;
+    let agent = start(&backends()[0].store, family).await;
     agent.run_and_collect(say("help")).await.unwrap();
     assert!(asked(&model).last().unwrap().contains("Valid agents: first, second, deep. Please"));
 }
 
 #[tokio::test]
-async fn spec_g1_the_correction_is_a_marked_user_event_streaming_or_not() {
-    for place in both() {
+async fn spec_g1_correction_is_a_marked_user_event_streaming_or_not() {
+    for backend in backends() {
         for (request, round) in [(say("help"), 1), (say_streaming("help"), 2)] {
             let model = Fake::new(vec![to_ghost("c1"), vec![text("So"), text("rry."), done()]]);
-            let agent = start(&place.store, team(&model)).await;
-            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Sorry.", "{}", place.name);
+            let agent = start(&backend.store, team(&model)).await;
+            assert_eq!(agent.run_and_collect(request).await.unwrap(), "Sorry.", "{}", backend.name);
             let session = agent.sessions().get(&crate::common::key()).await.unwrap().unwrap();
             let marked = session.events().iter().filter(|event| {
                 event
@@ -103,8 +103,8 @@ async fn spec_g1_the_correction_is_a_marked_user_event_streaming_or_not() {
 }
 
 #[tokio::test]
-async fn spec_g1_the_siblings_of_a_call_that_leads_nowhere_are_answered_too() {
-    for place in both() {
+async fn spec_g1_siblings_of_a_transfer_to_an_unknown_agent_get_results() {
+    for backend in backends() {
         let both_calls = vec![
             call("c1", "clock", json!({})),
             call("c2", "transfer_to_agent", json!({"agent_name": "ghost"})),
@@ -112,79 +112,79 @@ async fn spec_g1_the_siblings_of_a_call_that_leads_nowhere_are_answered_too() {
         ];
         let model = Fake::new(vec![both_calls, vec![text("Sorry."), done()]]);
         let tools = vec![stub(json!({"name": "clock", "response": {"time": "noon"}}))];
-        let agent = start(&place.store, LlmAgent { tools, ..team(&model) }).await;
+        let agent = start(&backend.store, LlmAgent { tools, ..team(&model) }).await;
         agent.run_and_collect(say("help")).await.unwrap();
-        let answered = &log(&place.store).await[2];
+        let answered = &log(&backend.store).await[2];
         assert_eq!(
             answered,
             r#"root: ←clock#c1{"time":"noon"} ←transfer_to_agent#c2{"error":"failed to find agent: ghost"}"#,
             "{}",
-            place.name
+            backend.name
         );
     }
 }
 
 #[tokio::test]
-async fn spec_g2_a_retry_that_works_is_the_answer() {
-    for place in both() {
+async fn spec_g2_successful_retry_is_the_answer() {
+    for backend in backends() {
         let to_helper = calls("c2", "transfer_to_agent", json!({"agent_name": "helper"}));
         let model = Fake::new(vec![to_ghost("c1"), to_helper, vec![text("I am helper."), done()]]);
-        let agent = start(&place.store, team(&model)).await;
-        assert_eq!(agent.run_and_collect(say("help")).await.unwrap(), "I am helper.", "{}", place.name);
-        assert_eq!(log(&place.store).await.last().unwrap(), "helper: I am helper.");
-        let runs = runs(&place.store).await;
+        let agent = start(&backend.store, team(&model)).await;
+        assert_eq!(agent.run_and_collect(say("help")).await.unwrap(), "I am helper.", "{}", backend.name);
+        assert_eq!(log(&backend.store).await.last().unwrap(), "helper: I am helper.");
+        let runs = runs(&backend.store).await;
         assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Done));
     }
 }
 
 #[tokio::test]
-async fn spec_g3_a_retry_that_fails_is_the_error_and_the_first_its_cause() {
-    for place in both() {
+async fn spec_g3_failed_retry_is_the_error_and_the_first_error_its_source() {
+    for backend in backends() {
         let model = Fake::new(vec![to_ghost("c1"), vec![failure("the model is on fire")]]);
-        let agent = start(&place.store, team(&model)).await;
+        let agent = start(&backend.store, team(&model)).await;
         let error = agent.run_and_collect(say("help")).await.unwrap_err();
-        assert_eq!(error.to_string(), "the model is on fire", "{}", place.name);
+        assert_eq!(error.to_string(), "the model is on fire", "{}", backend.name);
         assert_eq!(error.source().unwrap().to_string(), "failed to find agent: ghost");
-        let runs = runs(&place.store).await;
+        let runs = runs(&backend.store).await;
         assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Failed));
     }
 }
 
 #[tokio::test]
-async fn spec_g3_a_second_unknown_agent_is_not_corrected_again() {
-    for place in both() {
+async fn spec_g3_second_unknown_agent_is_not_corrected() {
+    for backend in backends() {
         let model = Fake::new(vec![to_ghost("c1"), to_ghost("c2")]);
-        let agent = start(&place.store, team(&model)).await;
+        let agent = start(&backend.store, team(&model)).await;
         let error = agent.run_and_collect(say("help")).await.unwrap_err();
-        assert!(matches!(error, RunError::RetryFailed { .. }), "{}: {error:?}", place.name);
+        assert!(matches!(error, RunError::RetryFailed { .. }), "{}: {error:?}", backend.name);
         assert_eq!(error.to_string(), "failed to find agent: ghost");
         assert_eq!(model.requests().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn spec_g4_any_other_error_is_returned_at_once() {
-    for place in both() {
+async fn spec_g4_other_errors_are_returned_at_once() {
+    for backend in backends() {
         let model = Fake::new(vec![vec![failure("failed to find the key")]]);
-        let agent = start(&place.store, team(&model)).await;
+        let agent = start(&backend.store, team(&model)).await;
         let error = agent.run_and_collect(say("help")).await.unwrap_err();
-        assert!(matches!(error, RunError::Model(_)), "{}: {error:?}", place.name);
+        assert!(matches!(error, RunError::Model(_)), "{}: {error:?}", backend.name);
         assert_eq!(model.requests().len(), 1);
-        assert_eq!(log(&place.store).await, ["user: help", "root: !BROKEN"]);
+        assert_eq!(log(&backend.store).await, ["user: help", "root: !BROKEN"]);
     }
 }
 
 #[tokio::test]
-async fn spec_g5_an_agent_that_works_alone_is_not_corrected() {
-    for place in both() {
+async fn spec_g5_agent_without_sub_agents_is_not_corrected() {
+    for backend in backends() {
         let model = Fake::new(vec![to_ghost("c1")]);
-        let agent = start(&place.store, root(&model)).await;
+        let agent = start(&backend.store, root(&model)).await;
         let error = agent.run_and_collect(say("help")).await.unwrap_err();
-        assert_eq!(error.to_string(), "failed to find agent: ghost", "{}", place.name);
+        assert_eq!(error.to_string(), "failed to find agent: ghost", "{}", backend.name);
         assert!(matches!(error, RunError::AgentNotFound { .. }));
         assert_eq!(model.requests().len(), 1);
-        assert_eq!(runs(&place.store).await[0].status, RunStatus::Failed);
-        // The call is answered, so the next message works.
+        assert_eq!(runs(&backend.store).await[0].status, RunStatus::Failed);
+        // The call has a result, so the next request is legal.
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
     }
 }
