@@ -2,16 +2,16 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`agent`] | the one path by which every front end runs a turn |
-//! | [`turns`] | turn ownership: one run at a time in each session, in the order of acceptance, across processes |
-//! | [`store`] | stored sessions as ADK's: session service, events, state, rows, ledger, drafts |
-//! | [`view`] | what a model is shown of the log: window, repair, fit, token budget |
-//! | [`model`] | models as ADK's: attempts, retries, fallback |
-//! | [`tools`] | tools as ADK's, and the guard in front of them |
-//! | [`runs`] | runs on tasks of their own, their readers, and recovery |
+//! | [`agent`] | the single path by which every front end runs a turn |
+//! | [`turns`] | turn ownership: one run at a time per session, in order of acceptance, across processes |
+//! | [`store`] | adapters for the session store: session service, events, state, rows, ledger, drafts |
+//! | [`view`] | the part of the log that a request shows: window, repair, fit, token budget |
+//! | [`model`] | adapters for models: attempts, retries, fallbacks |
+//! | [`tools`] | adapters for tools, and the guard that decides on calls |
+//! | [`runs`] | runs on their own tasks, their readers, and recovery |
 //!
-//! **Invariant.** Every request that leaves is legal for its provider and within the budget, whatever the log holds; building it
-//! needs no model call. An event is visible in the session object exactly when it is durable.
+//! **Invariant.** Every request is legal for its provider and within the budget, whatever the log holds; building it needs no
+//! model call. An event is visible in the session object exactly when it is durable.
 
 pub mod agent;
 pub mod model;

@@ -1,6 +1,6 @@
 //! Calls with malformed arguments: stored unchanged, answered with an error and not run; sibling calls run.
 
-use crate::common::{Fake, Recorder, asked, backends, call, done, log, root, say, start};
+use crate::common::{Fake, Recorder, backends, call, done, last_request, log, root, say, start};
 use adk::agent::LlmAgent;
 use bridge::store::row::Restorer;
 use provider::{StreamEvent, ToolCall};
@@ -29,7 +29,7 @@ async fn malformed_call_gets_an_error_and_its_sibling_runs() {
             root: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
             root: re: look
             "#);
-            insta::assert_snapshot!(asked(&model).join("\n"), @r#"
+            insta::assert_snapshot!(last_request(&model).join("\n"), @r#"
             user: look
             assistant: →look#c1{} →look#c2{"city":"Oslo"}
             tool: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}

@@ -1,7 +1,8 @@
 //! Spec J–M: ids, names and data of calls and responses in rows.
 
 use crate::common::{
-    Fake, Recorder, Shared, asked, backends, call, done, key, log, root, say, seen, start, store_key, text,
+    Fake, Recorder, Shared, backends, call, done, key, last_request, log, root, say, seen, start, store_key,
+    text,
 };
 use adk::{
     agent::LlmAgent,
@@ -98,7 +99,7 @@ async fn spec_j_runner_creates_call_ids_before_it_stores_them() {
         let ids: Vec<String> = tool.calls().into_iter().map(|(id, _)| id).collect();
         assert!(ids.iter().all(|id| id.starts_with("adk-")), "{}: {ids:?}", backend.name);
         assert_ne!(ids[0], ids[1]);
-        let sent = asked(&model);
+        let sent = last_request(&model);
         for id in &ids {
             assert!(sent[1].contains(id.as_str()) && sent[2].contains(id.as_str()), "{sent:?}");
             assert!(log(&backend.store).await[1].contains(id.as_str()));

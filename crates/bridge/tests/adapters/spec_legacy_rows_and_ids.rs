@@ -1,7 +1,7 @@
 //! Spec N–P: legacy rows, the front of a cut window, and call ids in requests.
 
 use crate::common::{
-    Fake, Shared, asked, backends, key, messages, named_within, root, say, seen, start, start_within,
+    Fake, Shared, backends, key, last_request, messages, named_within, root, say, seen, start, start_within,
     store_key,
 };
 use adk::{
@@ -87,7 +87,7 @@ async fn spec_n1_legacy_session_can_be_continued() {
             r#"tool: ←exec#a{"result":1} ←look#b{"result":2}"#,
             "user: and?",
         ];
-        assert_eq!(asked(&model), expected, "{}", backend.name);
+        assert_eq!(last_request(&model), expected, "{}", backend.name);
     }
 }
 
@@ -146,7 +146,7 @@ async fn spec_o2_pending_call_at_the_end_stays_and_its_request_is_legal() {
             start_within(&backend.store, named_within("root", &model, minimum_budget()), minimum_budget())
                 .await;
         agent.run_and_collect(say("well?")).await.unwrap();
-        let sent = asked(&model);
+        let sent = last_request(&model);
         assert_eq!(sent[1], "assistant: →f#a{} →f#b{}");
         assert_eq!(sent[2].matches(INTERRUPTED).count(), 2, "{sent:?}");
         assert_eq!(sent[3], "user: well?");

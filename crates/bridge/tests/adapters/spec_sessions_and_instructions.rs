@@ -1,8 +1,8 @@
 //! Spec A–E: the agent, sessions and their events, system instructions, tools.
 
 use crate::common::{
-    Fake, Recorder, asked, backends, call, calls, done, key, log, root, say, seen, start, store_key, stub,
-    text,
+    Fake, Recorder, backends, call, calls, done, key, last_request, log, root, say, seen, start, store_key,
+    stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -176,7 +176,7 @@ async fn ask(instruction: Option<Content>) -> Vec<String> {
         ..LlmRequest::default()
     };
     adapter.generate(request, false).collect::<Vec<_>>().await;
-    asked(&model)
+    last_request(&model)
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn spec_e1_adapter_converts_a_call_and_its_result() {
         assert_eq!(agent.run_and_collect(say("weather?")).await.unwrap(), "Cold.", "{}", backend.name);
         assert_eq!(tool.calls(), [("c1".to_owned(), json!({"city": "Oslo"}))]);
         assert_eq!(
-            asked(&model),
+            last_request(&model),
             [
                 "user: weather?",
                 r#"assistant: →weather#c1{"city":"Oslo"}"#,
@@ -248,7 +248,7 @@ async fn spec_e1_parallel_calls_all_run_although_one_fails() {
             start(&backend.store, LlmAgent { tools: vec![tool.adapted(), broken], ..root(&model) }).await;
         agent.run_and_collect(say("weather?")).await.unwrap();
         assert_eq!(tool.calls().len(), 2, "{}: the third call does not fit the schema", backend.name);
-        let answers = asked(&model).pop().unwrap();
+        let answers = last_request(&model).pop().unwrap();
         assert!(answers.starts_with(r#"tool: ←weather#c1{"given":{"city":"Oslo"}} ←broken#c2{"error":"#));
         assert!(
             answers.contains(r#"←weather#c3{"given":{"city":"Rome"}} ←weather#c4{"error":"#),

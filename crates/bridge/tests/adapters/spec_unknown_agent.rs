@@ -1,8 +1,8 @@
 //! Spec G: one correction after an unknown agent name.
 
 use crate::common::{
-    Fake, asked, backends, call, calls, done, failure, log, named, root, runs, say, say_streaming, start,
-    stub, team, text,
+    Fake, backends, call, calls, done, failure, last_request, log, named, root, runs, say, say_streaming,
+    start, stub, team, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -29,7 +29,7 @@ async fn spec_g1_unknown_agent_is_corrected_and_retried_once() {
         let agent = start(&backend.store, team(&model)).await;
         agent.run_and_collect(say("help")).await.unwrap();
         assert_eq!(model.requests().len(), 2, "{}", backend.name);
-        assert_eq!(asked(&model).last().unwrap(), &format!("user: {CORRECTED}"));
+        assert_eq!(last_request(&model).last().unwrap(), &format!("user: {CORRECTED}"));
         assert_eq!(
             log(&backend.store).await,
             [
@@ -78,7 +78,7 @@ async fn spec_g1_correction_lists_every_agent_but_the_root() {
     let family = LlmAgent { sub_agents: vec![named("first", &model), deep], ..root(&model) };
     let agent = start(&backends()[0].store, family).await;
     agent.run_and_collect(say("help")).await.unwrap();
-    assert!(asked(&model).last().unwrap().contains("Valid agents: first, second, deep. Please"));
+    assert!(last_request(&model).last().unwrap().contains("Valid agents: first, second, deep. Please"));
 }
 
 #[tokio::test]

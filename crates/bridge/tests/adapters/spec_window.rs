@@ -1,7 +1,7 @@
 //! Spec F: the window of the history, and the authors of rows.
 
 use crate::common::{
-    Backend, Fake, Shared, asked, backends, calls, done, key, named_within, say, seen, start_within,
+    Backend, Fake, Shared, backends, calls, done, key, last_request, named_within, say, seen, start_within,
     store_key, stub, text,
 };
 use adk::{
@@ -59,7 +59,7 @@ async fn spec_f1_messages_outside_the_window_are_not_sent() {
         let budget = Budget::new(400, None).unwrap();
         let agent = start_within(&backend.store, named_within("root", &model, budget), budget).await;
         agent.run_and_collect(say("and now?")).await.unwrap();
-        let sent = asked(&model).join("\n");
+        let sent = last_request(&model).join("\n");
         assert!(sent.contains("0039") && sent.contains("and now?"), "{}: {sent}", backend.name);
         assert!(!sent.contains("0010"), "{sent}");
         assert!(cost::of_messages(&model.last_request().messages) <= 400);
@@ -139,7 +139,7 @@ async fn spec_f3_f4_f5_rows_without_author_are_sent_as_the_agents_messages() {
                 .unwrap();
         }
         agent.run_and_collect(say("go")).await.unwrap();
-        let sent = asked(&model);
+        let sent = last_request(&model);
         assert_eq!(
             sent[..3],
             ["user: user", "assistant: model", "user: user narrator go"],

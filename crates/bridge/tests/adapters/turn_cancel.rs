@@ -1,8 +1,8 @@
 //! Cancellation of runs that wait for a person, and of runs of other processes.
 
 use crate::common::{
-    Elsewhere, Fake, Shared, asked, backends, call, calls, done, enqueue, key, log, root, runs, say, start,
-    stub, text, until,
+    Elsewhere, Fake, Shared, backends, call, calls, done, enqueue, key, last_request, log, root, runs, say,
+    start, stub, text, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -89,7 +89,7 @@ async fn cancelling_a_waiting_run_settles_its_question() {
             format!("tool: ←danger#c1{error}"),
             "user: and now?".to_owned(),
         ];
-        assert_eq!(asked(&model), expected);
+        assert_eq!(last_request(&model), expected);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The session cache: a cached session is not loaded again, and changes by other processes invalidate it.
 
 use crate::common::{
-    Backend, Fake, Shared, Tap, asked, backends, calls, done, key, named_within, root, say, session_key,
-    start, start_within, store_key, stub, text,
+    Backend, Fake, Shared, Tap, backends, calls, done, key, last_request, named_within, root, say,
+    session_key, start, start_within, store_key, stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -47,7 +47,7 @@ async fn second_turn_starts_from_the_cache() {
         let steps = tap.commits();
         assert_eq!(steps.len(), 6, "two commits per turn");
         assert_eq!(
-            asked(&model),
+            last_request(&model),
             ["user: one", "assistant: re: one", "user: two", "assistant: re: two", "user: three"]
         );
     }
@@ -62,7 +62,7 @@ async fn turn_of_another_process_invalidates_the_cache() {
         elsewhere.run_and_collect(say("two")).await.unwrap();
         assert_eq!(agent.run_and_collect(say("three")).await.unwrap(), "re: three");
         assert_eq!(
-            asked(&model),
+            last_request(&model),
             ["user: one", "assistant: re: one", "user: two", "assistant: re: two", "user: three"],
             "{}",
             backend.name
@@ -82,12 +82,12 @@ async fn concurrent_state_changes_are_visible_in_every_scope() {
         let shared = vec![set(Scope::App, "a", "apple"), set(Scope::User, "u", "plum")];
         backend.store.commit(&other, Commit { state: shared, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("two")).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: apple plum ", "{}", backend.name);
+        assert_eq!(last_request(&model)[0], "system: apple plum ", "{}", backend.name);
         assert_eq!(tap.loads(), 0, "the first commit returns the shared state");
         let own = vec![set(Scope::Session, "s", "pear")];
         backend.store.commit(&store_key(), Commit { state: own, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("three")).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: apple plum pear", "{}", backend.name);
+        assert_eq!(last_request(&model)[0], "system: apple plum pear", "{}", backend.name);
         assert_eq!(tap.loads(), 1);
     }
 }
@@ -101,9 +101,9 @@ async fn cached_session_keeps_session_state_and_drops_temporary_state() {
         let state = json!({"kept": "here", "temp:passing": "now"}).as_object().unwrap().clone();
         let request = RunRequest { state_delta: state, ..say("two") };
         agent.run_and_collect(request).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: here now", "{}", backend.name);
+        assert_eq!(last_request(&model)[0], "system: here now", "{}", backend.name);
         agent.run_and_collect(say("three")).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: here ", "{}", backend.name);
+        assert_eq!(last_request(&model)[0], "system: here ", "{}", backend.name);
         assert_eq!(tap.loads(), 0);
     }
 }
@@ -121,7 +121,7 @@ async fn deleted_session_is_not_found_and_a_recreated_one_is_empty() {
         backend.store.delete(&store_key()).await.unwrap();
         agent.sessions().get_or_create(&key()).await.unwrap();
         agent.run_and_collect(say("four")).await.unwrap();
-        assert_eq!(asked(&model), ["user: four"], "{}", backend.name);
+        assert_eq!(last_request(&model), ["user: four"], "{}", backend.name);
     }
 }
 

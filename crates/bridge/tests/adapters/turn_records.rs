@@ -1,8 +1,8 @@
 //! The records of a turn: its run, state of every scope, artifacts, the title.
 
 use crate::common::{
-    Fake, Shared, Tap, asked, backends, call, calls, done, failure, key, log, root, runs, say, session_key,
-    start, stub, team, text, until,
+    Fake, Shared, Tap, backends, call, calls, done, failure, key, last_request, log, root, runs, say,
+    session_key, start, stub, team, text, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -284,7 +284,7 @@ async fn instruction_is_filled_from_the_state_delta_of_the_message() {
         let agent = start(&backend.store, agent).await;
         let state_delta = json!({"user:lang": "Danish"}).as_object().cloned().unwrap();
         agent.run_and_collect(RunRequest { state_delta, ..say("hi") }).await.unwrap();
-        assert_eq!(asked(&model)[0], "system: Answer in Danish.", "{}", backend.name);
+        assert_eq!(last_request(&model)[0], "system: Answer in Danish.", "{}", backend.name);
     }
 }
 
@@ -342,7 +342,7 @@ async fn empty_model_response_leaves_the_next_request_legal() {
             assert_eq!(agent.run_and_collect(say(text)).await.unwrap().trim(), "", "{}", backend.name);
         }
         assert_eq!(agent.run_and_collect(say("four")).await.unwrap(), "re: four");
-        let sent = asked(&model);
+        let sent = last_request(&model);
         assert!(!sent.iter().any(|line| line.starts_with("assistant")), "{sent:?}");
         assert_eq!(runs(&backend.store).await.len(), 4);
     }

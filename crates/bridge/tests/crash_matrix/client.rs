@@ -37,7 +37,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(runs: Runs, agent: Agent, store: Arc<dyn Store>, out: Arc<Reporter>) -> Self {
-        let known = Known::of(&out.lines());
+        let known = Known::from_lines(&out.lines());
         Self { runs, agent, store, key: session_key(), out, known, over: BTreeMap::new() }
     }
 

@@ -193,7 +193,7 @@ fn changed_problems(
 
 /// Each reader saw each stored event of its run once, in order, and none of another run.
 fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
-    let known = Known::of(lines);
+    let known = Known::from_lines(lines);
     let mut problems = Vec::new();
     for (name, run) in &known.accepted {
         let own = |row: &&Row| row.run.as_ref() == Some(run) && !row.is_users;
@@ -251,7 +251,7 @@ fn lost_text_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
         return Vec::new();
     }
     let Some(died) = evidence.aborted_at.first() else { return Vec::new() };
-    let known = Known::of(evidence.lines);
+    let known = Known::from_lines(evidence.lines);
     let mut problems = Vec::new();
     for (name, run) in &known.accepted {
         let seen: Vec<&Seen> = seen_by(evidence.lines, name).filter(|seen| seen.at + 1_000 < *died).collect();

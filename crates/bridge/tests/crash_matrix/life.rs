@@ -162,7 +162,8 @@ impl Life {
                 Err(error) => out.tell(Line::Note(format!("claim_orphans: {error}"))),
             }
         };
-        let source = Arc::new(Source { agent: agent.clone(), out: Arc::clone(out), reported: Mutex::default() });
+        let source =
+            Arc::new(Source { agent: agent.clone(), out: Arc::clone(out), reported: Mutex::default() });
         let recovering = runs.clone();
         tokio::spawn(async move { recovering.recover(recovery, source).await });
         let mut client = Client::new(runs, agent, Arc::clone(store), Arc::clone(out));

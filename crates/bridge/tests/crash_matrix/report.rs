@@ -128,7 +128,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn of(lines: &[Line]) -> Self {
+    pub(crate) fn from_lines(lines: &[Line]) -> Self {
         let mut known = Self::default();
         for line in lines {
             match line {

@@ -101,8 +101,8 @@ fn aged(message: Message, age: Age) -> Message {
 /// Rows that belong together, or should.
 fn chunk() -> impl Strategy<Value = Vec<Row>> {
     let events = prop_oneof![
-        3 => said("user", "user"),
-        2 => said(AGENT, "model"),
+        3 => text_events("user", "user"),
+        2 => text_events(AGENT, "model"),
         4 => exchange(),
         1 => late_exchange(),
         1 => confirmation(),
@@ -129,11 +129,11 @@ fn event(author: &str, role: &str, parts: Vec<Part>) -> Event {
     }
 }
 
-fn said(author: &'static str, role: &'static str) -> impl Strategy<Value = Vec<Event>> {
+fn text_events(author: &'static str, role: &'static str) -> impl Strategy<Value = Vec<Event>> {
     (vec(words(), 1..3), any::<bool>()).prop_map(move |(texts, ours)| {
-        let mut said = event(author, role, texts.into_iter().map(Part::text).collect());
-        own(&mut said, ours);
-        vec![said]
+        let mut event = event(author, role, texts.into_iter().map(Part::text).collect());
+        own(&mut event, ours);
+        vec![event]
     })
 }
 

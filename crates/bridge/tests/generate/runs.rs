@@ -126,7 +126,7 @@ impl Run {
         }
         if let Some(answer) = turn.answer {
             self.asked.push(self.events.len());
-            self.push(AGENT, made(vec![Part::text(answer)]));
+            self.push(AGENT, model_content(vec![Part::text(answer)]));
         }
     }
 
@@ -160,7 +160,7 @@ impl Run {
             )
         });
         let parts = thought.into_iter().chain(step.text.clone().map(Part::text)).chain(calls).collect();
-        self.push(AGENT, made(parts));
+        self.push(AGENT, model_content(parts));
         let answers = (0..step.calls).map(|number| {
             let response = json!({"result": format!("found {place}.{number}")}).as_object().cloned();
             FunctionResponse { id: Some(id(number)), name: "look".to_owned(), response, extra: Map::new() }
@@ -175,7 +175,7 @@ impl Run {
     }
 }
 
-fn made(parts: Vec<Part>) -> Content {
+fn model_content(parts: Vec<Part>) -> Content {
     let origin = Origin { provider: PROVIDER.to_owned(), model: MODEL.to_owned() };
     Content { origin: Some(origin), ..Content::new("model", parts) }
 }

@@ -51,7 +51,7 @@ fn adk_part(part: &AdkPart) -> String {
 }
 
 /// The messages of the newest request.
-pub(crate) fn asked(model: &Fake) -> Vec<String> {
+pub(crate) fn last_request(model: &Fake) -> Vec<String> {
     messages(&model.last_request().messages)
 }
 
