@@ -183,9 +183,9 @@ impl Scanner<'_> {
             return;
         };
         if Script::from_char(c) == Script::Mark {
-            self.mark(c.len_utf8())
+            self.mark(c.len_utf8());
         } else {
-            self.word(Before::Nothing)
+            self.word(Before::Nothing);
         }
     }
 

@@ -319,7 +319,7 @@ async fn reader_of_a_recovered_run_follows_its_next_successor() {
         let end = loop {
             match reader.next().await.unwrap() {
                 ReaderItem::Entry(entry) => {
-                    texts.extend(entry.event.content.as_ref().map(adk::content::Content::said))
+                    texts.extend(entry.event.content.as_ref().map(adk::content::Content::said));
                 }
                 ReaderItem::End(end) => break end,
             }

@@ -115,7 +115,7 @@ fn a_users_yes_to_an_administrators_question_does_not_count() {
     let town = Town::new("");
     let asked = question(&town.send(&town.owner, &text("touch"))).unwrap();
     let events = town.send(&town.ann, &yes(&asked, &json!({"payload": {"always": true}})));
-    assert!(refusal(&events).contains("only an administrator decides"), "{events}");
+    assert!(refusal(&events).contains("only an administrator may approve"), "{events}");
     assert_eq!((town.made(), town.place.lango(&["rules", "list"]).well().out.as_str()), (0, ""));
 }
 
@@ -136,7 +136,7 @@ fn users_decide_where_the_configuration_says_so_each_for_themselves() {
     let text_of = fs::read_to_string(town.place.here().join("lango.toml")).unwrap();
     town.place.file("lango.toml", text_of.replace("users = \"ask\"", "users = \"deny\""));
     let town = Town { server: Running::start(&town.place, &[]), ..town };
-    assert!(refusal(&town.send(&town.ann, &text("old"))).contains("only an administrator decides"));
+    assert!(refusal(&town.send(&town.ann, &text("old"))).contains("only an administrator may approve"));
 }
 
 /// A run that a crash cut off is still that of whoever began it.
@@ -147,7 +147,7 @@ fn whose_message_it_was_outlives_the_server() {
     drop(town.server);
     let town = Town { server: Running::start(&town.place, &[]), ..town };
     let events = town.send(&town.ann, &yes(&asked, &json!({})));
-    assert!(refusal(&events).contains("only an administrator decides"), "{events}");
+    assert!(refusal(&events).contains("only an administrator may approve"), "{events}");
     // At the machine itself, nobody is a guest.
     let mut command = town.place.command(["run", "--session", "s", "--json", "touch"]);
     let said = town.place.said(command.env("LANGO_USER", "ann")).well().out;
