@@ -16,7 +16,7 @@ const IMAGE: u32 = 1_000;
 /// The weight of a content as it is stored; a tool's answer, which a row holds twice, counts once.
 pub fn of_content(content: &Content) -> u32 {
     let parts = content.parts.iter().map(|part| match &part.data {
-        Data::Text(text) => text.weight(estimate),
+        Data::Text(text) => text.token_count(estimate),
         Data::FunctionCall(call) => of_call(&call.name, call.args.as_ref()),
         Data::FunctionResponse(response) => of_call(&response.name, response.response.as_ref()),
         Data::InlineData(blob) => of_file(blob.mime_type.as_deref(), || of_bytes(&blob.data)),
@@ -38,7 +38,7 @@ pub fn of_messages(messages: &[Message]) -> u32 {
 
 pub(crate) fn of_part(part: &Part) -> u32 {
     match part {
-        Part::Text { text, .. } | Part::Thought { text, .. } => text.weight(estimate),
+        Part::Text { text, .. } | Part::Thought { text, .. } => text.token_count(estimate),
         Part::Call(call) => of_call(&call.name, Some(&call.args)),
         Part::Result(result) => {
             let response = estimate(&result.response.to_string());

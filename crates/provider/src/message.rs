@@ -1,7 +1,7 @@
 //! What a model is shown: messages in order, each a list of parts in order.
 
 use serde_json::{Map, Value};
-use text::Text;
+use shared_text::SharedText;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -30,7 +30,7 @@ impl Message {
         Self { role, parts }
     }
 
-    pub fn text(role: Role, text: impl Into<Text>) -> Self {
+    pub fn text(role: Role, text: impl Into<SharedText>) -> Self {
         Self::new(role, vec![Part::text(text)])
     }
 
@@ -52,12 +52,12 @@ impl Message {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Text {
-        text: Text,
+        text: SharedText,
         signature: Option<String>,
     },
     /// Reasoning. A signature without text is reasoning that the provider keeps secret.
     Thought {
-        text: Text,
+        text: SharedText,
         signature: Option<String>,
     },
     /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
@@ -67,7 +67,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub fn text(text: impl Into<Text>) -> Self {
+    pub fn text(text: impl Into<SharedText>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 }

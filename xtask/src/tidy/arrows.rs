@@ -15,21 +15,21 @@ enum To {
 }
 
 const LEAF: &str = "adk, session, provider and tools know none of the others; they meet in bridge";
-const TEXT: &str = "text is a type, and knows nobody";
+const SHARED_TEXT: &str = "shared-text is one type and depends on no other crate";
 const FAILPOINT: &str = "failpoint is empty in what ships, and knows nobody";
 const ENABLED: &str = "fail points are enabled in tests only: ask for the feature in [dev-dependencies]";
 const DEV_ONLY: &str = "it is there for tests and measurements, and never ships";
 
 const RULES: &[Rule] = &[
-    Rule { from: "text", to: To::Only(&[]), law: TEXT },
+    Rule { from: "shared-text", to: To::Only(&[]), law: SHARED_TEXT },
     Rule { from: "failpoint", to: To::Only(&[]), law: FAILPOINT },
-    Rule { from: "adk", to: To::Only(&["text", "failpoint"]), law: LEAF },
+    Rule { from: "adk", to: To::Only(&["shared-text", "failpoint"]), law: LEAF },
     Rule { from: "session", to: To::Only(&["failpoint"]), law: LEAF },
-    Rule { from: "provider", to: To::Only(&["text"]), law: LEAF },
+    Rule { from: "provider", to: To::Only(&["shared-text"]), law: LEAF },
     Rule { from: "tools", to: To::Only(&[]), law: LEAF },
     Rule {
         from: "bridge",
-        to: To::Only(&["text", "failpoint", "adk", "session", "provider", "tools"]),
+        to: To::Only(&["shared-text", "failpoint", "adk", "session", "provider", "tools"]),
         law: "bridge is where adk, session, provider and tools meet, and knows nothing above it",
     },
     Rule {

@@ -131,7 +131,7 @@ fn level(messages: &[Message], budget: u32) -> Option<u32> {
 /// The weight of what can be shortened in a part.
 fn body(part: &Part) -> u32 {
     match part {
-        Part::Text { text, .. } => text.weight(estimate),
+        Part::Text { text, .. } => text.token_count(estimate),
         Part::Call(call) => cost::of_json(&call.args),
         Part::Result(result) => estimate(&result.response.to_string()),
         Part::Thought { .. } | Part::Media(_) => 0,

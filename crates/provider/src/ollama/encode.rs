@@ -7,7 +7,7 @@ use crate::{
     parts,
 };
 use serde_json::{Map, Value, json};
-use text::Text;
+use shared_text::SharedText;
 
 /// It takes any id; so long ones are not its own.
 const IDS: ids::Dialect = ids::Dialect { longest: 64, accepts: |c| c.is_ascii_graphic() };
@@ -101,7 +101,7 @@ fn messages(messages: &[Message], names: &Names, wish: Option<String>) -> Vec<Va
 
 /// Words in one text, and the images beside it.
 fn said(role: &str, wired: &Wired<'_>) -> Option<Value> {
-    let mut texts: Vec<Text> = Vec::new();
+    let mut texts: Vec<SharedText> = Vec::new();
     let mut images = Vec::new();
     for part in &wired.message.parts {
         match part {
@@ -133,7 +133,7 @@ fn image(media: &Media) -> Option<&str> {
 }
 
 fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
-    let mut texts: Vec<Text> = Vec::new();
+    let mut texts: Vec<SharedText> = Vec::new();
     let (mut thoughts, mut calls) = (Vec::new(), Vec::new());
     let mut ids = wired.calls.iter();
     for part in &wired.message.parts {
