@@ -11,7 +11,6 @@
 //! | [`http`] | bytes to frames to events; what goes wrong on the way |
 //! | [`remote`] | a provider behind an address, and what it offers |
 //! | [`scripted`] | a model that replays a YAML script |
-//! | [`demo`] | a model without a model: rules that call real tools |
 //!
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
@@ -20,7 +19,6 @@ mod answer;
 pub mod anthropic;
 pub mod api;
 mod classify;
-pub mod demo;
 pub mod error;
 #[cfg(test)]
 mod fixture;
@@ -44,7 +42,7 @@ pub use http::Secret;
 pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
 pub use remote::{Endpoint, Remote};
 pub use request::{Effort, Options, Request, ToolChoice, ToolSpec};
-pub use stream::{Done, EventStream, Finish, StreamEvent, Usage};
+pub use stream::{Done, EventStream, Finish, StreamEvent, Usage, split_words};
 
 /// A way to reach models. A provider keeps no conversation: each call carries all that the model may know.
 pub trait Provider: Send + Sync {

@@ -70,3 +70,28 @@ pub struct Usage {
     pub output: u64,
     pub reasoning: u64,
 }
+
+/// Splits a text before each space: the deltas in which a model without a tokenizer streams it. Joined, they are the text.
+pub fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut spaces = rest.char_indices().skip(1).filter(|(_, c)| *c == ' ').map(|(at, _)| at);
+        let end = spaces.next().unwrap_or(rest.len());
+        let (word, remainder) = rest.split_at(end);
+        rest = remainder;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_words_preserves_spaces_and_line_breaks() {
+        for text in ["", " ", "a  b ", " lead", "line\nbreak x", "日本 語"] {
+            assert_eq!(split_words(text).collect::<String>(), text);
+        }
+        assert_eq!(split_words("a b").collect::<Vec<_>>(), ["a", " b"]);
+    }
+}

@@ -28,6 +28,11 @@ const RULES: &[Rule] = &[
     Rule { from: "provider", to: To::Only(&["shared-text"]), law: LEAF },
     Rule { from: "tools", to: To::Only(&[]), law: LEAF },
     Rule {
+        from: "demo",
+        to: To::Only(&["provider"]),
+        law: "demo implements the provider port and depends on nothing else",
+    },
+    Rule {
         from: "bridge",
         to: To::Only(&["shared-text", "failpoint", "adk", "session", "provider", "tools"]),
         law: "bridge is where adk, session, provider and tools meet, and knows nothing above it",
@@ -39,7 +44,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         from: "lango",
-        to: To::Only(&["adk", "session", "provider", "tools", "bridge", "server"]),
+        to: To::Only(&["adk", "session", "provider", "demo", "tools", "bridge", "server"]),
         law: "the binary wires all that ships, and nothing else",
     },
     Rule {
@@ -107,6 +112,8 @@ mod tests {
             ("bridge", "tools"),
             ("server", "bridge"),
             ("lango", "session"),
+            ("lango", "demo"),
+            ("demo", "provider"),
             ("testkit", "session"),
             ("bench", "testkit"),
         ];
@@ -122,9 +129,14 @@ mod tests {
             problems("session", "adk", Kind::Shipped),
             [format!("x/Cargo.toml: `session` may not depend on `adk`: {LEAF}")]
         );
-        for (from, to) in
-            [("bridge", "server"), ("server", "session"), ("bridge", "testkit"), ("testkit", "bridge")]
-        {
+        for (from, to) in [
+            ("bridge", "server"),
+            ("server", "session"),
+            ("bridge", "testkit"),
+            ("testkit", "bridge"),
+            ("demo", "tools"),
+            ("provider", "demo"),
+        ] {
             assert_eq!(problems(from, to, Kind::Shipped).len(), 1, "{from} → {to}");
         }
         assert_eq!(problems("adk", "xtask", Kind::Dev).len(), 1);

@@ -3,10 +3,10 @@
 use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
 use anyhow::{Context, bail};
 use bridge::{Budget, ModelAdapter, model::Target};
+use demo::Demo;
 use futures::{StreamExt, future, stream};
 use provider::{
     Api, Endpoint, Error, EventStream, Provider, Remote, Request, Secret, StreamEvent,
-    demo::Demo,
     remote::{self, Local},
     scripted::Scripted,
 };

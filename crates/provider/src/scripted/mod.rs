@@ -8,7 +8,7 @@ mod prompt;
 mod script;
 mod template;
 
-use crate::{Done, Error, EventStream, Finish, Provider, Request, StreamEvent, ToolCall};
+use crate::{Done, Error, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, split_words};
 use futures::{StreamExt as _, future, stream};
 use prompt::Prompt;
 use script::{Call, Piece, Script, Step};
@@ -85,7 +85,7 @@ impl Scripted {
         beats: &mut Vec<Beat>,
     ) -> Result<(), Error> {
         let text = template::fill(piece.text(), prompt).map_err(|message| self.complain(message))?;
-        let mut words = words(&text).peekable();
+        let mut words = split_words(&text).peekable();
         while let Some(word) = words.next() {
             let signature = if words.peek().is_none() { piece.signature() } else { None };
             beats.push(Beat::Event(event(word.to_owned(), signature)));
@@ -162,18 +162,6 @@ impl Beat {
 fn with(mut beats: Vec<Beat>, last: Beat) -> Vec<Beat> {
     beats.push(last);
     beats
-}
-
-/// Words with the space in front of them; joined they are the text again.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let mut spaces = rest.char_indices().skip(1).filter(|(_, c)| *c == ' ').map(|(at, _)| at);
-        let end = spaces.next().unwrap_or(rest.len());
-        let (word, left) = rest.split_at(end);
-        rest = left;
-        (!word.is_empty()).then_some(word)
-    })
 }
 
 #[cfg(test)]

@@ -269,14 +269,6 @@ fn a_request_that_no_rule_fits_is_an_error_that_names_script_and_question() {
     assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: the script test.yaml: {tool.response.x.0} is not in the response of t");
 }
 
-#[test]
-fn words_keep_every_space_and_line() {
-    for text in ["", " ", "a  b ", " lead", "line\nbreak x", "日本 語"] {
-        assert_eq!(words(text).collect::<String>(), text);
-    }
-    assert_eq!(words("a b").collect::<Vec<_>>(), ["a", " b"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_script_that_hangs_stays_silent_after_what_it_said() {
     let hanging = script("word_delay_ms: 10\nrules: [{reply: [{text: one two}, hang]}]");

@@ -2,20 +2,20 @@
 
 /// One word of the text.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// As typed, without the punctuation around it.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Lower case, contractions opened: what rules compare with.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// As typed, with all its punctuation; arithmetic needs it. Empty for the tail of a contraction.
-    pub(super) raw: String,
-    pub(super) quoted: bool,
-    pub(super) stop: Stop,
+    pub(crate) raw: String,
+    pub(crate) quoted: bool,
+    pub(crate) stop: Stop,
 }
 
 /// How strongly a word ends what it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     None,
     Comma,
     Sentence,
@@ -23,39 +23,39 @@ pub(super) enum Stop {
 
 impl Word {
     /// Whether this is the keyword, or nearly so. Short words have too many real neighbours: for them only swapped letters count.
-    pub(super) fn is(&self, keyword: &str) -> bool {
+    pub(crate) fn is(&self, keyword: &str) -> bool {
         !self.quoted && (self.key == keyword || is_slip_of(&self.key, keyword))
     }
 
     /// Keywords are separated by bars, here and below: a vocabulary reads better as text than as a list.
-    pub(super) fn is_any(&self, keywords: &str) -> bool {
+    pub(crate) fn is_any(&self, keywords: &str) -> bool {
         keywords.split('|').any(|keyword| self.is(keyword))
     }
 }
 
 /// Whether the keywords stand one after the other somewhere in the words.
-pub(super) fn has(words: &[Word], phrase: &str) -> bool {
+pub(crate) fn has(words: &[Word], phrase: &str) -> bool {
     find(words, phrase).is_some()
 }
 
 /// Where a phrase ends, counted in words.
-pub(super) fn find(words: &[Word], phrase: &str) -> Option<usize> {
+pub(crate) fn find(words: &[Word], phrase: &str) -> Option<usize> {
     let keys: Vec<&str> = phrase.split(' ').collect();
     let at =
         words.windows(keys.len()).position(|some| some.iter().zip(&keys).all(|(word, key)| word.is(key)));
     at.map(|at| at + keys.len())
 }
 
-pub(super) fn has_any(words: &[Word], phrases: &str) -> bool {
+pub(crate) fn has_any(words: &[Word], phrases: &str) -> bool {
     phrases.split('|').any(|phrase| has(words, phrase))
 }
 
 /// The first word and the phrase agree.
-pub(super) fn starts(words: &[Word], phrases: &str) -> bool {
+pub(crate) fn starts(words: &[Word], phrases: &str) -> bool {
     phrases.split('|').any(|phrase| find(words, phrase) == Some(phrase.split(' ').count()))
 }
 
-pub(super) fn joined(words: &[Word]) -> String {
+pub(crate) fn joined(words: &[Word]) -> String {
     words
         .iter()
         .filter(|word| !word.raw.is_empty())
@@ -67,7 +67,7 @@ pub(super) fn joined(words: &[Word]) -> String {
 /// How many words are looked at; a request that comes after so many is not found by rules.
 const LONGEST: usize = 400;
 
-pub(super) fn split(text: &str) -> Vec<Word> {
+pub(crate) fn split(text: &str) -> Vec<Word> {
     // A message that is one quotation is meant as if it were none.
     let inner = text.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let text = inner.filter(|inner| inner.contains(' ') && !inner.contains('"')).unwrap_or(text);

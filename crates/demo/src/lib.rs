@@ -16,10 +16,12 @@ mod talk;
 mod units;
 mod words;
 
-use crate::{Done, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, ToolSpec, Usage, scripted};
 use futures::{StreamExt as _, stream};
 use intent::Intent;
 use memory::{Memory, Recall};
+use provider::{
+    Done, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, ToolSpec, Usage, split_words,
+};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
@@ -137,7 +139,7 @@ fn about(subject: &str, memory: Memory<'_>) -> Option<String> {
 }
 
 fn events(request: &Request, said: &str, calls: Vec<ToolCall>) -> Vec<StreamEvent> {
-    let mut events: Vec<StreamEvent> = scripted::words(said).map(StreamEvent::text).collect();
+    let mut events: Vec<StreamEvent> = split_words(said).map(StreamEvent::text).collect();
     let asked: usize =
         calls.iter().map(|call| call.name.len() + serde_json::json!(call.args).to_string().len()).sum();
     let read: usize = request.messages.iter().map(|message| memory::text_of(message).len()).sum();

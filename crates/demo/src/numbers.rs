@@ -1,7 +1,7 @@
 //! Numbers in words: «two hundred and five», «one point five», «a dozen», «2 million».
 
 /// Reads a number at the beginning of the words: its digits, and how many words it took.
-pub(super) fn read(words: &[&str]) -> Option<(String, usize)> {
+pub(crate) fn read(words: &[&str]) -> Option<(String, usize)> {
     let (mut total, mut group, mut used, mut at) = (0_u64, 0_u64, 0, 0);
     let mut last_scale = false;
     while let Some(word) = words.get(at) {
@@ -65,7 +65,7 @@ fn fraction(words: &[&str]) -> Option<(String, usize)> {
 }
 
 /// A scale after digits: «2 million».
-pub(super) fn scale(word: &str) -> Option<u64> {
+pub(crate) fn scale(word: &str) -> Option<u64> {
     match word {
         "dozen" => Some(12),
         "hundred" => Some(100),
@@ -93,7 +93,7 @@ fn small(word: &str) -> Option<u64> {
 }
 
 /// The denominator in «two thirds of».
-pub(super) fn part(word: &str) -> Option<u64> {
+pub(crate) fn part(word: &str) -> Option<u64> {
     match word {
         "half" | "halves" => Some(2),
         "third" | "thirds" => Some(3),

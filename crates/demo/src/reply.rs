@@ -1,11 +1,11 @@
 //! Answers made from what the tools said.
 
-use super::{clock, files, intent::Intent};
-use crate::{ToolCall, ToolResult};
+use crate::{clock, files, intent::Intent};
+use provider::{ToolCall, ToolResult};
 use serde_json::Value;
 
 /// One sentence or block for each result. The intents tell what of a result was wanted.
-pub(super) fn sentences(results: &[(&ToolCall, &ToolResult)], intents: &[Intent]) -> String {
+pub(crate) fn sentences(results: &[(&ToolCall, &ToolResult)], intents: &[Intent]) -> String {
     let mut open: Vec<&Intent> = intents.iter().filter(|intent| intent.call().is_some()).collect();
     let said = results.iter().map(|(call, result)| {
         let asked = open.iter().position(|intent| {
@@ -65,7 +65,7 @@ fn error(response: &Value) -> Option<String> {
 }
 
 /// The number in a calculation's response.
-pub(super) fn number(response: &Value) -> Option<String> {
+pub(crate) fn number(response: &Value) -> Option<String> {
     let found = field(response, "result|value|answer|output").unwrap_or(response);
     match found {
         Value::Number(number) => Some(tidy(number.as_f64(), number.to_string())),

@@ -1,11 +1,11 @@
 //! What was said before: the messages are shown to the model, so it can look them up.
 
-use super::{clause, reply, words, words::Word};
-use crate::{Message, Part, Role, ToolCall, ToolResult};
+use crate::{clause, reply, words, words::Word};
+use provider::{Message, Part, Role, ToolCall, ToolResult};
 
 /// Questions about the conversation itself.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Recall {
+pub(crate) enum Recall {
     Name,
     LastSaid,
     FirstSaid,
@@ -19,28 +19,28 @@ pub(super) enum Recall {
 
 /// The messages before the one that is being answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     messages: &'a [Message],
     /// How many requests back «again» may still look. Without an end, repetitions of repetitions would cost without end.
     reach: u8,
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn of(messages: &'a [Message]) -> Self {
+    pub(crate) fn of(messages: &'a [Message]) -> Self {
         Self { messages, reach: 3 }
     }
 
     /// The same past, for one who must not follow it back.
-    pub(super) fn without_requests(self) -> Self {
+    pub(crate) fn without_requests(self) -> Self {
         Self { reach: 0, ..self }
     }
 
     /// The same past with a shorter reach, if there is any left.
-    pub(super) fn nearer(self) -> Option<Self> {
+    pub(crate) fn nearer(self) -> Option<Self> {
         self.reach.checked_sub(1).map(|reach| Self { reach, ..self })
     }
 
-    pub(super) fn said(self) -> Vec<String> {
+    pub(crate) fn said(self) -> Vec<String> {
         self.messages
             .iter()
             .filter(|message| is_spoken(message))
@@ -50,12 +50,12 @@ impl<'a> Memory<'a> {
     }
 
     /// The last request and what came before it.
-    pub(super) fn last_request(self) -> Option<(String, Memory<'a>)> {
+    pub(crate) fn last_request(self) -> Option<(String, Memory<'a>)> {
         let at = self.messages.iter().rposition(is_spoken)?;
         Some((text_of(&self.messages[at]), Memory { messages: &self.messages[..at], ..self }))
     }
 
-    pub(super) fn name(self) -> Option<String> {
+    pub(crate) fn name(self) -> Option<String> {
         self.said().iter().rev().find_map(|text| {
             let words = words::split(text);
             clause::split(&words).into_iter().rev().find_map(name_in)
@@ -63,13 +63,13 @@ impl<'a> Memory<'a> {
     }
 
     /// The newest result of each call in the last round of calls.
-    pub(super) fn last_results(self) -> Vec<(&'a ToolCall, &'a ToolResult)> {
+    pub(crate) fn last_results(self) -> Vec<(&'a ToolCall, &'a ToolResult)> {
         let at = self.messages.iter().rposition(|message| message.results().next().is_some());
         at.map(|at| paired(&self.messages[..=at])).unwrap_or_default()
     }
 
     /// What «that» is: the last number that a calculation gave.
-    pub(super) fn last_number(self) -> Option<String> {
+    pub(crate) fn last_number(self) -> Option<String> {
         let results = self
             .messages
             .iter()
@@ -79,7 +79,7 @@ impl<'a> Memory<'a> {
     }
 
     /// What «it» is, where files are spoken of.
-    pub(super) fn last_path(self) -> Option<String> {
+    pub(crate) fn last_path(self) -> Option<String> {
         let calls = self
             .messages
             .iter()
@@ -90,13 +90,13 @@ impl<'a> Memory<'a> {
         path.map(str::to_owned)
     }
 
-    pub(super) fn last_answer(self) -> Option<String> {
+    pub(crate) fn last_answer(self) -> Option<String> {
         let answers = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
         answers.map(text_of).find(|text| !text.is_empty())
     }
 
     /// What the user told about themselves, newest last.
-    pub(super) fn facts(self) -> Vec<String> {
+    pub(crate) fn facts(self) -> Vec<String> {
         let said = self.said();
         said.iter()
             .flat_map(|text| {
@@ -108,7 +108,7 @@ impl<'a> Memory<'a> {
 }
 
 /// The calls that the last message answers, each with its answer; ids first, else by position.
-pub(super) fn paired(messages: &[Message]) -> Vec<(&ToolCall, &ToolResult)> {
+pub(crate) fn paired(messages: &[Message]) -> Vec<(&ToolCall, &ToolResult)> {
     let Some((last, before)) = messages.split_last() else { return Vec::new() };
     let Some(calls) = before.iter().rev().find(|message| message.calls().next().is_some()) else {
         return Vec::new();
@@ -121,11 +121,11 @@ pub(super) fn paired(messages: &[Message]) -> Vec<(&ToolCall, &ToolResult)> {
     calls.calls().enumerate().filter_map(|(at, call)| pair((at, call)).map(|result| (call, result))).collect()
 }
 
-pub(super) fn is_spoken(message: &Message) -> bool {
+pub(crate) fn is_spoken(message: &Message) -> bool {
     message.role == Role::User && message.results().next().is_none()
 }
 
-pub(super) fn text_of(message: &Message) -> String {
+pub(crate) fn text_of(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text, .. } => Some(text.as_str()),
         Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
@@ -133,7 +133,7 @@ pub(super) fn text_of(message: &Message) -> String {
     texts.collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
-pub(super) fn recall(words: &[Word]) -> Option<Recall> {
+pub(crate) fn recall(words: &[Word]) -> Option<Recall> {
     let has = |phrases: &str| words::has_any(words, phrases);
     let about_me = has("\
         i say|i ask|i said|i asked|i tell|i told|i just say|i just ask|i write|i request|i wrote|\
@@ -170,7 +170,7 @@ pub(super) fn recall(words: &[Word]) -> Option<Recall> {
 }
 
 /// «what is my favourite colour», «where do I live»
-pub(super) fn about(words: &[Word]) -> Option<Recall> {
+pub(crate) fn about(words: &[Word]) -> Option<Recall> {
     let asks = words::starts(words, "what|where|who|when|how|do you know|do you remember|which|tell me");
     let subject = if let Some(at) = words::find(words, "do i") {
         words::joined(&words[at..])
@@ -185,7 +185,7 @@ pub(super) fn about(words: &[Word]) -> Option<Recall> {
 }
 
 /// A name that the user gives in this clause.
-pub(super) fn name_in(words: &[Word]) -> Option<String> {
+pub(crate) fn name_in(words: &[Word]) -> Option<String> {
     if recall(words).is_some() || about(words).is_some() {
         return None;
     }
@@ -210,7 +210,7 @@ pub(super) fn name_in(words: &[Word]) -> Option<String> {
 }
 
 /// A statement about the user that may be asked for later.
-pub(super) fn fact_in(words: &[Word]) -> Option<String> {
+pub(crate) fn fact_in(words: &[Word]) -> Option<String> {
     if recall(words).is_some() || about(words).is_some() {
         return None;
     }

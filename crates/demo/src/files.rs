@@ -1,9 +1,9 @@
 //! Requests about files: which of reading, listing and searching is meant, and of what.
 
-use super::words::{self, Word};
+use crate::words::{self, Word};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Request {
+pub(crate) enum Request {
     Read {
         path: String,
         want: Want,
@@ -25,7 +25,7 @@ pub(super) enum Request {
 
 /// What of a file was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(crate) enum Want {
     Content,
     FirstLine,
     LastLine,
@@ -34,7 +34,7 @@ pub(super) enum Want {
     Summary,
 }
 
-pub(super) fn requests(words: &[Word]) -> Vec<Request> {
+pub(crate) fn requests(words: &[Word]) -> Vec<Request> {
     let paths = paths(words);
     if let Some(search) = search(words, &paths) {
         return vec![search];
@@ -112,7 +112,7 @@ fn is_folder(words: &[Word], path: &str) -> bool {
 }
 
 /// A question about a file that was named before: «open it», «how many lines does it have».
-pub(super) fn follow_up(words: &[Word], path: &str) -> Option<Request> {
+pub(crate) fn follow_up(words: &[Word], path: &str) -> Option<Request> {
     let want = want(words);
     let named = words::has_any(words, "it|that file|the file|this file|that");
     let opened = words.len() <= 6 && words::has_any(words, "read|open|show|cat|print|display|view");

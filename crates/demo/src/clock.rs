@@ -1,11 +1,11 @@
 //! Questions about time: the place they mean, and what of a timestamp answers them.
 
-use super::words::{self, Word};
+use crate::words::{self, Word};
 use serde_json::Value;
 
 /// What of the moment was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aspect {
+pub(crate) enum Aspect {
     Time,
     /// A day, so many days from today.
     Day(i64),
@@ -13,12 +13,12 @@ pub(super) enum Aspect {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Question {
-    pub(super) aspect: Aspect,
-    pub(super) zone: Option<&'static str>,
+pub(crate) struct Question {
+    pub(crate) aspect: Aspect,
+    pub(crate) zone: Option<&'static str>,
 }
 
-pub(super) fn questions(words: &[Word]) -> Vec<Question> {
+pub(crate) fn questions(words: &[Word]) -> Vec<Question> {
     let Some(aspect) = aspect(words) else { return Vec::new() };
     let zones = zones(words);
     if zones.is_empty() {
@@ -50,7 +50,7 @@ fn aspect(words: &[Word]) -> Option<Aspect> {
 }
 
 /// The zones that are named, in the order in which they are named.
-pub(super) fn zones(words: &[Word]) -> Vec<&'static str> {
+pub(crate) fn zones(words: &[Word]) -> Vec<&'static str> {
     let mut found: Vec<(usize, &'static str)> = ZONES
         .iter()
         .flat_map(|(zone, names)| names.split('|').map(move |name| (*zone, name)))
@@ -128,7 +128,7 @@ const ZONES: &[(&str, &str)] = &[
 ];
 
 /// Says what the clock's response tells about the question.
-pub(super) fn say(question: &Question, response: &Value) -> Option<String> {
+pub(crate) fn say(question: &Question, response: &Value) -> Option<String> {
     let stamp = timestamp(response)?;
     let separate = response.get("time").and_then(Value::as_str).and_then(|time| time.get(..5));
     let (date, time) = (stamp.get(..10)?, stamp.get(11..16).or(separate));

@@ -1,6 +1,6 @@
 //! Conversions that are one multiplication: «how many seconds are in an hour», «3 km in metres».
 
-use super::{arithmetic::Token, lexer, words::Word};
+use crate::{arithmetic::Token, lexer, words::Word};
 
 /// Units of one kind, each with its size in the smallest.
 const KINDS: [&[(&str, u64)]; 3] = [
@@ -30,12 +30,12 @@ const KINDS: [&[(&str, u64)]; 3] = [
     ],
 ];
 
-pub(super) fn conversion(words: &[Word]) -> Option<String> {
+pub(crate) fn conversion(words: &[Word]) -> Option<String> {
     KINDS.iter().find_map(|kind| convert(words, kind))
 }
 
 /// «3 boxes with 12 apples each»
-pub(super) fn of_each(words: &[Word]) -> Option<String> {
+pub(crate) fn of_each(words: &[Word]) -> Option<String> {
     let each = words.iter().any(|word| word.is_any("each|apiece"));
     let numbers: Vec<String> = lexer::tokens(words)
         .into_iter()

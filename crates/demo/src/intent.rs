@@ -1,17 +1,17 @@
 //! What a message asks for, as a list of intents in the order of its words.
 
-use super::{
+use crate::{
     arithmetic, clause, clock, files,
     memory::{self, Memory, Recall},
     talk::{self, Talk},
     units,
     words::{self, Word},
 };
-use crate::ToolSpec;
+use provider::ToolSpec;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Intent {
+pub(crate) enum Intent {
     Clock(clock::Question),
     Calculate(String),
     Files(files::Request),
@@ -29,7 +29,7 @@ pub(super) enum Intent {
 
 impl Intent {
     /// The tool that serves it, and its arguments; none for what is only talk.
-    pub(super) fn call(&self) -> Option<(&str, Map<String, Value>)> {
+    pub(crate) fn call(&self) -> Option<(&str, Map<String, Value>)> {
         let (name, args) = match self {
             Self::Clock(question) => {
                 ("now", question.zone.map_or(json!({}), |zone| json!({"timezone": zone})))
@@ -52,7 +52,7 @@ impl Intent {
     }
 }
 
-pub(super) fn of(text: &str, memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
+pub(crate) fn of(text: &str, memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
     let words = words::split(text);
     if let Some(named) = named_tool(text, &words, tools) {
         return vec![named];

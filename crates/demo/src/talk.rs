@@ -1,10 +1,10 @@
 //! Small talk, and honesty: this model says that it is a set of rules, and what it can do with the tools at hand.
 
-use super::words::{self, Word};
-use crate::ToolSpec;
+use crate::words::{self, Word};
+use provider::ToolSpec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Talk {
+pub(crate) enum Talk {
     Hello,
     HowAreYou,
     Thanks,
@@ -18,7 +18,7 @@ pub(super) enum Talk {
 }
 
 /// Small talk that nothing else can be meant by.
-pub(super) fn certain(words: &[Word]) -> Option<Talk> {
+pub(crate) fn certain(words: &[Word]) -> Option<Talk> {
     let has = |phrases: &str| words::has_any(words, phrases);
     if has("\
         who are you|what are you|your name|are you a|are you an|are you human|are you real|\
@@ -46,7 +46,7 @@ pub(super) fn certain(words: &[Word]) -> Option<Talk> {
 }
 
 /// Small talk, if nothing else was recognised.
-pub(super) fn possible(words: &[Word]) -> Option<Talk> {
+pub(crate) fn possible(words: &[Word]) -> Option<Talk> {
     let first = |keys: &str| words::starts(words, keys);
     if first(
         "\
@@ -74,7 +74,7 @@ pub(super) fn possible(words: &[Word]) -> Option<Talk> {
     }
 }
 
-pub(super) fn say(talk: Talk, name: Option<&str>, tools: &[ToolSpec]) -> String {
+pub(crate) fn say(talk: Talk, name: Option<&str>, tools: &[ToolSpec]) -> String {
     let named = name.map_or_else(String::new, |name| format!(", {name}"));
     match talk {
         Talk::Hello => format!("Hello{named}! I am Lango's built-in demo model. {}", offer(tools)),
@@ -96,7 +96,7 @@ pub(super) fn say(talk: Talk, name: Option<&str>, tools: &[ToolSpec]) -> String 
     }
 }
 
-pub(super) fn not_understood(text: &str, tools: &[ToolSpec]) -> String {
+pub(crate) fn not_understood(text: &str, tools: &[ToolSpec]) -> String {
     let said = if text.trim().is_empty() {
         "I was given no text to answer".to_owned()
     } else {
@@ -108,7 +108,7 @@ pub(super) fn not_understood(text: &str, tools: &[ToolSpec]) -> String {
     )
 }
 
-pub(super) fn missing(tool: &str) -> String {
+pub(crate) fn missing(tool: &str) -> String {
     format!("For that I need the tool `{tool}`, which this agent does not have.")
 }
 

@@ -2,10 +2,10 @@
 //!
 //! `lexer` makes tokens of words, this parses them; what it cannot parse is not arithmetic.
 
-use super::{lexer, words::Word};
+use crate::{lexer, words::Word};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Number(String),
     Sign(char),
     Open,
@@ -26,7 +26,7 @@ pub(super) enum Token {
 
 /// Words that come before what they are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Root,
     Square,
     Cube,
@@ -44,7 +44,7 @@ pub(super) enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(crate) enum Link {
     Of,
     And,
     To,
@@ -97,7 +97,7 @@ const LONGEST: usize = 300;
 
 /// All expressions in a clause, in order, and the words that belong to none of them.
 /// `previous` is what «that» stands for.
-pub(super) fn find(words: &[Word], previous: Option<&str>) -> (Vec<String>, Vec<Word>) {
+pub(crate) fn find(words: &[Word], previous: Option<&str>) -> (Vec<String>, Vec<Word>) {
     let tokens = lexer::tokens(words);
     // Nobody computes that much by hand; nesting without end would exhaust the stack.
     if tokens.len() > LONGEST {

@@ -1,8 +1,8 @@
 //! What people type, and what becomes of it.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult};
 use insta::assert_snapshot;
+use provider::{Message, Part, Role, ToolResult};
 use serde_json::{Value, json};
 
 const TOOLS: [&str; 5] = ["now", "calculate", "read_file", "list_files", "search_files"];

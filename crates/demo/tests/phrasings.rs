@@ -1,9 +1,8 @@
 //! The demo model is judged by phrasings that its rules were not written for, by another hand: `phrasings.yaml`.
 
+use demo::Demo;
 use futures::{FutureExt, StreamExt, executor::block_on, future::BoxFuture};
-use provider::{
-    Message, Part, Provider, Request, Role, StreamEvent, ToolCall, ToolResult, ToolSpec, demo::Demo,
-};
+use provider::{Message, Part, Provider, Request, Role, StreamEvent, ToolCall, ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

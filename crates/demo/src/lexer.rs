@@ -1,13 +1,13 @@
 //! Words to the tokens of arithmetic.
 
-use super::{
+use crate::{
     arithmetic::{Form, Link, Token},
     numbers,
     words::Word,
 };
 
 /// Tokens, each with the index of the word that it began in.
-pub(super) fn tokens(words: &[Word]) -> Vec<(Token, usize)> {
+pub(crate) fn tokens(words: &[Word]) -> Vec<(Token, usize)> {
     let pieces: Vec<(String, usize)> = words
         .iter()
         .enumerate()

@@ -1,6 +1,6 @@
 //! One message may ask several things: this cuts it where a new request begins.
 
-use super::words::{Stop, Word};
+use crate::words::{Stop, Word};
 
 /// Words that begin a request.
 const STARTERS: &str = "\
@@ -11,7 +11,7 @@ const STARTERS: &str = "\
 
 const LINKS: &str = "and|then|also|but|or|after";
 
-pub(super) fn split(words: &[Word]) -> Vec<&[Word]> {
+pub(crate) fn split(words: &[Word]) -> Vec<&[Word]> {
     let mut clauses = Vec::new();
     let mut from = 0;
     for at in 1..=words.len() {
@@ -50,8 +50,8 @@ fn trim(words: &[Word]) -> &[Word] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words;
     use super::*;
+    use crate::words;
 
     fn clauses(text: &str) -> Vec<String> {
         split(&words::split(text)).into_iter().map(words::joined).collect()
