@@ -61,11 +61,11 @@ impl Api {
     /// Reads the answer to this request. Errors call the server `provider`.
     pub fn decoder(self, provider: &str, request: &Request) -> Box<dyn Decoder> {
         match self {
-            Self::Chat => Box::new(openai::Decoder::new(provider, request)),
-            Self::Responses => Box::new(responses::Decoder::new(provider, request)),
-            Self::Anthropic => Box::new(anthropic::Decoder::new(provider, request)),
-            Self::Gemini => Box::new(gemini::Decoder::new(provider, request)),
-            Self::Ollama => Box::new(ollama::Decoder::new(provider, request)),
+            Self::Chat => Box::new(openai::ChatDecoder::new(provider, request)),
+            Self::Responses => Box::new(responses::ResponsesDecoder::new(provider, request)),
+            Self::Anthropic => Box::new(anthropic::AnthropicDecoder::new(provider, request)),
+            Self::Gemini => Box::new(gemini::GeminiDecoder::new(provider, request)),
+            Self::Ollama => Box::new(ollama::OllamaDecoder::new(provider, request)),
         }
     }
 

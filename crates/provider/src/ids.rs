@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 /// What a provider takes as an id.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dialect {
+pub(crate) struct IdRules {
     pub(crate) longest: usize,
     pub(crate) accepts: fn(char) -> bool,
 }
 
-impl Dialect {
+impl IdRules {
     fn legal(&self, text: &str) -> String {
         text.chars().map(|c| if (self.accepts)(c) { c } else { '_' }).collect()
     }
@@ -22,7 +22,7 @@ impl Dialect {
 
 /// A message with the ids that its calls and results have on the wire.
 #[derive(Debug)]
-pub(crate) struct Wired<'a> {
+pub(crate) struct WireMessage<'a> {
     pub(crate) message: &'a Message,
     /// One for each call, in the order of the calls.
     pub(crate) calls: Vec<String>,
@@ -32,27 +32,27 @@ pub(crate) struct Wired<'a> {
     pub(crate) loose: Vec<&'a ToolResult>,
 }
 
-pub(crate) fn wire(messages: &[Message], dialect: Dialect) -> Vec<Wired<'_>> {
-    let mut minter = Minter::new(dialect);
-    let mut open: Vec<Open<'_>> = Vec::new();
+pub(crate) fn wire(messages: &[Message], dialect: IdRules) -> Vec<WireMessage<'_>> {
+    let mut minter = IdMinter::new(dialect);
+    let mut open: Vec<UnansweredCall<'_>> = Vec::new();
     let mut wired = Vec::with_capacity(messages.len());
     for message in messages {
         let calls: Vec<String> = message.calls().map(|call| minter.mint(&call.id)).collect();
         if !calls.is_empty() {
             let asked = message.calls().zip(&calls);
             open = asked
-                .map(|(call, wire)| Open { id: &call.id, name: &call.name, wire: wire.clone() })
+                .map(|(call, wire)| UnansweredCall { id: &call.id, name: &call.name, wire: wire.clone() })
                 .collect();
         }
         let (results, loose) = settle(message.results().collect(), &mut open);
-        wired.push(Wired { message, calls, results, loose });
+        wired.push(WireMessage { message, calls, results, loose });
     }
     wired
 }
 
 /// A call that has no result yet.
 #[derive(Debug)]
-struct Open<'a> {
+struct UnansweredCall<'a> {
     id: &'a str,
     name: &'a str,
     wire: String,
@@ -61,10 +61,10 @@ struct Open<'a> {
 /// Gives each result its call: by id and name, then by id, then by name, then what is left in order.
 fn settle<'a>(
     mut results: Vec<&'a ToolResult>,
-    open: &mut Vec<Open<'_>>,
+    open: &mut Vec<UnansweredCall<'_>>,
 ) -> (Vec<(String, &'a ToolResult)>, Vec<&'a ToolResult>) {
     let mut found: Vec<Option<&ToolResult>> = vec![None; open.len()];
-    let fits: [fn(&ToolResult, &Open<'_>) -> bool; 4] = [
+    let fits: [fn(&ToolResult, &UnansweredCall<'_>) -> bool; 4] = [
         |result, call| result.id == call.id && result.name == call.name,
         |result, call| result.id == call.id,
         |result, call| result.name == call.name,
@@ -91,15 +91,15 @@ fn settle<'a>(
     (matched, results)
 }
 
-struct Minter {
-    dialect: Dialect,
+struct IdMinter {
+    dialect: IdRules,
     used: HashSet<String>,
     /// The number to try next for a text; counting from two each time would be quadratic.
     next: HashMap<String, usize>,
 }
 
-impl Minter {
-    fn new(dialect: Dialect) -> Self {
+impl IdMinter {
+    fn new(dialect: IdRules) -> Self {
         Self { dialect, used: HashSet::new(), next: HashMap::new() }
     }
 
@@ -131,10 +131,10 @@ pub(crate) fn cut(text: &str, characters: usize) -> &str {
 }
 
 /// What all providers take in a tool's name; the first character is a letter or `_`.
-const NAMES: Dialect =
-    Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+const NAMES: IdRules =
+    IdRules { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
-/// A tool's name as all providers take it. Two names may become one; [`Names`] keeps them apart.
+/// A tool's name as all providers take it. Two names may become one; [`ToolNames`] keeps them apart.
 pub(crate) fn tool_name(name: &str) -> String {
     let mut name = NAMES.legal(name);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -147,13 +147,13 @@ pub(crate) fn tool_name(name: &str) -> String {
 /// The tools of a request by their names on the wire, and back. A name that is legal stays; any other gets the nearest
 /// legal one that is free, so that `a.b` and `a_b` remain two tools.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ToolNames {
     /// Only those that had to change.
     wire: HashMap<String, String>,
     own: HashMap<String, String>,
 }
 
-impl Names {
+impl ToolNames {
     /// The tools on offer come first, then those that older messages speak of, in their order: what a name becomes does
     /// not depend on later messages.
     pub(crate) fn of(request: &Request) -> Self {
@@ -162,7 +162,7 @@ impl Names {
             let called = message.calls().map(|call| call.name.as_str());
             called.chain(message.results().map(|result| result.name.as_str()))
         });
-        let mut minter = Minter::new(NAMES);
+        let mut minter = IdMinter::new(NAMES);
         let mut names = Self::default();
         let mut seen = HashSet::new();
         // Legal names on offer are taken before any is made.
@@ -204,7 +204,7 @@ mod tests {
     use insta::assert_snapshot;
     use serde_json::Value;
 
-    const SHORT: Dialect = Dialect { longest: 8, accepts: |c| c.is_ascii_alphanumeric() || c == '_' };
+    const SHORT: IdRules = IdRules { longest: 8, accepts: |c| c.is_ascii_alphanumeric() || c == '_' };
 
     fn turn(ids: &[&str], answers: &[&str]) -> [Message; 2] {
         let call = |id: &&str| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn shape(messages: &[Message]) -> String {
-        let line = |wired: &Wired<'_>| {
+        let line = |wired: &WireMessage<'_>| {
             let results = wired.results.iter().map(|(id, result)| format!("{id}←{}", result.id));
             let loose = wired.loose.iter().map(|result| format!("?←{}", result.id));
             wired.calls.iter().cloned().chain(results).chain(loose).collect::<Vec<_>>().join(" ")
@@ -270,7 +270,7 @@ mod tests {
             messages: vec![asked("a b"), asked("a.b"), asked("now"), asked(&format!("{long}y"))],
             ..Request::default()
         };
-        let names = Names::of(&request);
+        let names = ToolNames::of(&request);
         let all = ["a.b", "a/b", "a_b", "9", &long, "a b", "now", &format!("{long}y"), "unheard of"];
         let lines: Vec<String> = all.iter().map(|name| format!("{} = {name}", names.wire(name))).collect();
         assert_snapshot!(lines.join("\n").replace(&"x".repeat(60), "…"), @"

@@ -9,9 +9,9 @@ mod list;
 
 use crate::{
     Error, EventStream, Part, Provider, Request, StreamEvent,
-    http::{self, Call, Secret},
+    http::{self, Secret, StreamingCall},
 };
-use address::Address;
+use address::BaseUrl;
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Method, header::HeaderMap};
 use std::{
@@ -29,14 +29,14 @@ pub use list::ModelInfo;
 pub struct Remote {
     endpoint: Endpoint,
     secrets: Arc<[Secret]>,
-    link: OnceLock<Link>,
+    link: OnceLock<EndpointClient>,
     /// What the user was told.
     warned: Mutex<HashSet<String>>,
 }
 
 /// What the first call makes of the endpoint.
-struct Link {
-    address: Address,
+struct EndpointClient {
+    address: BaseUrl,
     client: Client,
     headers: HeaderMap,
 }
@@ -60,7 +60,7 @@ impl Remote {
     }
 
     async fn models_within(&self, within: Duration) -> Result<Vec<ModelInfo>, Error> {
-        let Link { address, client, headers } = self.link()?;
+        let EndpointClient { address, client, headers } = self.link()?;
         let mut request = reqwest::Request::new(Method::GET, address.list());
         *request.headers_mut() = headers.clone();
         let body = http::fetch(&self.endpoint.name, client, request, within).await;
@@ -71,17 +71,17 @@ impl Remote {
         })
     }
 
-    fn call(&self, request: &Request) -> Result<Call, Error> {
+    fn call(&self, request: &Request) -> Result<StreamingCall, Error> {
         let Endpoint { name, api, base_url, idle_timeout, .. } = &self.endpoint;
         if request.model.is_empty() {
             let message = "no model is named".to_owned();
             return Err(Error::BadRequest { provider: name.clone(), message });
         }
-        let Link { address, client, headers } = self.link()?;
+        let EndpointClient { address, client, headers } = self.link()?;
         let mut post = reqwest::Request::new(Method::POST, address.ask(&request.model));
         *post.headers_mut() = headers.clone();
         *post.body_mut() = Some(api.encode(base_url, request).to_string().into());
-        Ok(Call {
+        Ok(StreamingCall {
             provider: name.clone(),
             client: client.clone(),
             request: post,
@@ -92,7 +92,7 @@ impl Remote {
         })
     }
 
-    fn link(&self) -> Result<&Link, Error> {
+    fn link(&self) -> Result<&EndpointClient, Error> {
         if let Some(link) = self.link.get() {
             return Ok(link);
         }

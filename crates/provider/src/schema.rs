@@ -29,7 +29,7 @@ pub(crate) fn describe(object: &mut Map<String, Value>, notes: &[String]) {
 
 /// Gemini's subset of OpenAPI, from JSON Schema. `None` for an object without properties, which it does not take.
 pub(crate) fn for_gemini(schema: &Value) -> Option<Value> {
-    let cleaner = Cleaner { root: schema };
+    let cleaner = GeminiSchemaConverter { root: schema };
     let cleaned = cleaner.clean(&parameters(schema), 0);
     let has_properties =
         cleaned.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
@@ -38,7 +38,7 @@ pub(crate) fn for_gemini(schema: &Value) -> Option<Value> {
 
 /// As [`for_gemini`], for the schema of an answer, which need not be an object.
 pub(crate) fn answer_for_gemini(schema: &Value) -> Value {
-    Cleaner { root: schema }.clean(schema, 0)
+    GeminiSchemaConverter { root: schema }.clean(schema, 0)
 }
 
 /// Keywords that Gemini knows and that need no change.
@@ -75,11 +75,11 @@ const SILENT: [&str; 9] = [
 /// References deeper than this are cut: a recursive schema has no end.
 const DEEPEST: usize = 12;
 
-struct Cleaner<'a> {
+struct GeminiSchemaConverter<'a> {
     root: &'a Value,
 }
 
-impl Cleaner<'_> {
+impl GeminiSchemaConverter<'_> {
     fn clean(&self, schema: &Value, depth: usize) -> Value {
         let Some(object) = schema.as_object().map(|object| self.resolve(object)).filter(|_| depth < DEEPEST)
         else {

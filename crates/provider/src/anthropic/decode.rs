@@ -5,33 +5,35 @@
 
 use super::{
     redacted,
-    wire::{Block, Delta, Event, Tokens},
+    wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicUsage},
 };
-use crate::{Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, classify, ids::Names, parts};
+use crate::{
+    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, classify, ids::ToolNames, parts,
+};
 use serde_json::{Map, Value};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct AnthropicDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     model: Option<String>,
-    tokens: Tokens,
+    tokens: AnthropicUsage,
     /// Why the model stopped, once the server has said it.
     finish: Option<Finish>,
     /// Of the block of thinking that is open.
     signature: String,
-    held: Vec<Held>,
+    held: Vec<DeferredPart>,
 }
 
 /// What waits for the end of the message.
 #[derive(Debug)]
-enum Held {
+enum DeferredPart {
     Said(StreamEvent),
-    Call(Call),
+    Call(PartialToolUse),
 }
 
 #[derive(Debug)]
-struct Call {
+struct PartialToolUse {
     index: u64,
     id: String,
     name: String,
@@ -40,13 +42,13 @@ struct Call {
     json: String,
 }
 
-impl Decoder {
+impl AnthropicDecoder {
     pub fn new(provider: &str, request: &Request) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::of(request),
             model: None,
-            tokens: Tokens::default(),
+            tokens: AnthropicUsage::default(),
             finish: None,
             signature: String::new(),
             held: Vec::new(),
@@ -57,7 +59,7 @@ impl Decoder {
         if self.held.is_empty() {
             out.push(event);
         } else {
-            self.held.push(Held::Said(event));
+            self.held.push(DeferredPart::Said(event));
         }
     }
 
@@ -82,7 +84,7 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self, index: u64, block: Block<'_>, out: &mut Vec<StreamEvent>) {
+    fn begin(&mut self, index: u64, block: AnthropicBlock<'_>, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
         match block.kind.as_ref() {
             "thinking" => self.think(block.thinking, block.signature.as_deref(), out),
@@ -90,7 +92,7 @@ impl Decoder {
                 self.signature = block.data.map(|data| redacted::pack(&data)).unwrap_or_default();
                 self.end_thought(out);
             }
-            "tool_use" => self.held.push(Held::Call(Call {
+            "tool_use" => self.held.push(DeferredPart::Call(PartialToolUse {
                 index,
                 id: block.id.unwrap_or_default(),
                 name: self.names.own(&block.name.unwrap_or_default()),
@@ -102,7 +104,7 @@ impl Decoder {
         }
     }
 
-    fn extend(&mut self, index: u64, delta: Delta<'_>, out: &mut Vec<StreamEvent>) {
+    fn extend(&mut self, index: u64, delta: AnthropicDelta<'_>, out: &mut Vec<StreamEvent>) {
         match delta.kind.as_ref() {
             "thinking_delta" | "signature_delta" => {
                 self.think(delta.thinking, delta.signature.as_deref(), out);
@@ -117,10 +119,10 @@ impl Decoder {
         }
     }
 
-    fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut Call> {
+    fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut PartialToolUse> {
         self.held.iter_mut().filter_map(|held| match held {
-            Held::Call(call) => Some(call),
-            Held::Said(_) => None,
+            DeferredPart::Call(call) => Some(call),
+            DeferredPart::Said(_) => None,
         })
     }
 
@@ -132,8 +134,8 @@ impl Decoder {
         }
         let runs = !matches!(finish, Finish::Refused { .. });
         out.extend(self.held.drain(..).filter_map(|held| match held {
-            Held::Said(event) => Some(event),
-            Held::Call(call) => runs.then(|| StreamEvent::ToolCall(call.whole())),
+            DeferredPart::Said(event) => Some(event),
+            DeferredPart::Call(call) => runs.then(|| StreamEvent::ToolCall(call.whole())),
         }));
         out.extend(usage(self.tokens).map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
@@ -141,8 +143,8 @@ impl Decoder {
 
     /// The limit cuts the last call at most.
     fn drop_unfinished(&mut self) {
-        let last = self.held.iter().rposition(|held| matches!(held, Held::Call(_)));
-        let is_cut = |held: &Held| matches!(held, Held::Call(call) if call.is_cut());
+        let last = self.held.iter().rposition(|held| matches!(held, DeferredPart::Call(_)));
+        let is_cut = |held: &DeferredPart| matches!(held, DeferredPart::Call(call) if call.is_cut());
         if let Some(at) = last.filter(|at| is_cut(&self.held[*at])) {
             self.held.remove(at);
         }
@@ -155,12 +157,12 @@ impl Decoder {
     }
 }
 
-impl crate::Decoder for Decoder {
+impl crate::Decoder for AnthropicDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
-        let Ok(event) = serde_json::from_str::<Event<'_>>(frame.data) else {
+        let Ok(event) = serde_json::from_str::<AnthropicEvent<'_>>(frame.data) else {
             return Err(self.error(frame.data));
         };
         if event.error.is_some() {
@@ -196,7 +198,7 @@ impl crate::Decoder for Decoder {
 }
 
 /// `pause_turn` is for tools of the server, which are never offered: what was said stands, as for a reason yet unknown.
-fn finish(delta: Delta<'_>) -> Option<Finish> {
+fn finish(delta: AnthropicDelta<'_>) -> Option<Finish> {
     Some(match delta.stop_reason?.as_str() {
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "refusal" => {
@@ -208,7 +210,7 @@ fn finish(delta: Delta<'_>) -> Option<Finish> {
     })
 }
 
-fn usage(tokens: Tokens) -> Option<Usage> {
+fn usage(tokens: AnthropicUsage) -> Option<Usage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
     let usage = Usage {
         input: count(tokens.new) + count(tokens.written) + count(tokens.cached),
@@ -219,7 +221,7 @@ fn usage(tokens: Tokens) -> Option<Usage> {
     (usage != Usage::default()).then_some(usage)
 }
 
-impl Call {
+impl PartialToolUse {
     /// The arguments, if the model wrote an object; a call that has none is whole too.
     fn args(&self) -> Option<Map<String, Value>> {
         let written = match self.json.trim() {

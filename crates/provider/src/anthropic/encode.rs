@@ -1,19 +1,19 @@
 //! A request as Anthropic's Messages take it: user and assistant in turns, all results of a turn in one user message.
 
-use super::{redacted, settings::Settings};
+use super::{redacted, settings::AnthropicSettings};
 use crate::{
     Media, MediaSource, Message, Part, Request, Role, ToolSpec,
-    ids::{self, Dialect, Names, Wired},
+    ids::{self, IdRules, ToolNames, WireMessage},
     parts, schema,
 };
 use serde_json::{Value, json};
 
-const IDS: Dialect =
-    Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+const IDS: IdRules =
+    IdRules { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
 pub fn encode(request: &Request, stream: bool) -> Value {
     let options = &request.options;
-    let names = Names::of(request);
+    let names = ToolNames::of(request);
     let (system, messages) = split_system(&request.messages);
     let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
     blocks
@@ -22,7 +22,7 @@ pub fn encode(request: &Request, stream: bool) -> Value {
     let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
     mark(tools.last_mut());
     let turns = turns(messages, &names);
-    let settings = Settings::of(request, &names, is_opened(&turns));
+    let settings = AnthropicSettings::of(request, &names, is_opened(&turns));
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
     parts::with(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
@@ -79,7 +79,7 @@ fn text(part: &Part) -> Option<&str> {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
+fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({
         "name": names.wire(&tool.name),
         "description": tool.description,
@@ -88,7 +88,7 @@ fn tool(tool: &ToolSpec, names: &Names) -> Value {
 }
 
 /// Roles in turns: the user first, the user last, neighbours of one role as one.
-fn turns(messages: &[Message], names: &Names) -> Vec<Value> {
+fn turns(messages: &[Message], names: &ToolNames) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for wired in ids::wire(messages, IDS) {
         let (role, blocks) = match wired.message.role {
@@ -117,7 +117,7 @@ fn turns(messages: &[Message], names: &Names) -> Vec<Value> {
 }
 
 /// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
-fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
+fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let mut ids = wired.calls.iter();
     let mut blocks = Vec::new();
     let mut thoughts = Vec::new();
@@ -152,7 +152,7 @@ fn thinking(text: &str, signature: Option<&str>) -> Option<Value> {
 }
 
 /// Results come first in their message; what the user says follows.
-fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
+fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut blocks: Vec<Value> =
         wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
     blocks.extend(wired.message.parts.iter().filter_map(|part| match part {

@@ -4,7 +4,7 @@ use crate::parts;
 
 /// Each takes what the one before it takes, but for what is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Generation {
+pub(super) enum ClaudeGeneration {
     /// Up to 4.5, and every model of another maker: thinks if it is given a number of tokens for it.
     Budgeted,
     /// 4.6: decides itself how long to think, by effort.
@@ -17,7 +17,7 @@ pub(super) enum Generation {
     Pensive,
 }
 
-impl Generation {
+impl ClaudeGeneration {
     pub(super) fn of(model: &str) -> Self {
         let Some(version) = parts::version(model, "claude") else {
             return Self::Budgeted;
@@ -56,7 +56,7 @@ mod tests {
             "",
         ];
         let lines: Vec<String> =
-            names.iter().map(|name| format!("{:?} {name}", Generation::of(name))).collect();
+            names.iter().map(|name| format!("{:?} {name}", ClaudeGeneration::of(name))).collect();
         assert_snapshot!(lines.join("\n"), @"
         Budgeted claude-3-7-sonnet-20250219
         Budgeted claude-sonnet-4-20250514

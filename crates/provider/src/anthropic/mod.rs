@@ -7,7 +7,7 @@ mod redacted;
 mod settings;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::AnthropicDecoder;
 pub use encode::encode;
 pub use settings::unsupported;
 

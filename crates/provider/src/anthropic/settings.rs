@@ -1,7 +1,7 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
-use super::generation::Generation;
-use crate::{Effort, Options, Request, ToolChoice, ids::Names, parts};
+use super::generation::ClaudeGeneration;
+use crate::{Effort, Options, Request, ToolChoice, ids::ToolNames, parts};
 use serde_json::{Value, json};
 
 /// The field for it is required; the smallest limit among the models in use.
@@ -14,7 +14,7 @@ const ADAPTIVE_MAX_TOKENS: u32 = 32_000;
 const LEAST_BUDGET: u32 = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct AnthropicSettings {
     pub(super) max_tokens: u32,
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<&'static str>,
@@ -26,9 +26,9 @@ pub(super) struct Settings {
 /// The settings of a request that its model has no place for, by their names in [`Options`].
 pub fn unsupported(request: &Request) -> Vec<&'static str> {
     let Options { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
-    let settings = Settings::of(request, &Names::of(request), true);
+    let settings = AnthropicSettings::of(request, &ToolNames::of(request), true);
     let thinks = settings.thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
-    let pensive = Generation::of(&request.model) == Generation::Pensive;
+    let pensive = ClaudeGeneration::of(&request.model) == ClaudeGeneration::Pensive;
     let left_out = [
         ("seed", seed.is_some()),
         ("temperature", temperature.is_some() && settings.temperature.is_none()),
@@ -39,19 +39,19 @@ pub fn unsupported(request: &Request) -> Vec<&'static str> {
     left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
 }
 
-impl Settings {
+impl AnthropicSettings {
     /// `opened`: calls that wait for their answers began with thinking, or there are none.
-    pub(super) fn of(request: &Request, names: &Names, opened: bool) -> Self {
+    pub(super) fn of(request: &Request, names: &ToolNames, opened: bool) -> Self {
         let options = &request.options;
-        let generation = Generation::of(&request.model);
-        let limit = if generation < Generation::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
+        let generation = ClaudeGeneration::of(&request.model);
+        let limit = if generation < ClaudeGeneration::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
         let mut settings = Self {
             max_tokens: options.max_output_tokens.unwrap_or(limit),
             tool_choice: tool_choice(request, names, generation),
             ..Self::default()
         };
         settings.think(options, generation, opened);
-        if generation < Generation::Unsampled && settings.thinking.is_none() {
+        if generation < ClaudeGeneration::Unsampled && settings.thinking.is_none() {
             settings.temperature = parts::within(options.temperature, 1.0);
             // Both at once are refused.
             settings.top_p = parts::within(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
@@ -64,15 +64,20 @@ impl Settings {
     }
 
     /// Thinking and a forced call are refused together.
-    fn think(&mut self, options: &Options, generation: Generation, opened: bool) {
+    fn think(&mut self, options: &Options, generation: ClaudeGeneration, opened: bool) {
         let effort = if self.is_forced() { Some(Effort::Off) } else { options.reasoning };
         match (generation, effort) {
-            (Generation::Eager, Some(Effort::Off)) => self.thinking = Some(json!({"type": "disabled"})),
+            (ClaudeGeneration::Eager, Some(Effort::Off)) => self.thinking = Some(json!({"type": "disabled"})),
             (_, None | Some(Effort::Off)) => {}
-            (Generation::Budgeted, Some(_)) if !opened => {}
-            (Generation::Budgeted, Some(effort)) => self.spend(tokens(effort), options.max_output_tokens),
-            (Generation::Adaptive, Some(effort)) => self.adapt(effort, json!({"type": "adaptive"})),
-            (Generation::Unsampled | Generation::Eager | Generation::Pensive, Some(effort)) => {
+            (ClaudeGeneration::Budgeted, Some(_)) if !opened => {}
+            (ClaudeGeneration::Budgeted, Some(effort)) => {
+                self.spend(tokens(effort), options.max_output_tokens)
+            }
+            (ClaudeGeneration::Adaptive, Some(effort)) => self.adapt(effort, json!({"type": "adaptive"})),
+            (
+                ClaudeGeneration::Unsampled | ClaudeGeneration::Eager | ClaudeGeneration::Pensive,
+                Some(effort),
+            ) => {
                 self.adapt(effort, json!({"type": "adaptive", "display": "summarized"}));
             }
         }
@@ -114,12 +119,12 @@ fn is_forcing(choice: Option<&ToolChoice>) -> bool {
 }
 
 /// A choice needs tools to choose from, and a tool that is named must be there.
-fn tool_choice(request: &Request, names: &Names, generation: Generation) -> Option<Value> {
+fn tool_choice(request: &Request, names: &ToolNames, generation: ClaudeGeneration) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
     match choice {
         ToolChoice::None => Some(json!({"type": "none"})),
         ToolChoice::Auto => Some(json!({"type": "auto"})),
-        ToolChoice::Required | ToolChoice::Named(_) if generation == Generation::Pensive => {
+        ToolChoice::Required | ToolChoice::Named(_) if generation == ClaudeGeneration::Pensive => {
             Some(json!({"type": "auto"}))
         }
         ToolChoice::Required => Some(json!({"type": "any"})),

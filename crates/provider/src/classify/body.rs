@@ -1,6 +1,6 @@
 //! The error in a JSON body, in the shapes of all providers.
 
-use super::{Fault, classify, wait};
+use super::{ReportedError, classify, wait};
 use crate::Error;
 use serde_json::Value;
 use std::{borrow::Cow, time::Duration};
@@ -19,8 +19,8 @@ pub(crate) fn in_response(
 ) -> Option<Error> {
     let status = status.filter(|status| *status >= 400);
     let error = find(body, status.is_some())?;
-    let details = Details::of(error);
-    let fault = Fault {
+    let details = GoogleErrorDetails::of(error);
+    let fault = ReportedError {
         status: status.or_else(|| error.get("code").and_then(number)),
         code: details.reason.unwrap_or_else(|| text(error, &["code"])),
         kind: text(error, &["type", "status"]),
@@ -62,12 +62,12 @@ fn message(error: &Value) -> Cow<'_, str> {
 
 /// What Google adds to an error.
 #[derive(Default)]
-struct Details<'a> {
+struct GoogleErrorDetails<'a> {
     reason: Option<&'a str>,
     retry_after: Option<Duration>,
 }
 
-impl<'a> Details<'a> {
+impl<'a> GoogleErrorDetails<'a> {
     fn of(error: &'a Value) -> Self {
         let mut all = Self::default();
         for detail in error.get("details").and_then(Value::as_array).into_iter().flatten() {

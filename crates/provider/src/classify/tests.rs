@@ -210,13 +210,13 @@ fn what_holds_no_error_is_none() {
 #[test]
 fn a_status_without_words_is_enough() {
     let codes = |statuses: &[u16]| -> Vec<String> {
-        let fault = |status: &u16| Fault { status: Some(*status), ..Fault::default() };
+        let fault = |status: &u16| ReportedError { status: Some(*status), ..ReportedError::default() };
         statuses.iter().map(|status| classify("x", &fault(status)).code().to_owned()).collect()
     };
     assert_eq!(codes(&[401, 403]), ["AUTH", "AUTH"]);
     assert_eq!(codes(&[402, 413, 429]), ["QUOTA", "CONTEXT_OVERFLOW", "RATE_LIMITED"]);
     assert_eq!(codes(&[400, 404, 405, 422, 501]), ["BAD_REQUEST"; 5]);
     assert_eq!(codes(&[408, 409, 425, 500, 502, 503, 504, 520, 529]), ["TRANSIENT"; 9]);
-    let error = classify("x", &Fault { status: Some(500), ..Fault::default() });
+    let error = classify("x", &ReportedError { status: Some(500), ..ReportedError::default() });
     assert_eq!(error.to_string(), "x is not available right now: HTTP 500, without a reason");
 }

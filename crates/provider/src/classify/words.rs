@@ -1,9 +1,9 @@
 //! The words in which providers say what is wrong.
 
-use super::Fault;
+use super::ReportedError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum ErrorClass {
     Auth,
     Quota,
     RateLimited,
@@ -15,8 +15,8 @@ pub(super) enum Class {
     Transient,
 }
 
-struct Rule {
-    class: Class,
+struct ErrorPattern {
+    class: ErrorClass,
     /// A code or a type that is this word.
     codes: &'static [&'static str],
     /// A message, in small letters, that has these words in it.
@@ -24,9 +24,9 @@ struct Rule {
 }
 
 /// Words that mean one thing, whatever the status is. The first that fits counts.
-const PLAIN: [Rule; 7] = [
-    Rule {
-        class: Class::Overflow,
+const PLAIN: [ErrorPattern; 7] = [
+    ErrorPattern {
+        class: ErrorClass::Overflow,
         codes: &[
             "context_length_exceeded",
             "exceed_context_size_error",
@@ -50,8 +50,8 @@ const PLAIN: [Rule; 7] = [
             "tokens to keep from the initial prompt",
         ],
     },
-    Rule {
-        class: Class::Quota,
+    ErrorPattern {
+        class: ErrorClass::Quota,
         codes: &[
             "billing_error",
             "billing_hard_limit_reached",
@@ -71,8 +71,8 @@ const PLAIN: [Rule; 7] = [
             "requires more credits",
         ],
     },
-    Rule {
-        class: Class::Refused,
+    ErrorPattern {
+        class: ErrorClass::Refused,
         codes: &[
             "content_filter",
             "content_policy_violation",
@@ -90,33 +90,37 @@ const PLAIN: [Rule; 7] = [
             "your input was flagged",
         ],
     },
-    Rule {
-        class: Class::Auth,
+    ErrorPattern {
+        class: ErrorClass::Auth,
         codes: &["api_key_invalid", "authentication_error", "invalid_api_key", "unauthenticated"],
         phrases: &["api key not valid", "api key expired"],
     },
-    Rule { class: Class::Missing, codes: &["model_not_found", "not_found", "not_found_error"], phrases: &[] },
-    Rule {
-        class: Class::RateLimited,
+    ErrorPattern {
+        class: ErrorClass::Missing,
+        codes: &["model_not_found", "not_found", "not_found_error"],
+        phrases: &[],
+    },
+    ErrorPattern {
+        class: ErrorClass::RateLimited,
         codes: &["rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "too_many_requests"],
         phrases: &[],
     },
-    Rule {
-        class: Class::Transient,
+    ErrorPattern {
+        class: ErrorClass::Transient,
         codes: &["engine_overloaded", "overloaded", "overloaded_error", "slow_down", "unavailable"],
         phrases: &[],
     },
 ];
 
 /// Words that say less than a status does.
-const VAGUE: [Rule; 2] = [
-    Rule {
-        class: Class::Auth,
+const VAGUE: [ErrorPattern; 2] = [
+    ErrorPattern {
+        class: ErrorClass::Auth,
         codes: &["forbidden", "permission_denied", "permission_error", "unauthorized"],
         phrases: &[],
     },
-    Rule {
-        class: Class::BadRequest,
+    ErrorPattern {
+        class: ErrorClass::BadRequest,
         codes: &[
             "bad_request",
             "badrequesterror",
@@ -135,23 +139,25 @@ const VAGUE: [Rule; 2] = [
 /// Gemini says it of every limit; only without a wait is it the end.
 const QUOTA_OR_RATE: &str = "exceeded your current quota";
 
-pub(super) fn plain(fault: &Fault<'_>) -> Option<Class> {
+pub(super) fn plain(fault: &ReportedError<'_>) -> Option<ErrorClass> {
     let message = fault.message.to_ascii_lowercase();
     match find(&PLAIN, fault, &message) {
-        None | Some(Class::RateLimited) if message.contains(QUOTA_OR_RATE) && fault.retry_after.is_none() => {
-            Some(Class::Quota)
+        None | Some(ErrorClass::RateLimited)
+            if message.contains(QUOTA_OR_RATE) && fault.retry_after.is_none() =>
+        {
+            Some(ErrorClass::Quota)
         }
         class => class,
     }
 }
 
-pub(super) fn vague(fault: &Fault<'_>) -> Option<Class> {
+pub(super) fn vague(fault: &ReportedError<'_>) -> Option<ErrorClass> {
     find(&VAGUE, fault, "")
 }
 
-fn find(rules: &[Rule], fault: &Fault<'_>, message: &str) -> Option<Class> {
+fn find(rules: &[ErrorPattern], fault: &ReportedError<'_>, message: &str) -> Option<ErrorClass> {
     let is = |word: &&str| fault.code.eq_ignore_ascii_case(word) || fault.kind.eq_ignore_ascii_case(word);
     let says = |phrase: &&str| message.contains(phrase);
-    let fits = |rule: &&Rule| rule.codes.iter().any(is) || rule.phrases.iter().any(says);
+    let fits = |rule: &&ErrorPattern| rule.codes.iter().any(is) || rule.phrases.iter().any(says);
     rules.iter().find(fits).map(|rule| rule.class)
 }

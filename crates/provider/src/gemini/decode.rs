@@ -3,45 +3,48 @@
 //! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
 //! their order. The end is the end of the body: a reason to finish may come with every piece, and more may follow it.
 
-use super::wire::{Attachment, Candidate, Chunk, Feedback, FunctionCall, Part, Tokens};
+use super::wire::{
+    GeminiCandidate, GeminiChunk, GeminiFile, GeminiFunctionCall, GeminiPart, GeminiPromptFeedback,
+    GeminiUsage,
+};
 use crate::{
     Done, Error, Finish, Frame, Media, MediaSource, Request, StreamEvent, ToolCall, Usage, classify,
-    ids::Names, parts,
+    ids::ToolNames, parts,
 };
 use serde_json::{Map, Value};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct GeminiDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     model: Option<String>,
-    tokens: Tokens,
+    tokens: GeminiUsage,
     /// Why the model stopped, once the server has said it.
     finish: Option<Finish>,
     /// The first call, and what came after it.
     held: Vec<StreamEvent>,
 }
 
-impl Decoder {
+impl GeminiDecoder {
     pub fn new(provider: &str, request: &Request) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::of(request),
             model: None,
-            tokens: Tokens::default(),
+            tokens: GeminiUsage::default(),
             finish: None,
             held: Vec::new(),
         }
     }
 
-    fn take(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) {
+    fn take(&mut self, candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
         for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
             self.take_part(part, out);
         }
         self.finish = finish(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
     }
 
-    fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) {
+    fn take_part(&mut self, part: GeminiPart, out: &mut Vec<StreamEvent>) {
         let signature = part.thought_signature.filter(|signature| !signature.is_empty());
         if let Some(call) = part.function_call {
             let call = called(call, signature, &self.names);
@@ -69,12 +72,12 @@ impl Decoder {
     }
 }
 
-impl crate::Decoder for Decoder {
+impl crate::Decoder for GeminiDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
-        let Ok(chunk) = serde_json::from_str::<Chunk>(frame.data) else {
+        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
             return Err(self.error(frame.data));
         };
         if chunk.error.is_some() {
@@ -105,7 +108,7 @@ impl crate::Decoder for Decoder {
     }
 }
 
-fn called(call: FunctionCall, signature: Option<String>, names: &Names) -> ToolCall {
+fn called(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
     let (args, malformed) = match call.args {
         None | Some(Value::Null) => (Map::new(), None),
         Some(Value::Object(args)) => (args, None),
@@ -116,7 +119,7 @@ fn called(call: FunctionCall, signature: Option<String>, names: &Names) -> ToolC
 }
 
 /// An answer has no place for files yet: one is named, so that it does not vanish.
-fn note(file: &Attachment) -> String {
+fn note(file: &GeminiFile) -> String {
     parts::media_text(&Media {
         mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
         source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
@@ -141,7 +144,7 @@ fn finish(reason: Option<String>, message: Option<String>) -> Option<Finish> {
     }
 }
 
-fn blocked(feedback: Feedback) -> Option<Finish> {
+fn blocked(feedback: GeminiPromptFeedback) -> Option<Finish> {
     let reason = feedback.block_reason.filter(|reason| reason != "BLOCK_REASON_UNSPECIFIED")?;
     Some(refused(
         reason,
@@ -155,7 +158,7 @@ fn refused(code: String, message: Option<String>, otherwise: &str) -> Finish {
     Finish::Refused { code, message }
 }
 
-fn usage(tokens: Tokens) -> Option<Usage> {
+fn usage(tokens: GeminiUsage) -> Option<Usage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
     let usage = Usage {
         input: count(tokens.prompt) + count(tokens.tools),

@@ -2,16 +2,16 @@
 //!
 //! Whether the answer streams is said by the URL, not by the body.
 
-use super::settings::{self, Model};
+use super::settings::{self, GeminiModel};
 use crate::{
     Media, MediaSource, Message, Part, Request, Role, ToolCall, ToolSpec,
-    ids::{self, Dialect, Names, Wired},
+    ids::{self, IdRules, ToolNames, WireMessage},
     parts, schema,
 };
 use serde_json::{Value, json};
 
 /// Any id goes back as it came; only repetitions change.
-const IDS: Dialect = Dialect { longest: 256, accepts: |_| true };
+const IDS: IdRules = IdRules { longest: 256, accepts: |_| true };
 
 /// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
 const FOREIGN: &str = "skip_thought_signature_validator";
@@ -23,7 +23,7 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
     };
     let mut instruction: Vec<Value> =
         system.into_iter().flat_map(|message| message.parts.iter().filter_map(text)).collect();
-    let names = Names::of(request);
+    let names = ToolNames::of(request);
     let declared: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
     let mut generation = settings::generation(request);
     if let Some(schema) = &request.options.response_schema {
@@ -35,7 +35,7 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
             instruction.push(json!({"text": parts::schema_text(schema)}));
         }
     }
-    let scribe = Scribe { names: &names, signs: Model::of(&request.model).signs_calls() };
+    let scribe = GeminiEncoder { names: &names, signs: GeminiModel::of(&request.model).signs_calls() };
     parts::with(
         json!({}),
         [
@@ -48,7 +48,7 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
     )
 }
 
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
+fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     parts::with(
         json!({"name": names.wire(&tool.name), "description": tool.description}),
         [("parameters", schema::for_gemini(&tool.parameters))],
@@ -56,31 +56,31 @@ fn tool(tool: &ToolSpec, names: &Names) -> Value {
 }
 
 /// One side's part of the conversation. Responses stand alone, as many as there were calls.
-struct Turn {
+struct GeminiTurn {
     role: &'static str,
     responds: bool,
     parts: Vec<Value>,
 }
 
-impl Turn {
+impl GeminiTurn {
     fn words(text: &str) -> Self {
         Self { role: "user", responds: false, parts: vec![json!({"text": text})] }
     }
 }
 
 /// Writes contents down for one model.
-struct Scribe<'a> {
-    names: &'a Names,
+struct GeminiEncoder<'a> {
+    names: &'a ToolNames,
     /// The model wants the first call of a turn signed.
     signs: bool,
 }
 
-impl Scribe<'_> {
+impl GeminiEncoder<'_> {
     fn contents(&self, messages: &[Message]) -> Vec<Value> {
-        let mut turns: Vec<Turn> = Vec::new();
+        let mut turns: Vec<GeminiTurn> = Vec::new();
         for turn in ids::wire(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
             if turns.is_empty() && turn.role == "model" {
-                turns.push(Turn::words(parts::EARLIER));
+                turns.push(GeminiTurn::words(parts::EARLIER));
             }
             match turns.last_mut() {
                 Some(last) if last.role == turn.role && last.responds == turn.responds => {
@@ -90,12 +90,12 @@ impl Scribe<'_> {
             }
         }
         if turns.last().is_none_or(|turn| turn.role == "model") {
-            turns.push(Turn::words(if turns.is_empty() { parts::EMPTY } else { parts::GO_ON }));
+            turns.push(GeminiTurn::words(if turns.is_empty() { parts::EMPTY } else { parts::GO_ON }));
         }
         turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
 
-    fn turns_of(&self, wired: &Wired<'_>) -> Vec<Turn> {
+    fn turns_of(&self, wired: &WireMessage<'_>) -> Vec<GeminiTurn> {
         let (role, parts) = match wired.message.role {
             Role::Assistant => ("model", self.spoken_by_model(wired)),
             Role::System | Role::User | Role::Tool => ("user", spoken_to_model(wired)),
@@ -111,12 +111,14 @@ impl Scribe<'_> {
                 json!({"functionResponse": {"id": id, "name": self.names.wire(&result.name), "response": response}})
             })
             .collect();
-        let turns =
-            [Turn { role: "user", responds: true, parts: responses }, Turn { role, responds: false, parts }];
+        let turns = [
+            GeminiTurn { role: "user", responds: true, parts: responses },
+            GeminiTurn { role, responds: false, parts },
+        ];
         turns.into_iter().filter(|turn| !turn.parts.is_empty()).collect()
     }
 
-    fn spoken_by_model(&self, wired: &Wired<'_>) -> Vec<Value> {
+    fn spoken_by_model(&self, wired: &WireMessage<'_>) -> Vec<Value> {
         let mut ids = wired.calls.iter();
         let mut first = true;
         wired
@@ -159,7 +161,7 @@ fn text(part: &Part) -> Option<Value> {
     }
 }
 
-fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
+fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut said: Vec<Value> = wired
         .message
         .parts

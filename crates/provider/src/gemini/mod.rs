@@ -5,7 +5,7 @@ mod encode;
 mod settings;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::GeminiDecoder;
 pub use encode::encode;
 pub use settings::unsupported;
 

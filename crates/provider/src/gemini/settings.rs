@@ -1,6 +1,6 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
-use crate::{Effort, Request, ToolChoice, ids::Names, parts};
+use crate::{Effort, Request, ToolChoice, ids::ToolNames, parts};
 use serde_json::{Map, Value, json};
 
 /// How many stop sequences are taken.
@@ -8,13 +8,13 @@ const STOPS: usize = 5;
 
 /// A model by its name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Model<'a> {
+pub(super) struct GeminiModel<'a> {
     name: &'a str,
     /// `None` for models of other families.
     version: Option<(u32, u32)>,
 }
 
-impl<'a> Model<'a> {
+impl<'a> GeminiModel<'a> {
     pub(super) fn of(name: &'a str) -> Self {
         Self { name, version: parts::version(name, "gemini") }
     }
@@ -82,21 +82,21 @@ fn tokens(effort: Effort) -> u32 {
 /// The settings of a request that its model has no place for, by their names in [`Options`](crate::Options).
 pub fn unsupported(request: &Request) -> Vec<&'static str> {
     let options = &request.options;
-    let model = Model::of(&request.model);
+    let model = GeminiModel::of(&request.model);
     let forced = matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Named(_)));
     let left_out = [
         ("temperature", options.temperature.is_some() && !model.is_sampled()),
         ("top_p", options.top_p.is_some() && !model.is_sampled()),
         ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > STOPS),
         ("reasoning", options.reasoning == Some(Effort::Off) && !model.can_rest()),
-        ("tool_choice", forced && tool_config(request, &Names::of(request)).is_none()),
+        ("tool_choice", forced && tool_config(request, &ToolNames::of(request)).is_none()),
     ];
     left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
 }
 
 pub(super) fn generation(request: &Request) -> Map<String, Value> {
     let options = &request.options;
-    let model = Model::of(&request.model);
+    let model = GeminiModel::of(&request.model);
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
     let sampled = |setting: Option<f64>| setting.filter(|_| model.is_sampled());
     let fields = [
@@ -116,7 +116,7 @@ fn seed(seed: i64) -> Value {
 }
 
 /// A choice needs tools to choose from, and a tool that is named must be there.
-pub(super) fn tool_config(request: &Request, names: &Names) -> Option<Value> {
+pub(super) fn tool_config(request: &Request, names: &ToolNames) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
     let calling = match choice {
         ToolChoice::Auto => json!({"mode": "AUTO"}),

@@ -7,13 +7,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use reqwest::{Client, Request, StatusCode, header::HeaderMap};
 use std::time::Duration;
 
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
 }
 
 /// The bytes as they come.
-pub(super) struct Body {
+pub(super) struct ResponseBody {
     pub(super) provider: String,
     pub(super) bytes: BoxStream<'static, Result<Bytes, Error>>,
     /// How long the next may take. Any byte, a comment's too, ends the wait.
@@ -26,7 +26,7 @@ pub(super) async fn send(
     client: &Client,
     request: Request,
     idle: Duration,
-) -> Result<(Head, Body), Error> {
+) -> Result<(ResponseHead, ResponseBody), Error> {
     let url = request.url().clone();
     let provider = provider.to_owned();
     let response = match tokio::time::timeout(idle, client.execute(request)).await {
@@ -34,13 +34,13 @@ pub(super) async fn send(
         Ok(Err(error)) => return Err(trouble::unsent(provider, &url, error)),
         Err(_) => return Err(Error::Stalled { provider, after: idle }),
     };
-    let head = Head { status: response.status(), headers: response.headers().clone() };
+    let head = ResponseHead { status: response.status(), headers: response.headers().clone() };
     let place = provider.clone();
     let bytes = response.bytes_stream().map_err(move |error| trouble::cut_off(place.clone(), error)).boxed();
-    Ok((head, Body { provider, bytes, idle }))
+    Ok((head, ResponseBody { provider, bytes, idle }))
 }
 
-impl Body {
+impl ResponseBody {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match tokio::time::timeout(self.idle, self.bytes.try_next()).await {
             Ok(bytes) => bytes,

@@ -2,7 +2,7 @@
 
 use super::{
     Broken, Framing, Secret, Splitter,
-    body::{self, Body},
+    body::{self, ResponseBody},
     trouble,
 };
 use crate::{Decoder, Error, EventStream, StreamEvent};
@@ -11,7 +11,7 @@ use reqwest::{Client, Request};
 use std::{sync::Arc, time::Duration};
 
 /// What it takes to ask a model. Nothing is sent before the stream is read; dropping it closes the connection.
-pub(crate) struct Call {
+pub(crate) struct StreamingCall {
     pub(crate) provider: String,
     pub(crate) client: Client,
     pub(crate) request: Request,
@@ -23,14 +23,14 @@ pub(crate) struct Call {
     pub(crate) secrets: Arc<[Secret]>,
 }
 
-impl Call {
+impl StreamingCall {
     pub(crate) fn stream(self) -> EventStream {
         let secrets = Arc::clone(&self.secrets);
-        let batches = stream::unfold(State::Asking(Box::new(self)), State::go_on);
+        let batches = stream::unfold(CallState::Asking(Box::new(self)), CallState::go_on);
         batches.flat_map(stream::iter).map(move |event| without_secrets(event, &secrets)).boxed()
     }
 
-    async fn send(self) -> Result<Answer, Error> {
+    async fn send(self) -> Result<ResponseReader, Error> {
         let (head, mut body) = body::send(&self.provider, &self.client, self.request, self.idle).await?;
         if !head.status.is_success() {
             return Err(trouble::refusal(&head, body).await);
@@ -48,17 +48,17 @@ impl Call {
         }
         let mut splitter = Splitter::new(self.framing);
         splitter.feed(&begun);
-        Ok(Answer { body, splitter, decoder: self.decoder })
+        Ok(ResponseReader { body, splitter, decoder: self.decoder })
     }
 }
 
-enum State {
-    Asking(Box<Call>),
-    Reading(Box<Answer>),
+enum CallState {
+    Asking(Box<StreamingCall>),
+    Reading(Box<ResponseReader>),
     Over,
 }
 
-impl State {
+impl CallState {
     /// The next events, of which there may be none yet.
     async fn go_on(self) -> Option<(Vec<StreamEvent>, Self)> {
         let mut events = Vec::new();
@@ -79,13 +79,13 @@ impl State {
 }
 
 /// An answer that is being read.
-struct Answer {
-    body: Body,
+struct ResponseReader {
+    body: ResponseBody,
     splitter: Splitter,
     decoder: Box<dyn Decoder>,
 }
 
-impl Answer {
+impl ResponseReader {
     /// Reads what is there, then waits for more.
     async fn read(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         self.decode(events)?;

@@ -8,7 +8,7 @@ use tokio::{
 
 /// What a server does after it has read a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum ServerAction {
     Say(String),
     Bytes(Vec<u8>),
     /// The connection is not closed but cut.
@@ -17,14 +17,14 @@ pub(crate) enum Act {
     UntilClosed,
 }
 
-pub(crate) struct Server {
+pub(crate) struct FakeServer {
     pub(crate) url: String,
     /// The requests, head and body, once all acts are done.
     pub(crate) heard: JoinHandle<Vec<String>>,
 }
 
 /// A server for as many connections as there are lists of acts, one after the other.
-pub(crate) async fn serve(connections: Vec<Vec<Act>>) -> Server {
+pub(crate) async fn serve(connections: Vec<Vec<ServerAction>>) -> FakeServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let heard = tokio::spawn(async move {
@@ -38,16 +38,16 @@ pub(crate) async fn serve(connections: Vec<Vec<Act>>) -> Server {
         }
         heard
     });
-    Server { url, heard }
+    FakeServer { url, heard }
 }
 
-pub(crate) async fn play(socket: &mut TcpStream, act: Act) {
+pub(crate) async fn play(socket: &mut TcpStream, act: ServerAction) {
     match act {
         // A client that has heard enough may be gone.
-        Act::Say(text) => drop(socket.write_all(text.as_bytes()).await),
-        Act::Bytes(bytes) => drop(socket.write_all(&bytes).await),
-        Act::Reset => socket.set_zero_linger().unwrap(),
-        Act::UntilClosed => while !matches!(socket.read(&mut [0; 64]).await, Ok(0) | Err(_)) {},
+        ServerAction::Say(text) => drop(socket.write_all(text.as_bytes()).await),
+        ServerAction::Bytes(bytes) => drop(socket.write_all(&bytes).await),
+        ServerAction::Reset => socket.set_zero_linger().unwrap(),
+        ServerAction::UntilClosed => while !matches!(socket.read(&mut [0; 64]).await, Ok(0) | Err(_)) {},
     }
 }
 
@@ -70,23 +70,23 @@ pub(crate) async fn request(socket: &mut TcpStream) -> String {
 }
 
 /// The head of a response that ends with its connection.
-pub(crate) fn head(status: &str, headers: &[(&str, &str)]) -> Act {
+pub(crate) fn head(status: &str, headers: &[(&str, &str)]) -> ServerAction {
     let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    Act::Say(format!("HTTP/1.1 {status}\r\n{}connection: close\r\n\r\n", lines.concat()))
+    ServerAction::Say(format!("HTTP/1.1 {status}\r\n{}connection: close\r\n\r\n", lines.concat()))
 }
 
 /// The head of a stream whose body has an end of its own.
-pub(crate) fn stream_head() -> Act {
-    Act::Say(
+pub(crate) fn stream_head() -> ServerAction {
+    ServerAction::Say(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned(),
     )
 }
 
-pub(crate) fn chunk(data: impl AsRef<[u8]>) -> Act {
+pub(crate) fn chunk(data: impl AsRef<[u8]>) -> ServerAction {
     let data = data.as_ref();
-    Act::Bytes([format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
+    ServerAction::Bytes([format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
 }
 
-pub(crate) fn last_chunk() -> Act {
-    Act::Say("0\r\n\r\n".to_owned())
+pub(crate) fn last_chunk() -> ServerAction {
+    ServerAction::Say("0\r\n\r\n".to_owned())
 }

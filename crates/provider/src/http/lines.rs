@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Keeps what a reader still needs and remembers how far it was searched, so that a long line costs its length once.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     bytes: Vec<u8>,
     /// What lies before is no longer needed.
     kept: usize,
@@ -22,7 +22,7 @@ pub(super) struct Lines {
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-impl Lines {
+impl LineBuffer {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.kept > 0 {
             self.bytes.drain(..self.kept);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_byte_of_a_long_line_is_looked_at_once() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let mut looked = 0;
         for _ in 0..3000 {
             lines.feed(&[b'x'; 1400]);

@@ -26,7 +26,7 @@ mod splitter;
 mod sse;
 mod trouble;
 
-pub(crate) use call::Call;
+pub(crate) use call::StreamingCall;
 pub(crate) use client::certificates;
 pub use client::{client, is_loopback};
 pub(crate) use fetch::fetch;

@@ -1,6 +1,6 @@
 //! Bytes, however they are cut, as frames that borrow from one buffer.
 
-use super::{lines::Lines, sse::Events};
+use super::{lines::LineBuffer, sse::SseParser};
 use crate::Frame;
 
 /// How a stream is divided.
@@ -40,8 +40,8 @@ pub enum Broken {
 #[derive(Debug)]
 pub struct Splitter {
     framing: Framing,
-    lines: Lines,
-    events: Events,
+    lines: LineBuffer,
+    events: SseParser,
     longest: usize,
     too_long: bool,
 }
@@ -50,8 +50,8 @@ impl Splitter {
     pub fn new(framing: Framing) -> Self {
         Self {
             framing,
-            lines: Lines::default(),
-            events: Events::default(),
+            lines: LineBuffer::default(),
+            events: SseParser::default(),
             longest: LONGEST,
             too_long: false,
         }
@@ -81,7 +81,7 @@ impl Splitter {
 }
 
 /// The next line that is not blank.
-fn next_line(lines: &mut Lines) -> Result<Option<Frame<'_>>, Broken> {
+fn next_line(lines: &mut LineBuffer) -> Result<Option<Frame<'_>>, Broken> {
     while let Some(line) = lines.by_feed() {
         lines.release();
         if !lines.get(line.clone()).trim_ascii().is_empty() {

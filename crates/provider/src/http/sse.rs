@@ -1,7 +1,7 @@
 //! Server-sent events: a field in each line, an event at each blank line.
 
 use super::{
-    lines::Lines,
+    lines::LineBuffer,
     splitter::{Broken, text},
 };
 use crate::Frame;
@@ -9,21 +9,21 @@ use std::ops::Range;
 
 /// The fields of the event that is being read. Places are counted from where its first line begins, since the buffer moves.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct SseParser {
     name: Option<Range<usize>>,
-    data: Option<Data>,
+    data: Option<SseData>,
     /// Several lines of data as one.
     joined: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Data {
+enum SseData {
     /// One line, where it lies in the buffer.
     Line(Range<usize>),
     Joined,
 }
 
-impl Data {
+impl SseData {
     fn says_something(&self) -> bool {
         match self {
             Self::Line(place) => !place.is_empty(),
@@ -32,13 +32,13 @@ impl Data {
     }
 }
 
-impl Events {
+impl SseParser {
     /// The next event that has data. One that the end of the body cuts off before its blank line counts too: servers do that.
-    pub(super) fn next<'a>(&'a mut self, lines: &'a mut Lines) -> Result<Option<Frame<'a>>, Broken> {
+    pub(super) fn next<'a>(&'a mut self, lines: &'a mut LineBuffer) -> Result<Option<Frame<'a>>, Broken> {
         while let Some(line) = lines.by_any_end() {
             if !line.is_empty() {
                 self.field(lines, line);
-            } else if let Some(data) = self.data.take().filter(Data::says_something) {
+            } else if let Some(data) = self.data.take().filter(SseData::says_something) {
                 return self.frame(data, lines).map(Some);
             } else {
                 self.name = None;
@@ -54,7 +54,7 @@ impl Events {
     }
 
     /// Takes what frames are made of; a comment, which has no name, and other fields mean nothing here.
-    fn field(&mut self, lines: &Lines, line: Range<usize>) {
+    fn field(&mut self, lines: &LineBuffer, line: Range<usize>) {
         let bytes = lines.get(line.clone());
         let colon = bytes.iter().position(|byte| *byte == b':');
         let (name, value) = match colon {
@@ -70,27 +70,27 @@ impl Events {
         }
     }
 
-    fn add(&mut self, lines: &Lines, place: Range<usize>) {
+    fn add(&mut self, lines: &LineBuffer, place: Range<usize>) {
         self.data = Some(match self.data.take() {
-            None => Data::Line(place),
+            None => SseData::Line(place),
             Some(before) => {
-                if let Data::Line(first) = before {
+                if let SseData::Line(first) = before {
                     self.joined.clear();
                     self.joined.extend_from_slice(lines.get(moved(first, lines)));
                 }
                 self.joined.push(b'\n');
                 self.joined.extend_from_slice(lines.get(moved(place, lines)));
-                Data::Joined
+                SseData::Joined
             }
         });
     }
 
     /// The event, and the end of its fields.
-    fn frame<'a>(&'a mut self, data: Data, lines: &'a mut Lines) -> Result<Frame<'a>, Broken> {
+    fn frame<'a>(&'a mut self, data: SseData, lines: &'a mut LineBuffer) -> Result<Frame<'a>, Broken> {
         let name = self.name.take().map_or(0..0, |name| moved(name, lines));
         let data = match data {
-            Data::Line(place) => Some(moved(place, lines)),
-            Data::Joined => None,
+            SseData::Line(place) => Some(moved(place, lines)),
+            SseData::Joined => None,
         };
         // The bytes stay until more are fed.
         lines.release();
@@ -100,6 +100,6 @@ impl Events {
 }
 
 /// A place in the buffer as it lies now.
-fn moved(place: Range<usize>, lines: &Lines) -> Range<usize> {
+fn moved(place: Range<usize>, lines: &LineBuffer) -> Range<usize> {
     place.start + lines.start()..place.end + lines.start()
 }

@@ -1,9 +1,9 @@
 //! What can go wrong between here and a server, as the port's errors, without an address's query and without secrets.
 
-use super::body::{Body, Head};
+use super::body::{ResponseBody, ResponseHead};
 use crate::{
     Error,
-    classify::{self, Fault, asked_wait},
+    classify::{self, ReportedError, asked_wait},
 };
 use reqwest::{
     Url,
@@ -53,7 +53,10 @@ pub(super) fn cut_off(provider: String, error: reqwest::Error) -> Error {
 }
 
 /// The server said no.
-pub(super) async fn refusal(Head { status, headers }: &Head, mut body: Body) -> Error {
+pub(super) async fn refusal(
+    ResponseHead { status, headers }: &ResponseHead,
+    mut body: ResponseBody,
+) -> Error {
     if status.is_redirection() {
         return Error::Setup { provider: body.provider, message: redirected(headers) };
     }
@@ -65,7 +68,12 @@ pub(super) async fn refusal(Head { status, headers }: &Head, mut body: Body) -> 
     let told = json.and_then(|json| classify::in_response(&body.provider, Some(status), wait, &json));
     told.unwrap_or_else(|| {
         let message = if is_page(headers) { format!("HTTP {status}: {PAGE}") } else { plain(&text) };
-        let fault = Fault { status: Some(status), message: &message, retry_after: wait, ..Fault::default() };
+        let fault = ReportedError {
+            status: Some(status),
+            message: &message,
+            retry_after: wait,
+            ..ReportedError::default()
+        };
         classify::classify(&body.provider, &fault)
     })
 }
@@ -78,7 +86,7 @@ pub(super) fn page(provider: String) -> Error {
 }
 
 /// JSON that came in place of a stream: an error under a status that says success, or an answer in one piece.
-pub(super) async fn one_piece(mut body: Body, begun: Vec<u8>) -> Error {
+pub(super) async fn one_piece(mut body: ResponseBody, begun: Vec<u8>) -> Error {
     let text = body.rest(begun, SHORT).await;
     let error =
         serde_json::from_slice(&text).ok().and_then(|json| classify::in_json(&body.provider, None, &json));

@@ -1,24 +1,25 @@
 //! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
 
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names, parts,
+    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::ToolNames,
+    parts,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct OllamaDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     calls: Vec<ToolCall>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Line {
+struct OllamaLine {
     error: Value,
     model: Option<String>,
-    message: Option<Piece>,
+    message: Option<OllamaMessage>,
     done: bool,
     done_reason: Option<String>,
     prompt_eval_count: Option<u64>,
@@ -27,48 +28,48 @@ struct Line {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Piece {
+struct OllamaMessage {
     content: Option<String>,
     thinking: Option<String>,
-    tool_calls: Option<Vec<Call>>,
+    tool_calls: Option<Vec<OllamaToolCall>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Call {
+struct OllamaToolCall {
     id: Option<String>,
-    function: Function,
+    function: OllamaFunction,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Function {
+struct OllamaFunction {
     name: String,
     arguments: Value,
 }
 
-impl Decoder {
+impl OllamaDecoder {
     pub fn new(provider: &str, request: &Request) -> Self {
-        Self { provider: provider.to_owned(), names: Names::of(request), calls: Vec::new() }
+        Self { provider: provider.to_owned(), names: ToolNames::of(request), calls: Vec::new() }
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut Vec<StreamEvent>) {
+    fn piece(&mut self, piece: OllamaMessage, out: &mut Vec<StreamEvent>) {
         let said = |text: Option<String>| text.filter(|text| !text.is_empty());
         out.extend(said(piece.thinking).map(|text| StreamEvent::thought_piece(text, None)));
         out.extend(said(piece.content).map(StreamEvent::text));
-        for Call { id, function } in piece.tool_calls.into_iter().flatten() {
+        for OllamaToolCall { id, function } in piece.tool_calls.into_iter().flatten() {
             let name = self.names.own(&function.name);
             self.calls.push(answer::call(id.unwrap_or_default(), name, function.arguments));
         }
     }
 }
 
-impl crate::Decoder for Decoder {
+impl crate::Decoder for OllamaDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
-        let line: Line = answer::parse(&self.provider, frame.data)?;
+        let line: OllamaLine = answer::parse(&self.provider, frame.data)?;
         if !line.error.is_null()
             && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": line.error}))
         {

@@ -3,18 +3,18 @@
 use super::schema;
 use crate::{
     Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolChoice, ToolSpec,
-    ids::{self, Names, Wired},
+    ids::{self, ToolNames, WireMessage},
     parts,
 };
 use serde_json::{Map, Value, json};
 use shared_text::SharedText;
 
 /// It takes any id; so long ones are not its own.
-const IDS: ids::Dialect = ids::Dialect { longest: 64, accepts: |c| c.is_ascii_graphic() };
+const IDS: ids::IdRules = ids::IdRules { longest: 64, accepts: |c| c.is_ascii_graphic() };
 
 pub fn encode(request: &Request, stream: bool) -> Value {
     let options = &request.options;
-    let names = Names::of(request);
+    let names = ToolNames::of(request);
     let offered = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
     let tools: Vec<Value> = offered.map(|offered| tool(offered, &names)).collect();
     // A model that is held to a format cannot call tools: then the wish is told in words.
@@ -69,7 +69,7 @@ fn think(effort: Effort) -> Value {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
+fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({"type": "function", "function": {
         "name": names.wire(&tool.name),
         "description": tool.description,
@@ -77,7 +77,7 @@ fn tool(tool: &ToolSpec, names: &Names) -> Value {
     }})
 }
 
-fn messages(messages: &[Message], names: &Names, wish: Option<String>) -> Vec<Value> {
+fn messages(messages: &[Message], names: &ToolNames, wish: Option<String>) -> Vec<Value> {
     let mut encoded: Vec<Value> = Vec::new();
     encoded.extend(wish.map(|wish| json!({"role": "system", "content": wish})));
     for wired in ids::wire(messages, IDS) {
@@ -100,7 +100,7 @@ fn messages(messages: &[Message], names: &Names, wish: Option<String>) -> Vec<Va
 }
 
 /// Words in one text, and the images beside it.
-fn said(role: &str, wired: &Wired<'_>) -> Option<Value> {
+fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
     let mut texts: Vec<SharedText> = Vec::new();
     let mut images = Vec::new();
     for part in &wired.message.parts {
@@ -132,7 +132,7 @@ fn image(media: &Media) -> Option<&str> {
     }
 }
 
-fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
+fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> {
     let mut texts: Vec<SharedText> = Vec::new();
     let (mut thoughts, mut calls) = (Vec::new(), Vec::new());
     let mut ids = wired.calls.iter();
@@ -162,7 +162,7 @@ fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Option<Value> {
 }
 
 /// Older servers know a result by the tool's name, newer ones by the id of its call.
-fn answers(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
+fn answers(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let answer = |(id, result): &(String, &crate::ToolResult)| {
         json!({
             "role": "tool",

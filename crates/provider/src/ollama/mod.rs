@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod schema;
 
-pub use decode::Decoder;
+pub use decode::OllamaDecoder;
 pub use encode::{encode, unsupported};
 
 pub(crate) use encode::takes;

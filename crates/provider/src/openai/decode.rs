@@ -4,20 +4,20 @@
 //! of the body; without a reason it is cut off, whatever else the server says.
 
 use super::{
-    details::Details,
-    wire::{CallPiece, Choice, Chunk, Delta, Function},
+    details::ReasoningDetails,
+    wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names,
+    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::ToolNames,
 };
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ChatDecoder {
     provider: String,
-    names: Names,
-    calls: Vec<Call>,
-    details: Details,
+    names: ToolNames,
+    calls: Vec<PartialChatCall>,
+    details: ReasoningDetails,
     refusal: String,
     finish: Option<String>,
     usage: Option<Usage>,
@@ -26,7 +26,7 @@ pub struct Decoder {
 
 /// A call as far as it has come.
 #[derive(Debug, Default)]
-struct Call {
+struct PartialChatCall {
     index: Option<u64>,
     id: String,
     name: String,
@@ -35,13 +35,13 @@ struct Call {
     signature: Option<String>,
 }
 
-impl Decoder {
+impl ChatDecoder {
     pub fn new(provider: &str, request: &Request) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::of(request),
             calls: Vec::new(),
-            details: Details::default(),
+            details: ReasoningDetails::default(),
             refusal: String::new(),
             finish: None,
             usage: None,
@@ -49,14 +49,14 @@ impl Decoder {
         }
     }
 
-    fn choice(&mut self, choice: Choice, out: &mut Vec<StreamEvent>) {
+    fn choice(&mut self, choice: ChatChoice, out: &mut Vec<StreamEvent>) {
         for delta in choice.delta.into_iter().chain(choice.message) {
             self.delta(delta, out);
         }
         self.finish = choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish.take());
     }
 
-    fn delta(&mut self, delta: Delta, out: &mut Vec<StreamEvent>) {
+    fn delta(&mut self, delta: ChatDelta, out: &mut Vec<StreamEvent>) {
         // Some servers give one thought under both names.
         let thought = answer::text(delta.reasoning_content);
         let thought = if thought.is_empty() { answer::text(delta.reasoning) } else { thought };
@@ -70,12 +70,12 @@ impl Decoder {
         delta.tool_calls.into_iter().flatten().for_each(|piece| self.piece(piece));
     }
 
-    fn piece(&mut self, piece: CallPiece) {
+    fn piece(&mut self, piece: ChatToolCallDelta) {
         let id = piece.id.unwrap_or_default();
-        let Function { name, arguments } = piece.function.unwrap_or_default();
+        let ChatFunctionDelta { name, arguments } = piece.function.unwrap_or_default();
         let name = name.unwrap_or_default();
         let at = self.place(piece.index, &id, &name, &arguments).unwrap_or_else(|| {
-            self.calls.push(Call { index: piece.index, ..Call::default() });
+            self.calls.push(PartialChatCall { index: piece.index, ..PartialChatCall::default() });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
@@ -94,7 +94,7 @@ impl Decoder {
     /// all calls alike give each an id; where they give none, a name after whole arguments begins the next call.
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &Value) -> Option<usize> {
         let newest = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        let same = |call: &Call| call.index == index && call.id == id;
+        let same = |call: &PartialChatCall| call.index == index && call.id == id;
         match newest {
             Some(_) if !id.is_empty() && self.calls.iter().any(same) => self.calls.iter().rposition(same),
             Some(at) if !id.is_empty() => {
@@ -142,12 +142,12 @@ impl Decoder {
     /// An answer that reached its limit was cut in the middle of a call, if that call cannot be read; one that was refused
     /// asks for nothing.
     fn whole_calls(&mut self, finish: &Finish) -> Vec<ToolCall> {
-        let mut calls: Vec<Call> = self.calls.drain(..).filter(|call| !call.is_empty()).collect();
+        let mut calls: Vec<PartialChatCall> = self.calls.drain(..).filter(|call| !call.is_empty()).collect();
         match finish {
             Finish::Stop => {}
             Finish::Length => {
                 // A call without arguments is whole if another follows it.
-                let last = calls.pop().filter(Call::is_whole);
+                let last = calls.pop().filter(PartialChatCall::is_whole);
                 calls.retain(|call| call.is_whole() || is_blank(&call.arguments));
                 calls.extend(last);
             }
@@ -157,14 +157,14 @@ impl Decoder {
     }
 }
 
-impl crate::Decoder for Decoder {
+impl crate::Decoder for ChatDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data.trim() {
             "" => return Ok(()),
             "[DONE]" => return self.complete(out),
             _ => {}
         }
-        let chunk: Chunk = answer::parse(&self.provider, frame.data)?;
+        let chunk: ChatChunk = answer::parse(&self.provider, frame.data)?;
         if !chunk.error.is_null()
             && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": chunk.error}))
         {
@@ -184,7 +184,7 @@ impl crate::Decoder for Decoder {
     }
 }
 
-impl Call {
+impl PartialChatCall {
     fn extend(&mut self, piece: Value) {
         match (&mut self.arguments, piece) {
             (Value::String(text), Value::String(piece)) => text.push_str(&piece),
@@ -204,7 +204,7 @@ impl Call {
         }
     }
 
-    fn made(self, names: &Names) -> ToolCall {
+    fn made(self, names: &ToolNames) -> ToolCall {
         ToolCall { signature: self.signature, ..answer::call(self.id, names.own(&self.name), self.arguments) }
     }
 }

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 const TEXTS: [&str; 3] = ["text", "summary", "data"];
 
 #[derive(Debug, Default)]
-pub(super) struct Details(Vec<Map<String, Value>>);
+pub(super) struct ReasoningDetails(Vec<Map<String, Value>>);
 
-impl Details {
+impl ReasoningDetails {
     pub(super) fn extend(&mut self, pieces: Vec<Value>) {
         for piece in pieces {
             let Value::Object(piece) = piece else { continue };

@@ -1,14 +1,14 @@
 //! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
 
-use super::{Dialect, Echo, details::Details, strict};
+use super::{Dialect, Echo, details::ReasoningDetails, strict};
 use crate::{
     Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolSpec,
-    ids::{self, Names, Wired},
+    ids::{self, ToolNames, WireMessage},
     parts, schema,
 };
 use serde_json::{Value, json};
 
-const IDS: ids::Dialect = ids::Dialect { longest: 40, accepts: |c| c.is_ascii_graphic() };
+const IDS: ids::IdRules = ids::IdRules { longest: 40, accepts: |c| c.is_ascii_graphic() };
 
 /// The longest description that is taken.
 const DESCRIPTION: usize = 1024;
@@ -24,7 +24,7 @@ pub fn encode(request: &Request, stream: bool) -> Value {
 pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
     let dialect = *dialect;
     let options = &request.options;
-    let names = Names::of(request);
+    let names = ToolNames::of(request);
     let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names, dialect)).collect();
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
@@ -65,7 +65,7 @@ pub(crate) fn effort(effort: Effort) -> &'static str {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &Names, dialect: Dialect) -> Value {
+fn tool(tool: &ToolSpec, names: &ToolNames, dialect: Dialect) -> Value {
     let parameters = schema::parameters(&tool.parameters);
     let enforced = strict(&parameters).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
@@ -78,7 +78,7 @@ fn tool(tool: &ToolSpec, names: &Names, dialect: Dialect) -> Value {
 }
 
 /// A choice among no tools is refused, and so is a tool that is not on offer.
-fn tool_choice(choice: &ToolChoice, request: &Request, names: &Names) -> Option<Value> {
+fn tool_choice(choice: &ToolChoice, request: &Request, names: &ToolNames) -> Option<Value> {
     let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
@@ -103,7 +103,7 @@ fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
     )
 }
 
-fn messages(request: &Request, names: &Names, dialect: Dialect, in_words: bool) -> Vec<Value> {
+fn messages(request: &Request, names: &ToolNames, dialect: Dialect, in_words: bool) -> Vec<Value> {
     let wish = request.options.response_schema.as_ref().filter(|_| in_words).map(parts::schema_text);
     let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
@@ -142,7 +142,7 @@ fn spoken(part: &Part) -> Option<&str> {
 }
 
 /// Thoughts are sent only where the server asks for them: while the turn that they belong to goes on.
-fn assistant(wired: &Wired<'_>, names: &Names, dialect: Dialect, goes_on: bool) -> Vec<Value> {
+fn assistant(wired: &WireMessage<'_>, names: &ToolNames, dialect: Dialect, goes_on: bool) -> Vec<Value> {
     let mut content = wired.message.parts.iter().filter_map(spoken).map(str::to_owned).collect::<Vec<_>>();
     content.extend(wired.message.parts.iter().filter_map(pictured));
     let text = (!content.is_empty()).then(|| content.join("\n"));
@@ -166,12 +166,12 @@ fn assistant(wired: &Wired<'_>, names: &Names, dialect: Dialect, goes_on: bool) 
 
 fn details(message: &Message) -> Option<Vec<Value>> {
     message.parts.iter().find_map(|part| match part {
-        Part::Thought { signature, .. } => signature.as_deref().and_then(Details::open),
+        Part::Thought { signature, .. } => signature.as_deref().and_then(ReasoningDetails::open),
         Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
     })
 }
 
-fn call(call: &ToolCall, id: &str, names: &Names, dialect: Dialect) -> Value {
+fn call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value {
     let arguments = Value::Object(call.args.clone()).to_string();
     let signature = call.signature.as_ref().filter(|_| dialect.echo == Echo::Signatures);
     parts::with(
@@ -197,7 +197,7 @@ fn pictured(part: &Part) -> Option<String> {
 }
 
 /// One message per result; what else the tool gave follows as the user's, since a tool's message holds only text.
-fn answers(wired: &Wired<'_>) -> Vec<Value> {
+fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut messages: Vec<Value> = wired
         .results
         .iter()
@@ -209,7 +209,7 @@ fn answers(wired: &Wired<'_>) -> Vec<Value> {
     messages
 }
 
-fn user_content(wired: &Wired<'_>) -> Option<Value> {
+fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
     let mut blocks: Vec<Value> = wired.message.parts.iter().filter_map(block).collect();
     blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
     match blocks.as_slice() {

@@ -8,10 +8,10 @@ mod strict;
 mod usage;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::ChatDecoder;
 pub use dialect::{Dialect, Echo};
 pub use encode::{encode, encode_for, unsupported};
 
 pub(crate) use encode::{effort, takes};
 pub(crate) use strict::strict;
-pub(crate) use usage::{Details, counted};
+pub(crate) use usage::{OpenAiTokenDetails, counted};

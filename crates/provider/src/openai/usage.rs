@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// What a count holds of special tokens.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Details {
+pub(crate) struct OpenAiTokenDetails {
     pub(crate) cached_tokens: Option<u64>,
     pub(crate) reasoning_tokens: Option<u64>,
 }

@@ -4,12 +4,12 @@ use crate::Api;
 use reqwest::Url;
 
 /// A base URL that was checked. People write it with or without its last slash and version, or with the whole path.
-pub(crate) struct Address {
+pub(crate) struct BaseUrl {
     base: Url,
     api: Api,
 }
 
-impl Address {
+impl BaseUrl {
     /// The text itself is not repeated in the complaint: it may hold a key.
     pub(crate) fn parse(api: Api, text: &str) -> Result<Self, String> {
         let mut base = Url::parse(text.trim()).ok().filter(is_web).ok_or(NOT_WEB)?;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn ask(api: Api, base: &str) -> String {
-        Address::parse(api, base).map_or_else(|error| error, |address| address.ask("m").to_string())
+        BaseUrl::parse(api, base).map_or_else(|error| error, |address| address.ask("m").to_string())
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_models_name_is_part_of_geminis_path() {
-        let address = Address::parse(Api::Gemini, "https://h").unwrap();
+        let address = BaseUrl::parse(Api::Gemini, "https://h").unwrap();
         let ask = |model: &str| address.ask(model).path().to_owned();
         assert_eq!(ask("models/m"), "/v1beta/models/m:streamGenerateContent");
         assert_eq!(ask("tunedModels/my m?"), "/v1beta/tunedModels/my%20m%3F:streamGenerateContent");
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn models_are_listed_beside() {
-        let list = |api, base| Address::parse(api, base).unwrap().list().to_string();
+        let list = |api, base| BaseUrl::parse(api, base).unwrap().list().to_string();
         assert_eq!(list(Api::Chat, "https://h/v1"), "https://h/v1/models");
         assert_eq!(list(Api::Anthropic, "https://h"), "https://h/v1/models?limit=1000");
         assert_eq!(list(Api::Gemini, "https://h"), "https://h/v1beta/models?pageSize=1000");
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_told_without_repeating_it() {
-        let wrong = |base: &str| Address::parse(Api::Chat, base).err().unwrap();
+        let wrong = |base: &str| BaseUrl::parse(Api::Chat, base).err().unwrap();
         for base in ["", "sk-canary", "h/v1?key=sk-canary", "ftp://sk-canary", "http://", "https://sk canary"]
         {
             assert_eq!(wrong(base), NOT_WEB, "{base}");

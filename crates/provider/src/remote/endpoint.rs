@@ -1,6 +1,6 @@
 //! What the configuration says of a server, and the link that is made of it.
 
-use super::{Address, Link};
+use super::{BaseUrl, EndpointClient};
 use crate::{
     Api,
     http::{self, Framing, Secret},
@@ -59,11 +59,11 @@ impl Endpoint {
         secrets
     }
 
-    pub(super) fn link(&self) -> Result<Link, String> {
-        let address = Address::parse(self.api, &self.base_url)?;
+    pub(super) fn link(&self) -> Result<EndpointClient, String> {
+        let address = BaseUrl::parse(self.api, &self.base_url)?;
         let extra = self.ca_file.as_deref().map(http::certificates).transpose()?.unwrap_or_default();
         let client = http::client(address.base(), &extra, self.connect_timeout)?;
-        Ok(Link { address, client, headers: self.all_headers()? })
+        Ok(EndpointClient { address, client, headers: self.all_headers()? })
     }
 
     fn all_headers(&self) -> Result<HeaderMap, String> {

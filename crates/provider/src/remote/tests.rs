@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Api, Media, MediaSource, Message, Options, Role,
-    http::fake::{Act, chunk, head, serve, stream_head},
+    http::fake::{ServerAction, chunk, head, serve, stream_head},
 };
 
 const KEY: &str = "sk-canary-0123456789";
@@ -114,7 +114,7 @@ async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
 #[tokio::test]
 async fn what_a_header_holds_is_hidden_word_by_word() {
     let body = format!("you sent {KEY}, a longer-secret and true");
-    let server = serve(vec![vec![head("400 X", &[]), Act::Say(body)]]).await;
+    let server = serve(vec![vec![head("400 X", &[]), ServerAction::Say(body)]]).await;
     let headers = vec![
         ("authorization".to_owned(), Secret::new("Bearer longer-secret")),
         ("x-on".to_owned(), Secret::new("true")),
@@ -187,10 +187,10 @@ fn nothing_is_built_before_the_first_call() {
 #[tokio::test]
 async fn a_list_that_is_none_is_an_error() {
     let server = serve(vec![
-        vec![head("200 OK", &[]), Act::Say("<html>".to_owned())],
-        vec![head("200 OK", &[]), Act::Say("{}".to_owned())],
-        vec![head("401 X", &[]), Act::Say(format!("{{\"error\": \"{KEY}\"}}"))],
-        vec![Act::UntilClosed],
+        vec![head("200 OK", &[]), ServerAction::Say("<html>".to_owned())],
+        vec![head("200 OK", &[]), ServerAction::Say("{}".to_owned())],
+        vec![head("401 X", &[]), ServerAction::Say(format!("{{\"error\": \"{KEY}\"}}"))],
+        vec![ServerAction::UntilClosed],
     ])
     .await;
     let remote = Remote::new(endpoint(Api::Chat, &server.url));
@@ -209,7 +209,7 @@ async fn a_list_that_is_none_is_an_error() {
 
 #[tokio::test]
 async fn model_servers_are_found_where_they_listen() {
-    let list = |body: &str| vec![head("200 OK", &[]), Act::Say(body.to_owned())];
+    let list = |body: &str| vec![head("200 OK", &[]), ServerAction::Say(body.to_owned())];
     // The first connection only looks whether anyone is there.
     let one = serve_after_a_look(list(r#"{"data": [{"id": "smol"}]}"#)).await;
     let none = serve_after_a_look(list(r#"{"data": []}"#)).await;
@@ -224,7 +224,7 @@ async fn model_servers_are_found_where_they_listen() {
     );
 }
 
-async fn serve_after_a_look(acts: Vec<Act>) -> u16 {
+async fn serve_after_a_look(acts: Vec<ServerAction>) -> u16 {
     let server = serve(vec![vec![], acts]).await;
     server.url.rsplit(':').next().unwrap().parse().unwrap()
 }

@@ -7,44 +7,44 @@
 //! next one, so that without the end it is cut off.
 
 use super::{
-    items::{self, Begun, Key, Kind},
-    sealed::{Phase, Reasoning},
-    wire::{Content, Event, Item, Response},
+    items::{self, ItemKey, ItemKind, PartialItem},
+    sealed::{SealedPhase, SealedReasoning},
+    wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, answer, classify, ids::Names, parts,
+    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, answer, classify, ids::ToolNames, parts,
 };
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ResponsesDecoder {
     provider: String,
-    names: Names,
-    items: Vec<Begun>,
+    names: ToolNames,
+    items: Vec<PartialItem>,
     /// Calls wait for the end, and what comes after one waits with it: reasoning belongs to the item that it stands before.
-    held: Vec<Held>,
-    last: Option<Spot>,
+    held: Vec<DeferredItem>,
+    last: Option<TextPosition>,
     refusal: String,
 }
 
 #[derive(Debug)]
-enum Held {
+enum DeferredItem {
     Event(StreamEvent),
     Call(usize),
 }
 
 /// Where a piece of text stands: the item, and the part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Spot {
+struct TextPosition {
     item: usize,
     part: u64,
 }
 
-impl Decoder {
+impl ResponsesDecoder {
     pub fn new(provider: &str, request: &Request) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::of(request),
             items: Vec::new(),
             held: Vec::new(),
             last: None,
@@ -52,28 +52,33 @@ impl Decoder {
         }
     }
 
-    fn event(&mut self, kind: &str, event: Event<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn event(
+        &mut self,
+        kind: &str,
+        event: ResponsesEvent<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         let id = event.item_id.as_deref().unwrap_or_default();
-        let key = |kind: Kind| Key { kind, id, call_id: "", index: event.output_index };
+        let key = |kind: ItemKind| ItemKey { kind, id, call_id: "", index: event.output_index };
         match kind {
             "response.output_item.added" => self.begin_item(event.output_index, event.item),
             "response.output_item.done" => self.end_item(event.output_index, event.item, out),
             "response.output_text.delta" => {
-                let at = self.place(key(Kind::Message));
+                let at = self.place(key(ItemKind::Message));
                 self.tell(at, event.content_index.unwrap_or_default(), answer::text(event.delta), out);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let at = self.place(key(Kind::Reasoning));
+                let at = self.place(key(ItemKind::Reasoning));
                 let part = event.summary_index.or(event.content_index).unwrap_or_default();
                 self.tell(at, part, answer::text(event.delta), out);
             }
             "response.refusal.delta" => self.refusal.push_str(&answer::text(event.delta)),
             "response.function_call_arguments.delta" => {
-                let at = self.place(key(Kind::Call));
+                let at = self.place(key(ItemKind::Call));
                 self.items[at].extend(&answer::text(event.delta));
             }
             "response.function_call_arguments.done" => {
-                let at = self.place(key(Kind::Call));
+                let at = self.place(key(ItemKind::Call));
                 self.items[at].settle(event.arguments);
                 self.items[at].done = true;
             }
@@ -101,66 +106,66 @@ impl Decoder {
 
     fn begin_item(&mut self, index: Option<u64>, item: Value) {
         let item = item_of(item);
-        let Some(key) = Key::of(&item, index) else { return };
+        let Some(key) = ItemKey::of(&item, index) else { return };
         let at = items::announced(&self.items, key).unwrap_or_else(|| self.begin(key));
-        if let Item::FunctionCall { name, arguments, .. } = item {
+        if let ResponsesItem::FunctionCall { name, arguments, .. } = item {
             fill(&mut self.items[at].name, name);
             self.items[at].settle(arguments);
         }
     }
 
-    fn begin(&mut self, key: Key<'_>) -> usize {
+    fn begin(&mut self, key: ItemKey<'_>) -> usize {
         let at = self.items.len();
-        self.items.push(Begun::new(key));
-        if key.kind == Kind::Call {
-            self.held.push(Held::Call(at));
+        self.items.push(PartialItem::new(key));
+        if key.kind == ItemKind::Call {
+            self.held.push(DeferredItem::Call(at));
         }
         at
     }
 
-    fn place(&mut self, key: Key<'_>) -> usize {
+    fn place(&mut self, key: ItemKey<'_>) -> usize {
         let found = items::known(&self.items, key).or_else(|| items::open(&self.items, key));
         found.unwrap_or_else(|| self.begin(key))
     }
 
     fn end_item(&mut self, index: Option<u64>, item: Value, out: &mut Vec<StreamEvent>) {
         let item = item_of(item);
-        let Some(key) = Key::of(&item, index) else { return };
+        let Some(key) = ItemKey::of(&item, index) else { return };
         let at = self.place(key);
         self.complete(at, item, out);
     }
 
     /// Takes from a whole item what its pieces did not bring.
-    fn complete(&mut self, at: usize, item: Item, out: &mut Vec<StreamEvent>) {
-        if self.items[at].done && self.items[at].kind != Kind::Call {
+    fn complete(&mut self, at: usize, item: ResponsesItem, out: &mut Vec<StreamEvent>) {
+        if self.items[at].done && self.items[at].kind != ItemKind::Call {
             return;
         }
         self.items[at].done = true;
         match item {
-            Item::Message { content, phase, .. } => {
+            ResponsesItem::Message { content, phase, .. } => {
                 let content = content.unwrap_or_default();
                 if self.refusal.is_empty() {
                     self.refusal = content.iter().filter_map(|part| part.refusal.as_deref()).collect();
                 }
                 self.tell_rest(at, content.into_iter().map(|part| part.text), out);
-                let phase = phase.and_then(|phase| Phase { phase }.seal());
+                let phase = phase.and_then(|phase| SealedPhase { phase }.seal());
                 if self.items[at].told > 0 && phase.is_some() {
                     self.close(StreamEvent::text_piece(String::new(), phase), out);
                 }
             }
-            Item::Reasoning { id, summary, content, encrypted_content } => {
+            ResponsesItem::Reasoning { id, summary, content, encrypted_content } => {
                 let summary = summary.unwrap_or_default();
                 let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
-                let thought = content.unwrap_or_default().into_iter().map(|part: Content| part.text);
+                let thought = content.unwrap_or_default().into_iter().map(|part: ResponsesContent| part.text);
                 let texts: Vec<Option<String>> = summary.iter().map(text).chain(thought).collect();
                 self.tell_rest(at, texts.into_iter(), out);
                 let (id, encrypted_content) = (id.unwrap_or_default(), encrypted_content.unwrap_or_default());
-                let sealed = Reasoning { id, summary, encrypted_content }.seal();
+                let sealed = SealedReasoning { id, summary, encrypted_content }.seal();
                 if sealed.is_some() {
                     self.close(StreamEvent::thought_piece(String::new(), sealed), out);
                 }
             }
-            Item::FunctionCall { id, call_id, name, arguments, status } => {
+            ResponsesItem::FunctionCall { id, call_id, name, arguments, status } => {
                 let call = &mut self.items[at];
                 fill(&mut call.id, id);
                 fill(&mut call.call_id, call_id);
@@ -168,7 +173,7 @@ impl Decoder {
                 call.settle(arguments);
                 call.done = status.as_deref() != Some("incomplete");
             }
-            Item::Other => {}
+            ResponsesItem::Other => {}
         }
     }
 
@@ -193,13 +198,13 @@ impl Decoder {
         }
         let kind = self.items[item].kind;
         self.items[item].told += text.len();
-        let spot = Spot { item, part };
+        let spot = TextPosition { item, part };
         let apart = self.last.is_some_and(|last| last != spot && self.items[last.item].kind == kind);
         let text = if apart { format!("\n\n{text}") } else { text };
         self.last = Some(spot);
         let piece = match kind {
-            Kind::Reasoning => StreamEvent::thought_piece,
-            Kind::Message | Kind::Call => StreamEvent::text_piece,
+            ItemKind::Reasoning => StreamEvent::thought_piece,
+            ItemKind::Message | ItemKind::Call => StreamEvent::text_piece,
         };
         self.send(piece(text, None), out);
     }
@@ -213,11 +218,16 @@ impl Decoder {
         if self.held.is_empty() {
             out.push(event);
         } else {
-            self.held.push(Held::Event(event));
+            self.held.push(DeferredItem::Event(event));
         }
     }
 
-    fn finish(&mut self, status: &str, response: Response, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn finish(
+        &mut self,
+        status: &str,
+        response: ResponsesBody,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         let status = response.status.as_deref().unwrap_or(status);
         if !response.error.is_null() || status == "failed" {
             return Err(self.failed(&json!({"error": response.error})));
@@ -240,8 +250,8 @@ impl Decoder {
         };
         for held in std::mem::take(&mut self.held) {
             match held {
-                Held::Event(event) => out.push(event),
-                Held::Call(at) => out.extend(self.call(at, &finish).map(StreamEvent::ToolCall)),
+                DeferredItem::Event(event) => out.push(event),
+                DeferredItem::Call(at) => out.extend(self.call(at, &finish).map(StreamEvent::ToolCall)),
             }
         }
         out.extend(response.usage.map(|counts| StreamEvent::Usage(counts.usage())));
@@ -251,9 +261,9 @@ impl Decoder {
 
     /// The items of the whole response: those that are known by an id or by their place among their kind, and new ones.
     fn complete_all(&mut self, output: Vec<Value>, out: &mut Vec<StreamEvent>) {
-        let mut seen: Vec<Kind> = Vec::new();
+        let mut seen: Vec<ItemKind> = Vec::new();
         for item in output.into_iter().map(item_of) {
-            let Some(key) = Key::of(&item, None) else { continue };
+            let Some(key) = ItemKey::of(&item, None) else { continue };
             let before = seen.iter().filter(|kind| **kind == key.kind).count();
             seen.push(key.kind);
             let at = items::nth(&self.items, key, before).unwrap_or_else(|| self.begin(key));
@@ -274,12 +284,12 @@ impl Decoder {
     }
 }
 
-impl crate::Decoder for Decoder {
+impl crate::Decoder for ResponsesDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
-        let mut event: Event<'_> = answer::parse(&self.provider, frame.data)?;
+        let mut event: ResponsesEvent<'_> = answer::parse(&self.provider, frame.data)?;
         if !event.error.is_null() {
             return Err(self.failed(&json!({"error": event.error})));
         }
@@ -287,7 +297,7 @@ impl crate::Decoder for Decoder {
         match if kind.is_empty() { frame.event } else { &kind } {
             // A server that does not stream sends the response as it is.
             "" => {
-                let response: Response = answer::parse(&self.provider, frame.data)?;
+                let response: ResponsesBody = answer::parse(&self.provider, frame.data)?;
                 if response.output.is_none() { Ok(()) } else { self.finish("completed", response, out) }
             }
             kind => self.event(kind, event, out),
@@ -299,8 +309,8 @@ impl crate::Decoder for Decoder {
     }
 }
 
-fn item_of(item: Value) -> Item {
-    serde_json::from_value(item).unwrap_or(Item::Other)
+fn item_of(item: Value) -> ResponsesItem {
+    serde_json::from_value(item).unwrap_or(ResponsesItem::Other)
 }
 
 fn fill(field: &mut String, value: Option<String>) {

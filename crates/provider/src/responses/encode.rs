@@ -1,16 +1,16 @@
 //! A request as OpenAI's Responses take it: one item per message, call, result and piece of reasoning.
 
-use super::sealed::{Phase, Reasoning};
+use super::sealed::{SealedPhase, SealedReasoning};
 use crate::{
     Media, MediaSource, Message, Options, Part, Request, Role, ToolChoice, ToolSpec,
-    ids::{self, Names, Wired},
+    ids::{self, ToolNames, WireMessage},
     openai::{effort, strict},
     parts, schema,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-const IDS: ids::Dialect = ids::Dialect { longest: 64, accepts: |c| c.is_ascii_graphic() };
+const IDS: ids::IdRules = ids::IdRules { longest: 64, accepts: |c| c.is_ascii_graphic() };
 
 /// The longest description that is taken.
 const DESCRIPTION: usize = 1024;
@@ -23,7 +23,7 @@ const UNTHINKING: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
 
 pub fn encode(request: &Request, stream: bool) -> Value {
     let options = &request.options;
-    let names = Names::of(request);
+    let names = ToolNames::of(request);
     let (system, rest) = split_system(&request.messages);
     let format = options.response_schema.as_ref().and_then(format);
     let wish = options.response_schema.as_ref().filter(|_| format.is_none()).map(parts::schema_text);
@@ -83,7 +83,7 @@ fn text(part: &Part) -> Option<&str> {
 }
 
 /// A tool that does not say so is enforced, and its schema changed to fit.
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
+fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     let parameters = schema::parameters(&tool.parameters);
     let enforced = strict(&parameters);
     json!({
@@ -96,7 +96,7 @@ fn tool(tool: &ToolSpec, names: &Names) -> Value {
 }
 
 /// A choice among no tools is refused, and so is a tool that is not on offer.
-fn tool_choice(choice: &ToolChoice, request: &Request, names: &Names) -> Option<Value> {
+fn tool_choice(choice: &ToolChoice, request: &Request, names: &ToolNames) -> Option<Value> {
     let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
@@ -121,7 +121,7 @@ fn format(schema: &Value) -> Option<Value> {
     })
 }
 
-fn input(messages: &[Message], names: &Names) -> Vec<Value> {
+fn input(messages: &[Message], names: &ToolNames) -> Vec<Value> {
     let mut items = Vec::new();
     // An id that is there twice is refused.
     let mut shown = HashSet::new();
@@ -150,19 +150,19 @@ fn said(role: &str, content: &[Value]) -> Option<Value> {
 }
 
 /// Reasoning is refused without the item that it led to, so that what nothing follows stays behind.
-fn spoken_by_model(wired: &Wired<'_>, names: &Names, shown: &mut HashSet<String>) -> Vec<Value> {
+fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames, shown: &mut HashSet<String>) -> Vec<Value> {
     let mut ids = wired.calls.iter();
     let mut items = Vec::new();
     let mut reasoning: Vec<Value> = Vec::new();
     for part in &wired.message.parts {
         let item = match part {
             Part::Thought { signature, .. } => {
-                let sealed = signature.as_deref().and_then(Reasoning::open);
+                let sealed = signature.as_deref().and_then(SealedReasoning::open);
                 reasoning.extend(sealed.filter(|item| shown.insert(item.id.clone())).map(|item| item.item()));
                 None
             }
             Part::Text { signature, .. } => {
-                let phase = signature.as_deref().and_then(Phase::open).map(|phase| phase.phase.into());
+                let phase = signature.as_deref().and_then(SealedPhase::open).map(|phase| phase.phase.into());
                 text(part).map(|text| parts::with(output_text(text), [("phase", phase)]))
             }
             Part::Call(call) => ids.next().map(|id| {
@@ -189,12 +189,12 @@ fn input_text(text: &str) -> Value {
 }
 
 /// One item per result; what else the tool gave follows as the user's.
-fn answers(wired: &Wired<'_>) -> Vec<Value> {
+fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
     let output = |(id, result): &(String, &crate::ToolResult)| json!({"type": "function_call_output", "call_id": id, "output": parts::response_text(&result.response)});
     wired.results.iter().map(output).chain(said("user", &content(wired))).collect()
 }
 
-fn content(wired: &Wired<'_>) -> Vec<Value> {
+fn content(wired: &WireMessage<'_>) -> Vec<Value> {
     let blocks = wired.message.parts.iter().filter_map(|part| match part {
         Part::Text { .. } => text(part).map(input_text),
         Part::Media(media) => Some(shown(media)),

@@ -6,7 +6,7 @@ mod items;
 mod sealed;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::ResponsesDecoder;
 pub use encode::{encode, unsupported};
 
 pub(crate) use encode::takes;

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 /// A reasoning item. Nothing is kept on the server, so that an item without its encrypted content cannot be shown again.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Reasoning {
+pub(super) struct SealedReasoning {
     pub(super) id: String,
     pub(super) summary: Vec<Value>,
     pub(super) encrypted_content: String,
 }
 
-impl Reasoning {
+impl SealedReasoning {
     pub(super) fn seal(&self) -> Option<String> {
         let is_whole = !self.id.is_empty() && !self.encrypted_content.is_empty();
         seal(self).filter(|_| is_whole)
@@ -36,11 +36,11 @@ impl Reasoning {
 
 /// Whether a message is a comment on the way or the answer; some models lose the thread if it is not sent back.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Phase {
+pub(super) struct SealedPhase {
     pub(super) phase: String,
 }
 
-impl Phase {
+impl SealedPhase {
     pub(super) fn seal(&self) -> Option<String> {
         seal(self)
     }

@@ -10,15 +10,15 @@ mod template;
 
 use crate::{Done, Error, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, split_words};
 use futures::{StreamExt as _, future, stream};
-use prompt::Prompt;
-use script::{Call, Piece, Script, Step};
+use prompt::ScriptPrompt;
+use script::{ModelScript, ScriptCall, ScriptStep, ScriptText};
 use std::{path::Path, time::Duration};
 
 #[derive(Debug)]
 pub struct Scripted {
     /// How errors call the script.
     file: String,
-    script: Script,
+    script: ModelScript,
 }
 
 impl Scripted {
@@ -44,8 +44,8 @@ impl Scripted {
         self.script.model.as_deref()
     }
 
-    fn play(&self, request: &Request) -> Result<Vec<Beat>, Error> {
-        let prompt = Prompt::of(&request.messages);
+    fn play(&self, request: &Request) -> Result<Vec<PlaybackStep>, Error> {
+        let prompt = ScriptPrompt::of(&request.messages);
         let rule = self
             .script
             .rules
@@ -56,22 +56,26 @@ impl Scripted {
         let mut usage = self.script.usage;
         for step in &rule.reply {
             match step {
-                Step::Text(piece) => self.say(&prompt, piece, StreamEvent::text_piece, &mut beats)?,
-                Step::Thought(piece) => self.say(&prompt, piece, StreamEvent::thought_piece, &mut beats)?,
-                Step::Call(call) => beats.push(Beat::Event(StreamEvent::ToolCall(self.call(&prompt, call)?))),
-                Step::Usage(counts) => usage = Some(*counts),
-                Step::DelayMs(millis) => beats.push(Beat::Wait(Duration::from_millis(*millis))),
-                Step::Hang => return Ok(with(beats, Beat::Hang)),
-                Step::Fail(failure) => {
-                    return Ok(with(beats, Beat::Event(StreamEvent::Error(failure.error()))));
+                ScriptStep::Text(piece) => self.say(&prompt, piece, StreamEvent::text_piece, &mut beats)?,
+                ScriptStep::Thought(piece) => {
+                    self.say(&prompt, piece, StreamEvent::thought_piece, &mut beats)?
+                }
+                ScriptStep::Call(call) => {
+                    beats.push(PlaybackStep::Event(StreamEvent::ToolCall(self.call(&prompt, call)?)))
+                }
+                ScriptStep::Usage(counts) => usage = Some(*counts),
+                ScriptStep::DelayMs(millis) => beats.push(PlaybackStep::Wait(Duration::from_millis(*millis))),
+                ScriptStep::Hang => return Ok(with(beats, PlaybackStep::Hang)),
+                ScriptStep::Fail(failure) => {
+                    return Ok(with(beats, PlaybackStep::Event(StreamEvent::Error(failure.error()))));
                 }
                 // A refusal carries neither a version nor usage, as with the providers that send one.
-                Step::Refuse(refusal) => {
+                ScriptStep::Refuse(refusal) => {
                     let finish =
                         Finish::Refused { code: refusal.code.clone(), message: refusal.message.clone() };
-                    return Ok(with(beats, Beat::done(finish, None)));
+                    return Ok(with(beats, PlaybackStep::done(finish, None)));
                 }
-                Step::Length => return Ok(self.end(beats, usage, Finish::Length)),
+                ScriptStep::Length => return Ok(self.end(beats, usage, Finish::Length)),
             }
         }
         Ok(self.end(beats, usage, Finish::Stop))
@@ -79,24 +83,24 @@ impl Scripted {
 
     fn say(
         &self,
-        prompt: &Prompt<'_>,
-        piece: &Piece,
+        prompt: &ScriptPrompt<'_>,
+        piece: &ScriptText,
         event: fn(String, Option<String>) -> StreamEvent,
-        beats: &mut Vec<Beat>,
+        beats: &mut Vec<PlaybackStep>,
     ) -> Result<(), Error> {
         let text = template::fill(piece.text(), prompt).map_err(|message| self.complain(message))?;
         let mut words = split_words(&text).peekable();
         while let Some(word) = words.next() {
             let signature = if words.peek().is_none() { piece.signature() } else { None };
-            beats.push(Beat::Event(event(word.to_owned(), signature)));
+            beats.push(PlaybackStep::Event(event(word.to_owned(), signature)));
             if let Some(millis) = self.script.word_delay_ms {
-                beats.push(Beat::Wait(Duration::from_millis(millis)));
+                beats.push(PlaybackStep::Wait(Duration::from_millis(millis)));
             }
         }
         Ok(())
     }
 
-    fn call(&self, prompt: &Prompt<'_>, call: &Call) -> Result<ToolCall, Error> {
+    fn call(&self, prompt: &ScriptPrompt<'_>, call: &ScriptCall) -> Result<ToolCall, Error> {
         let args = call
             .args
             .iter()
@@ -112,9 +116,14 @@ impl Scripted {
         })
     }
 
-    fn end(&self, mut beats: Vec<Beat>, usage: Option<script::Counts>, finish: Finish) -> Vec<Beat> {
-        beats.extend(usage.map(|counts| Beat::Event(StreamEvent::Usage(counts.into()))));
-        with(beats, Beat::done(finish, self.script.model.clone()))
+    fn end(
+        &self,
+        mut beats: Vec<PlaybackStep>,
+        usage: Option<script::ScriptUsage>,
+        finish: Finish,
+    ) -> Vec<PlaybackStep> {
+        beats.extend(usage.map(|counts| PlaybackStep::Event(StreamEvent::Usage(counts.into()))));
+        with(beats, PlaybackStep::done(finish, self.script.model.clone()))
     }
 
     fn complain(&self, message: String) -> Error {
@@ -128,21 +137,22 @@ impl Provider for Scripted {
     }
 
     fn stream(&self, request: Request) -> EventStream {
-        let beats = self.play(&request).unwrap_or_else(|error| vec![Beat::Event(StreamEvent::Error(error))]);
-        stream::iter(beats).filter_map(Beat::act).boxed()
+        let beats =
+            self.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
+        stream::iter(beats).filter_map(PlaybackStep::act).boxed()
     }
 }
 
 /// A moment of an answer.
 #[derive(Debug)]
-enum Beat {
+enum PlaybackStep {
     Event(StreamEvent),
     Wait(Duration),
     /// Silence until the caller gives up.
     Hang,
 }
 
-impl Beat {
+impl PlaybackStep {
     fn done(finish: Finish, model_version: Option<String>) -> Self {
         Self::Event(StreamEvent::Done(Done { finish, model_version }))
     }
@@ -159,7 +169,7 @@ impl Beat {
     }
 }
 
-fn with(mut beats: Vec<Beat>, last: Beat) -> Vec<Beat> {
+fn with(mut beats: Vec<PlaybackStep>, last: PlaybackStep) -> Vec<PlaybackStep> {
     beats.push(last);
     beats
 }

@@ -1,10 +1,10 @@
 //! What a rule looks at: the user's last words, the tool result that ends the request, and the turns between.
 
-use super::script::When;
+use super::script::ScriptCondition;
 use crate::{Message, Part, Role, ToolResult};
 
 #[derive(Debug)]
-pub(super) struct Prompt<'a> {
+pub(super) struct ScriptPrompt<'a> {
     /// The last text of the user's last message: words that were never answered stand before it in the same message.
     pub(super) user: String,
     /// The last text of the model's last message.
@@ -14,7 +14,7 @@ pub(super) struct Prompt<'a> {
     turn: usize,
 }
 
-impl<'a> Prompt<'a> {
+impl<'a> ScriptPrompt<'a> {
     pub(super) fn of(messages: &'a [Message]) -> Self {
         let asked = messages.iter().rposition(is_spoken);
         let since = &messages[asked.map_or(0, |at| at + 1)..];
@@ -30,7 +30,7 @@ impl<'a> Prompt<'a> {
         }
     }
 
-    pub(super) fn fits(&self, when: &When) -> bool {
+    pub(super) fn fits(&self, when: &ScriptCondition) -> bool {
         let answers_a_tool = when.tool.is_some() || when.result_contains.is_some();
         self.words_fit(when)
             && when.turn.is_none_or(|turn| turn == self.turn)
@@ -42,7 +42,7 @@ impl<'a> Prompt<'a> {
             }
     }
 
-    fn words_fit(&self, when: &When) -> bool {
+    fn words_fit(&self, when: &ScriptCondition) -> bool {
         let first = self.user.split_whitespace().next().unwrap_or_default();
         when.first_word.as_deref().is_none_or(|word| first.to_lowercase() == word.to_lowercase())
             && when.exact.as_deref().is_none_or(|text| self.user == text)
@@ -59,13 +59,13 @@ impl<'a> Prompt<'a> {
     }
 }
 
-impl When {
+impl ScriptCondition {
     fn looks_at_words(&self) -> bool {
         [&self.first_word, &self.exact, &self.starts_with, &self.contains].into_iter().any(Option::is_some)
     }
 }
 
-fn result_fits(result: &ToolResult, when: &When) -> bool {
+fn result_fits(result: &ToolResult, when: &ScriptCondition) -> bool {
     when.tool.as_deref().is_none_or(|name| name == "any" || name == result.name)
         && when.result_contains.as_deref().is_none_or(|text| result.response.to_string().contains(text))
 }

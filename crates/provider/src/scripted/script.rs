@@ -1,34 +1,34 @@
 //! The script as it stands in the file; a key that is not here is an error with its line.
 
-use super::failure::Failure;
+use super::failure::ScriptFailure;
 use crate::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Script {
+pub(super) struct ModelScript {
     /// The model version that answers carry.
     pub(super) model: Option<String>,
     /// What each answer counts, unless it says otherwise.
-    pub(super) usage: Option<Counts>,
+    pub(super) usage: Option<ScriptUsage>,
     /// The pause after each word.
     pub(super) word_delay_ms: Option<u64>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<ScriptRule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct ScriptRule {
     #[serde(default)]
-    pub(super) when: When,
-    pub(super) reply: Vec<Step>,
+    pub(super) when: ScriptCondition,
+    pub(super) reply: Vec<ScriptStep>,
 }
 
 /// All that is said must hold. Nothing said: always.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct When {
+pub(super) struct ScriptCondition {
     /// The user's first word, whatever its case.
     pub(super) first_word: Option<String>,
     pub(super) exact: Option<String>,
@@ -44,13 +44,13 @@ pub(super) struct When {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Step {
-    Text(Piece),
-    Thought(Piece),
-    Call(Call),
-    Usage(Counts),
-    Refuse(Refusal),
-    Fail(Failure),
+pub(super) enum ScriptStep {
+    Text(ScriptText),
+    Thought(ScriptText),
+    Call(ScriptCall),
+    Usage(ScriptUsage),
+    Refuse(ScriptRefusal),
+    Fail(ScriptFailure),
     /// The answer is cut off by the limit of output tokens.
     Length,
     DelayMs(u64),
@@ -63,12 +63,12 @@ pub(super) enum Step {
     deny_unknown_fields,
     expecting = "expected a text, or a mapping with `text` and `signature`"
 )]
-pub(super) enum Piece {
+pub(super) enum ScriptText {
     Plain(String),
     Signed { text: String, signature: String },
 }
 
-impl Piece {
+impl ScriptText {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Plain(text) | Self::Signed { text, .. } => text,
@@ -85,14 +85,14 @@ impl Piece {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Refusal {
+pub(super) struct ScriptRefusal {
     pub(super) code: String,
     pub(super) message: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) name: String,
     #[serde(default)]
     pub(super) args: Map<String, Value>,
@@ -102,7 +102,7 @@ pub(super) struct Call {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Counts {
+pub(super) struct ScriptUsage {
     input: u64,
     output: u64,
     #[serde(default)]
@@ -111,9 +111,9 @@ pub(super) struct Counts {
     reasoning: u64,
 }
 
-impl From<Counts> for Usage {
-    fn from(counts: Counts) -> Self {
-        let Counts { input, output, cached, reasoning } = counts;
+impl From<ScriptUsage> for Usage {
+    fn from(counts: ScriptUsage) -> Self {
+        let ScriptUsage { input, output, cached, reasoning } = counts;
         Self { input, cached, output, reasoning }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Other braces stay as they are, so that a script can say JSON.
 
-use super::prompt::Prompt;
+use super::prompt::ScriptPrompt;
 use serde_json::Value;
 
-pub(super) fn fill(text: &str, prompt: &Prompt<'_>) -> Result<String, String> {
+pub(super) fn fill(text: &str, prompt: &ScriptPrompt<'_>) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find('{') {
@@ -25,7 +25,7 @@ pub(super) fn fill(text: &str, prompt: &Prompt<'_>) -> Result<String, String> {
 }
 
 /// Fills the strings of an argument; one that is nothing but a name becomes the value itself, with its type.
-pub(super) fn fill_value(value: &Value, prompt: &Prompt<'_>) -> Result<Value, String> {
+pub(super) fn fill_value(value: &Value, prompt: &ScriptPrompt<'_>) -> Result<Value, String> {
     match value {
         Value::String(text) => {
             let name = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -46,7 +46,7 @@ fn is_ours(name: &str) -> bool {
     matches!(name, "user" | "model" | "tool.name" | "tool.response") || name.starts_with("tool.response.")
 }
 
-fn look_up(name: &str, prompt: &Prompt<'_>) -> Result<Value, String> {
+fn look_up(name: &str, prompt: &ScriptPrompt<'_>) -> Result<Value, String> {
     if name == "user" {
         return Ok(Value::String(prompt.user.clone()));
     }

@@ -30,13 +30,14 @@ fn result(name: &str, response: serde_json::Value) -> Message {
 /// One line per event; deltas are separated by bars.
 fn shape(provider: &Scripted, messages: Vec<Message>) -> String {
     let request = Request { messages, ..Request::default() };
-    let beats = provider.play(&request).unwrap_or_else(|error| vec![Beat::Event(StreamEvent::Error(error))]);
+    let beats =
+        provider.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
     let mut lines: Vec<String> = Vec::new();
     for beat in beats {
         let line = match beat {
-            Beat::Wait(time) => format!("wait {time:?}"),
-            Beat::Hang => "hang".to_owned(),
-            Beat::Event(event) => line(event),
+            PlaybackStep::Wait(time) => format!("wait {time:?}"),
+            PlaybackStep::Hang => "hang".to_owned(),
+            PlaybackStep::Event(event) => line(event),
         };
         let kind = line.split(' ').next().unwrap_or_default();
         match lines.last_mut() {

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("anthropic", &Request::default()), stream)
+    fixture::heard(AnthropicDecoder::new("anthropic", &Request::default()), stream)
 }
 
 const START: &str = r#"
@@ -248,7 +248,8 @@ fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
     let mut request = fixture::request();
     request.tools[0].name = "weather.get".to_owned();
     let call = SECOND_CALL.replace("get_weather", "weather_get");
-    let heard = fixture::heard(Decoder::new("anthropic", &request), &stream(&[&call, &end("tool_use")]));
+    let heard =
+        fixture::heard(AnthropicDecoder::new("anthropic", &request), &stream(&[&call, &end("tool_use")]));
     assert_snapshot!(heard.lines().next().unwrap_or_default(), @r#"call "toolu_BBB" weather.get {"city":"Tōkyō"}"#);
 }
 
@@ -258,7 +259,7 @@ fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let spoiled = fixture::spoiled(&whole);
     assert!(spoiled.len() > 300);
     for stream in spoiled {
-        fixture::assert_sound(Decoder::new("anthropic", &Request::default()), &stream);
+        fixture::assert_sound(AnthropicDecoder::new("anthropic", &Request::default()), &stream);
     }
 }
 
@@ -269,7 +270,7 @@ fn two_answers_go_back_block_for_block() {
     let omitted = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"RW1wdHk="}}"#;
     let telling = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
     let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(Decoder::new("anthropic", &Request::default()), stream).0)
+        fixture::spoken(fixture::decoded(AnthropicDecoder::new("anthropic", &Request::default()), stream).0)
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("gemini", &Request::default()), stream)
+    fixture::heard(GeminiDecoder::new("gemini", &Request::default()), stream)
 }
 
 const SIGNATURE: &str = "CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/==";
@@ -240,7 +240,7 @@ fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
     let mut request = fixture::request();
     request.tools[0].name = "weather.get".to_owned();
     let call = piece(&json!([{"functionCall": {"name": "weather_get", "args": {}}}]));
-    let heard = fixture::heard(Decoder::new("gemini", &request), &stream(&[&call, &end("STOP")]));
+    let heard = fixture::heard(GeminiDecoder::new("gemini", &request), &stream(&[&call, &end("STOP")]));
     assert_snapshot!(heard.lines().next().unwrap_or_default(), @r#"call "" weather.get {}"#);
 }
 
@@ -249,7 +249,7 @@ fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let spoiled = fixture::spoiled(&stream(&[&talk(), &calls(), &talk(), &end("STOP")]));
     assert!(spoiled.len() > 200);
     for stream in spoiled {
-        fixture::assert_sound(Decoder::new("gemini", &Request::default()), &stream);
+        fixture::assert_sound(GeminiDecoder::new("gemini", &Request::default()), &stream);
     }
 }
 
@@ -259,7 +259,7 @@ fn two_answers_go_back_part_for_part() {
     let signed = piece(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
     let telling = stream(&[&talk(), &signed, &end("STOP")]);
     let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(Decoder::new("gemini", &Request::default()), stream).0)
+        fixture::spoken(fixture::decoded(GeminiDecoder::new("gemini", &Request::default()), stream).0)
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());

@@ -5,7 +5,7 @@ use crate::{
     Done, Frame, classify,
     http::{
         client,
-        fake::{self, Act, Server, chunk, head, last_chunk, serve, stream_head},
+        fake::{self, FakeServer, ServerAction, chunk, head, last_chunk, serve, stream_head},
     },
 };
 use futures::stream;
@@ -14,11 +14,11 @@ use serde_json::json;
 
 /// Takes each frame for a piece of text. `stop` is the reason why the model stopped, `[DONE]` the end.
 #[derive(Default)]
-struct Plain {
+struct PlainTextDecoder {
     stopped: bool,
 }
 
-impl Decoder for Plain {
+impl Decoder for PlainTextDecoder {
     fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data {
             "[DONE]" => out.push(StreamEvent::Done(Done::default())),
@@ -43,17 +43,17 @@ impl Decoder for Plain {
 
 const KEY: &str = "sk-canary-0123456789";
 
-fn call(url: &str, framing: Framing) -> Call {
+fn call(url: &str, framing: Framing) -> StreamingCall {
     let url = Url::parse(url).unwrap();
     let client = client(&url, &[], Duration::from_secs(5)).unwrap();
     let mut request = Request::new(Method::POST, url);
     *request.body_mut() = Some("{}".into());
-    Call {
+    StreamingCall {
         provider: "fake".to_owned(),
         client,
         request,
         framing,
-        decoder: Box::new(Plain::default()),
+        decoder: Box::new(PlainTextDecoder::default()),
         idle: Duration::from_secs(20),
         secrets: [Secret::new(KEY)].into(),
     }
@@ -70,19 +70,19 @@ fn shape(events: &[StreamEvent]) -> String {
     events.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-async fn hear(call: Call) -> String {
+async fn hear(call: StreamingCall) -> String {
     shape(&call.stream().collect::<Vec<_>>().await)
 }
 
 /// What the client makes of a server that does this.
-async fn answer(acts: impl IntoIterator<Item = Act>) -> String {
+async fn answer(acts: impl IntoIterator<Item = ServerAction>) -> String {
     let server = serve(vec![acts.into_iter().collect()]).await;
     hear(call(&server.url, Framing::Events)).await
 }
 
 /// The same for a head and a body.
 async fn refused(status: &str, headers: &[(&str, &str)], body: &str) -> String {
-    answer([head(status, headers), Act::Say(body.to_owned())]).await
+    answer([head(status, headers), ServerAction::Say(body.to_owned())]).await
 }
 
 #[tokio::test]
@@ -98,7 +98,8 @@ async fn an_answer_comes_as_events_however_it_is_cut() {
 
 #[tokio::test]
 async fn lines_of_json_are_a_stream_too() {
-    let server = serve(vec![vec![head("200 OK", &[]), Act::Say("one\r\ntwo\n\n[DONE]".to_owned())]]).await;
+    let server =
+        serve(vec![vec![head("200 OK", &[]), ServerAction::Say("one\r\ntwo\n\n[DONE]".to_owned())]]).await;
     insta::assert_snapshot!(hear(call(&server.url, Framing::Lines)).await, @"
     text one
     text two
@@ -148,7 +149,7 @@ async fn a_connection_that_breaks_off_is_worth_another_try() {
 
 #[tokio::test]
 async fn a_reset_is_worth_another_try() {
-    let error = answer([stream_head(), chunk("data: a\n\n"), Act::Reset]).await;
+    let error = answer([stream_head(), chunk("data: a\n\n"), ServerAction::Reset]).await;
     // The reset may overtake the bytes before it.
     let last = error.lines().last().unwrap();
     assert!(
@@ -161,8 +162,9 @@ async fn a_reset_is_worth_another_try() {
 async fn a_silent_server_has_stalled() {
     let idle = Duration::from_millis(30);
     for (acts, heard) in [(vec![], ""), (vec![stream_head(), chunk("data: a\n\n: co")], "text a\n")] {
-        let Server { url, heard: closed } = serve(vec![[acts, vec![Act::UntilClosed]].concat()]).await;
-        let stalled = hear(Call { idle, ..call(&url, Framing::Events) }).await;
+        let FakeServer { url, heard: closed } =
+            serve(vec![[acts, vec![ServerAction::UntilClosed]].concat()]).await;
+        let stalled = hear(StreamingCall { idle, ..call(&url, Framing::Events) }).await;
         assert_eq!(stalled, format!("{heard}STALLED: fake has been silent for 30ms"));
         closed.await.unwrap();
     }
@@ -175,10 +177,10 @@ async fn any_byte_ends_the_wait_for_the_next() {
         Ok(text.into())
     };
     let bytes = stream::iter(["data: ", "a", "\n\n", ": co\n", "data: stop\n", "\n"]).then(piece).boxed();
-    let body = Body { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10) };
+    let body = ResponseBody { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10) };
     let splitter = Splitter::new(Framing::Events);
-    let answer = Answer { body, splitter, decoder: Box::new(Plain::default()) };
-    let batches = stream::unfold(State::Reading(Box::new(answer)), State::go_on);
+    let answer = ResponseReader { body, splitter, decoder: Box::new(PlainTextDecoder::default()) };
+    let batches = stream::unfold(CallState::Reading(Box::new(answer)), CallState::go_on);
     insta::assert_snapshot!(shape(&batches.flat_map(stream::iter).collect::<Vec<_>>().await), @"
     text a
     done
@@ -187,8 +189,8 @@ async fn any_byte_ends_the_wait_for_the_next() {
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
-    let Server { url, heard } =
-        serve(vec![vec![stream_head(), chunk("data: a\n\n"), Act::UntilClosed]]).await;
+    let FakeServer { url, heard } =
+        serve(vec![vec![stream_head(), chunk("data: a\n\n"), ServerAction::UntilClosed]]).await;
     let mut events = call(&url, Framing::Events).stream();
     assert_eq!(shape(&[events.next().await.unwrap()]), "text a");
     drop(events);
@@ -217,7 +219,7 @@ async fn a_connection_is_used_again() {
         }
     });
     let first = call(&url, Framing::Events);
-    let second = Call { client: first.client.clone(), ..call(&url, Framing::Events) };
+    let second = StreamingCall { client: first.client.clone(), ..call(&url, Framing::Events) };
     assert_eq!(hear(first).await, "text a\ndone");
     assert_eq!(hear(second).await, "text a\ndone");
     server.await.unwrap();
@@ -240,7 +242,7 @@ async fn success_is_not_believed() {
 async fn an_error_is_told_in_the_servers_words_with_its_wait() {
     let server = serve(vec![vec![
         head("429 Too Many", &[("retry-after", "7")]),
-        Act::Say("{\"error\": \"slow\"}".to_owned()),
+        ServerAction::Say("{\"error\": \"slow\"}".to_owned()),
     ]])
     .await;
     let events: Vec<StreamEvent> = call(&server.url, Framing::Events).stream().collect().await;

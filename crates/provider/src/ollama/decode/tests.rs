@@ -5,7 +5,7 @@ use crate::{Message, Part, Role, ToolResult, fixture, ollama};
 use insta::assert_snapshot;
 
 fn heard(lines: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), lines)
+    fixture::heard(OllamaDecoder::new("p", &Request::default()), lines)
 }
 
 const PIECES: &str = r#"
@@ -73,7 +73,7 @@ fn an_error_in_the_stream_is_one_and_so_is_a_line_that_is_not_json() {
 #[test]
 fn an_answer_goes_back_as_it_came() {
     let (events, outcome) =
-        fixture::decoded(Decoder::new("p", &Request::default()), &format!("{PIECES}{DONE}"));
+        fixture::decoded(OllamaDecoder::new("p", &Request::default()), &format!("{PIECES}{DONE}"));
     assert!(outcome.is_ok());
     let result = |id: &str| {
         Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
@@ -99,6 +99,6 @@ fn an_answer_goes_back_as_it_came() {
 #[test]
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     for stream in fixture::spoiled(&format!("{PIECES}{DONE}")) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(OllamaDecoder::new("p", &Request::default()), &stream);
     }
 }

@@ -5,7 +5,7 @@ use crate::{Message, Part, Role, ToolResult, fixture, openai};
 use insta::assert_snapshot;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), stream)
+    fixture::heard(ChatDecoder::new("p", &Request::default()), stream)
 }
 
 /// A chunk with one delta.
@@ -253,7 +253,7 @@ fn a_tool_comes_back_under_its_own_name() {
     let told = openai::encode(&request, true);
     let name = told["tools"][0]["function"]["name"].as_str().unwrap_or_default();
     let piece = format!(r#"{{"index":0,"id":"a","function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
-    let heard = fixture::heard(Decoder::new("p", &request), &calls(&[&piece], "tool_calls"));
+    let heard = fixture::heard(ChatDecoder::new("p", &request), &calls(&[&piece], "tool_calls"));
     assert_snapshot!(heard, @r#"
     call "a" server.tool/list {}
     done Stop gpt-x
@@ -266,7 +266,7 @@ fn an_answer_goes_back_as_it_came() {
         r#""id":"call_A","type":"function","#,
         r#""id":"call_A","type":"function","extra_content":{"google":{"thought_signature":"c2ln"}},"#,
     );
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &signed);
+    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &Request::default()), &signed);
     assert!(outcome.is_ok());
     let result = |id: &str| {
         Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
@@ -312,7 +312,7 @@ fn reasoning_details_go_back_whole() {
         ),
         finish("stop"),
     ]);
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &Request::default()), &stream);
     assert!(outcome.is_ok());
     let request = Request { messages: vec![fixture::spoken(events)], ..Request::default() };
     let router = openai::Dialect::of("https://openrouter.ai/api/v1");
@@ -332,6 +332,6 @@ fn reasoning_details_go_back_whole() {
 #[test]
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     for stream in fixture::spoiled(&format!("{WHOLE}\n[DONE]")) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(ChatDecoder::new("p", &Request::default()), &stream);
     }
 }

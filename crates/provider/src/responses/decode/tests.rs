@@ -5,7 +5,7 @@ use crate::{Message, Part, Role, ToolResult, fixture, responses};
 use insta::assert_snapshot;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), stream)
+    fixture::heard(ResponsesDecoder::new("p", &Request::default()), stream)
 }
 
 const THOUGHT: &str = r#"
@@ -138,7 +138,7 @@ fn a_server_may_number_nothing_and_name_little() {
 
 #[test]
 fn an_event_may_be_named_by_its_frame_alone() {
-    let mut decoder = Decoder::new("p", &Request::default());
+    let mut decoder = ResponsesDecoder::new("p", &Request::default());
     let mut out = Vec::new();
     let frames = [
         ("response.output_text.delta", r#"{"delta":"Hello"}"#),
@@ -255,7 +255,7 @@ fn a_refusal_is_a_finish_with_its_words() {
 fn an_answer_goes_back_as_it_came() {
     let phased = TEXT.replace(r#""status":"completed","#, r#""status":"completed","phase":"commentary","#);
     let stream = format!("{THOUGHT}{phased}{CALLS}\n{COMPLETED}");
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    let (events, outcome) = fixture::decoded(ResponsesDecoder::new("p", &Request::default()), &stream);
     assert!(outcome.is_ok());
     let result = |id: &str| {
         Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
@@ -289,6 +289,6 @@ fn an_answer_goes_back_as_it_came() {
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
     for stream in fixture::spoiled(&format!("{pieces}\n{}", repeated(&pieces))) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(ResponsesDecoder::new("p", &Request::default()), &stream);
     }
 }

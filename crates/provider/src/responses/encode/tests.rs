@@ -86,8 +86,11 @@ fn settings_have_their_places_and_those_without_one_are_named() {
 #[test]
 fn reasoning_that_cannot_be_shown_again_stays_behind() {
     let sealed = |id: &str, encrypted: &str| {
-        let item =
-            Reasoning { id: id.to_owned(), summary: Vec::new(), encrypted_content: encrypted.to_owned() };
+        let item = SealedReasoning {
+            id: id.to_owned(),
+            summary: Vec::new(),
+            encrypted_content: encrypted.to_owned(),
+        };
         Part::Thought { text: "hm".into(), signature: item.seal() }
     };
     let foreign = Part::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
