@@ -7,7 +7,7 @@ use crate::{
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
-use provider::Origin;
+use provider::ModelId;
 use session::{PageRequest, Seq, Store, Stored};
 use shared_text::SharedText;
 
@@ -17,7 +17,7 @@ const PAGES: usize = 64;
 
 /// What the user asks for with an event, if anything.
 pub(crate) fn of(event: &Event) -> Option<SharedText> {
-    let nobody = Origin { provider: String::new(), model: String::new() };
+    let nobody = ModelId { provider: String::new(), model: String::new() };
     let content = event.content.as_ref().filter(|_| event.is_from_user())?;
     messages::convert([content], &nobody).iter().find_map(history::task).map(SharedText::from)
 }

@@ -20,13 +20,13 @@ use adk::{
 use bridge::{Budget, EventsAdapter, SessionServiceAdapter, cost, history};
 use logs::Log;
 use proptest::prelude::*;
-use provider::{Message, Part, Request, Role};
+use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use session::{Commit, Store, memory::MemoryStore};
 use std::sync::Arc;
 use testkit::property::{Tally, check};
 use view::AGENT;
 
-fn request(log: &Log) -> Request {
+fn request(log: &Log) -> ModelRequest {
     view::request(&log.rows, log.budget, log.cut)
 }
 
@@ -42,7 +42,7 @@ fn any_log_makes_a_request_that_is_legal_and_fits() {
     tally.judge();
 }
 
-fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
+fn assert_lawful(request: &ModelRequest, log: &Log) -> Result<(), TestCaseError> {
     let (system, messages) = request.messages.split_first().unwrap();
     prop_assert_eq!(system.role, Role::System);
     prop_assert!(!messages.is_empty());
@@ -60,7 +60,7 @@ fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
 }
 
 /// The length of the newest exchange with the opening that it needs.
-fn newest_exchange(messages: &[Message]) -> usize {
+fn newest_exchange(messages: &[ModelMessage]) -> usize {
     // An interrupted answer and the note that asks to continue it.
     if texts(&messages[messages.len() - 1..]) == CONTINUE_NOTE {
         return 3;
@@ -158,11 +158,14 @@ fn is_in_agents_mouth(content: &Content) -> bool {
     matches!(content.role.as_deref(), Some("model" | "assistant"))
 }
 
-fn texts(messages: &[Message]) -> String {
+fn texts(messages: &[ModelMessage]) -> String {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -20,24 +20,25 @@ use futures::{StreamExt as _, stream};
 use intent::Intent;
 use memory::{Memory, Recall};
 use provider::{
-    Done, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, ToolSpec, Usage, split_words,
+    Done, FinishReason, ModelRequest, ModelStream, Provider, StreamEvent, TokenUsage, ToolCall, ToolSpec,
+    split_words,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Demo;
+pub struct DemoProvider;
 
-impl Provider for Demo {
+impl Provider for DemoProvider {
     fn name(&self) -> &'static str {
         "demo"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         stream::iter(answer(&request)).boxed()
     }
 }
 
 /// The whole answer, in the pieces in which it streams.
-pub fn answer(request: &Request) -> Vec<StreamEvent> {
+pub fn answer(request: &ModelRequest) -> Vec<StreamEvent> {
     let messages = &request.messages;
     let asked = messages.iter().rposition(memory::is_spoken);
     let text = asked.map(|at| memory::text_of(&messages[at])).unwrap_or_default();
@@ -138,19 +139,19 @@ fn about(subject: &str, memory: Memory<'_>) -> Option<String> {
     Some(format!("You told me: «{best}»"))
 }
 
-fn events(request: &Request, said: &str, calls: Vec<ToolCall>) -> Vec<StreamEvent> {
+fn events(request: &ModelRequest, said: &str, calls: Vec<ToolCall>) -> Vec<StreamEvent> {
     let mut events: Vec<StreamEvent> = split_words(said).map(StreamEvent::text).collect();
     let asked: usize =
         calls.iter().map(|call| call.name.len() + serde_json::json!(call.args).to_string().len()).sum();
     let read: usize = request.messages.iter().map(|message| memory::text_of(message).len()).sum();
     events.extend(calls.into_iter().map(StreamEvent::ToolCall));
-    events.push(StreamEvent::Usage(Usage {
+    events.push(StreamEvent::Usage(TokenUsage {
         input: tokens(read),
         output: tokens(said.len() + asked),
-        ..Usage::default()
+        ..TokenUsage::default()
     }));
     let model_version = Some("demo-1".to_owned());
-    events.push(StreamEvent::Done(Done { finish: Finish::Stop, model_version }));
+    events.push(StreamEvent::Done(Done { finish: FinishReason::Stop, model_version }));
     events
 }
 

@@ -1,7 +1,7 @@
 //! What was said before: the messages are shown to the model, so it can look them up.
 
 use crate::{clause, reply, words, words::Word};
-use provider::{Message, Part, Role, ToolCall, ToolResult};
+use provider::{MessagePart, ModelMessage, Role, ToolCall, ToolResult};
 
 /// Questions about the conversation itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,13 +20,13 @@ pub(crate) enum Recall {
 /// The messages before the one that is being answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory<'a> {
-    messages: &'a [Message],
+    messages: &'a [ModelMessage],
     /// How many requests back «again» may still look. Without an end, repetitions of repetitions would cost without end.
     reach: u8,
 }
 
 impl<'a> Memory<'a> {
-    pub(crate) fn of(messages: &'a [Message]) -> Self {
+    pub(crate) fn of(messages: &'a [ModelMessage]) -> Self {
         Self { messages, reach: 3 }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Memory<'a> {
 }
 
 /// The calls that the last message answers, each with its answer; ids first, else by position.
-pub(crate) fn paired(messages: &[Message]) -> Vec<(&ToolCall, &ToolResult)> {
+pub(crate) fn paired(messages: &[ModelMessage]) -> Vec<(&ToolCall, &ToolResult)> {
     let Some((last, before)) = messages.split_last() else { return Vec::new() };
     let Some(calls) = before.iter().rev().find(|message| message.calls().next().is_some()) else {
         return Vec::new();
@@ -121,14 +121,17 @@ pub(crate) fn paired(messages: &[Message]) -> Vec<(&ToolCall, &ToolResult)> {
     calls.calls().enumerate().filter_map(|(at, call)| pair((at, call)).map(|result| (call, result))).collect()
 }
 
-pub(crate) fn is_spoken(message: &Message) -> bool {
+pub(crate) fn is_spoken(message: &ModelMessage) -> bool {
     message.role == Role::User && message.results().next().is_none()
 }
 
-pub(crate) fn text_of(message: &Message) -> String {
+pub(crate) fn text_of(message: &ModelMessage) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.collect::<Vec<_>>().join(" ").trim().to_owned()
 }

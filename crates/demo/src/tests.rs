@@ -2,22 +2,22 @@
 
 use super::*;
 use insta::assert_snapshot;
-use provider::{Message, Part, Role, ToolResult};
+use provider::{MessagePart, ModelMessage, Role, ToolResult};
 use serde_json::{Value, json};
 
 const TOOLS: [&str; 5] = ["now", "calculate", "read_file", "list_files", "search_files"];
 
-fn request(messages: Vec<Message>, tools: &[&str]) -> Request {
+fn request(messages: Vec<ModelMessage>, tools: &[&str]) -> ModelRequest {
     let spec = |name: &&str| ToolSpec {
         name: (*name).to_owned(),
         description: String::new(),
         parameters: json!({"type": "object"}),
     };
-    Request { messages, tools: tools.iter().map(spec).collect(), ..Request::default() }
+    ModelRequest { messages, tools: tools.iter().map(spec).collect(), ..ModelRequest::default() }
 }
 
-fn user(text: &str) -> Message {
-    Message::text(Role::User, text)
+fn user(text: &str) -> ModelMessage {
+    ModelMessage::text(Role::User, text)
 }
 
 /// Text and calls of an answer on one line.
@@ -51,7 +51,7 @@ fn table(texts: &[&str]) -> String {
 }
 
 /// A whole turn: the question, the calls, and the answer from these responses.
-fn turn(log: &mut Vec<Message>, text: &str, responses: &[Value]) -> String {
+fn turn(log: &mut Vec<ModelMessage>, text: &str, responses: &[Value]) -> String {
     log.push(user(text));
     let first = answer(&request(log.clone(), &TOOLS));
     let calls: Vec<ToolCall> = first
@@ -69,18 +69,18 @@ fn turn(log: &mut Vec<Message>, text: &str, responses: &[Value]) -> String {
     if !calls.is_empty() {
         assert_eq!(calls.len(), responses.len(), "{calls:?}");
         let results = calls.iter().zip(responses).map(|(call, response)| {
-            Part::from(ToolResult {
+            MessagePart::from(ToolResult {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 response: response.clone(),
             })
         });
         let results = results.collect();
-        log.push(Message::new(Role::Assistant, calls.into_iter().map(Part::from).collect()));
-        log.push(Message::new(Role::Tool, results));
+        log.push(ModelMessage::new(Role::Assistant, calls.into_iter().map(MessagePart::from).collect()));
+        log.push(ModelMessage::new(Role::Tool, results));
     }
     let said = shape(&answer(&request(log.clone(), &TOOLS)));
-    log.push(Message::text(Role::Assistant, said.clone()));
+    log.push(ModelMessage::text(Role::Assistant, said.clone()));
     said
 }
 

@@ -1,8 +1,10 @@
 //! The demo model is judged by phrasings that its rules were not written for, by another hand: `phrasings.yaml`.
 
-use demo::Demo;
+use demo::DemoProvider;
 use futures::{FutureExt, StreamExt, executor::block_on, future::BoxFuture};
-use provider::{Message, Part, Provider, Request, Role, StreamEvent, ToolCall, ToolResult, ToolSpec};
+use provider::{
+    MessagePart, ModelMessage, ModelRequest, Provider, Role, StreamEvent, ToolCall, ToolResult, ToolSpec,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -54,7 +56,7 @@ fn judge(case: &Case) -> Result<(), String> {
     let mut messages = Vec::new();
     let mut turn = (Vec::new(), String::new());
     for text in &said {
-        messages.push(Message::text(Role::User, text.clone()));
+        messages.push(ModelMessage::text(Role::User, text.clone()));
         turn = take_turn(&mut messages);
     }
     let (calls, answer) = turn;
@@ -79,29 +81,33 @@ fn judge(case: &Case) -> Result<(), String> {
 }
 
 /// The calls of a turn and the text that ends it.
-fn take_turn(messages: &mut Vec<Message>) -> (Vec<ToolCall>, String) {
+fn take_turn(messages: &mut Vec<ModelMessage>) -> (Vec<ToolCall>, String) {
     let mut all = Vec::new();
     for _ in 0..8 {
         let (text, mut calls) = ask(messages);
         for (index, call) in calls.iter_mut().enumerate() {
             call.id = format!("call-{}-{index}", messages.len());
         }
-        let parts = Some(Part::text(text.clone())).filter(|_| !text.is_empty());
-        let parts = parts.into_iter().chain(calls.iter().cloned().map(Part::from)).collect();
-        messages.push(Message::new(Role::Assistant, parts));
+        let parts = Some(MessagePart::text(text.clone())).filter(|_| !text.is_empty());
+        let parts = parts.into_iter().chain(calls.iter().cloned().map(MessagePart::from)).collect();
+        messages.push(ModelMessage::new(Role::Assistant, parts));
         if calls.is_empty() {
             return (all, text);
         }
-        messages.push(Message::new(Role::Tool, calls.iter().map(|call| Part::from(result(call))).collect()));
+        messages.push(ModelMessage::new(
+            Role::Tool,
+            calls.iter().map(|call| MessagePart::from(result(call))).collect(),
+        ));
         all.extend(calls);
     }
     (all, String::new())
 }
 
-fn ask(messages: &[Message]) -> (String, Vec<ToolCall>) {
+fn ask(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
     let spec = |name: &str| ToolSpec { name: name.into(), description: String::new(), parameters: json!({}) };
     let tools = ["now", "calculate", "read_file", "list_files", "search_files"].map(spec).into();
-    let events = Demo.stream(Request { messages: messages.to_vec(), tools, ..Request::default() });
+    let events =
+        DemoProvider.stream(ModelRequest { messages: messages.to_vec(), tools, ..ModelRequest::default() });
     let (mut text, mut calls) = (String::new(), Vec::new());
     for event in block_on(events.collect::<Vec<_>>()) {
         match event {

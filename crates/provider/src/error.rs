@@ -39,7 +39,7 @@ pub enum Error {
 
 /// What a caller that has shown nothing yet may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     Never,
     /// Again, after this wait if it is known.
     After(Option<Duration>),
@@ -48,13 +48,13 @@ pub enum Retry {
 }
 
 impl Error {
-    pub fn retry(&self) -> Retry {
+    pub fn retry_advice(&self) -> RetryAdvice {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Transient { retry_after, .. } => {
-                Retry::After(*retry_after)
+                RetryAdvice::After(*retry_after)
             }
-            Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
-            Self::ContextOverflow { .. } => Retry::Shorter,
+            Self::Truncated { .. } | Self::Stalled { .. } => RetryAdvice::After(None),
+            Self::ContextOverflow { .. } => RetryAdvice::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }
             | Self::Refused { .. }
@@ -62,7 +62,7 @@ impl Error {
             | Self::Protocol { .. }
             | Self::Setup { .. }
             | Self::Failed { .. }
-            | Self::Script { .. } => Retry::Never,
+            | Self::Script { .. } => RetryAdvice::Never,
         }
     }
 

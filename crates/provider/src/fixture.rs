@@ -1,14 +1,14 @@
 //! A conversation that has everything in it, for the tests of the encoders, and what a decoder makes of a stream.
 
 use crate::{
-    Decoder, Done, Error, Frame, Media, MediaSource, Message, Options, Part, Request, Role, StreamEvent,
-    ToolCall, ToolResult, ToolSpec,
+    Done, Error, GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role,
+    StreamDecoder, StreamEvent, StreamFrame, ToolCall, ToolResult, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
-fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
+fn call(id: &str, city: &str, signature: Option<&str>) -> MessagePart {
     let args = Map::from_iter([("city".to_owned(), Value::from(city))]);
-    Part::from(ToolCall {
+    MessagePart::from(ToolCall {
         id: id.to_owned(),
         name: "get_weather".to_owned(),
         args,
@@ -17,13 +17,13 @@ fn call(id: &str, city: &str, signature: Option<&str>) -> Part {
     })
 }
 
-fn result(id: &str, response: Value) -> Part {
-    Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response })
+fn result(id: &str, response: Value) -> MessagePart {
+    MessagePart::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response })
 }
 
-pub(crate) fn request() -> Request {
-    let thought = Part::Thought { text: "hmm".into(), signature: Some("sig-1".to_owned()) };
-    let secret = Part::Thought { text: "".into(), signature: Some("sig-2".to_owned()) };
+pub(crate) fn request() -> ModelRequest {
+    let thought = MessagePart::Thought { text: "hmm".into(), signature: Some("sig-1".to_owned()) };
+    let secret = MessagePart::Thought { text: "".into(), signature: Some("sig-2".to_owned()) };
     let image = Media {
         mime_type: "image/png".to_owned(),
         source: MediaSource::Base64("AAAA".to_owned()),
@@ -35,41 +35,44 @@ pub(crate) fn request() -> Request {
         name: Some("s.xls".to_owned()),
     };
     let messages = vec![
-        Message::text(Role::System, "Be kind."),
-        Message::new(Role::User, vec![Part::text("Paris and Oslo?"), Part::from(image), Part::from(sheet)]),
-        Message::new(
+        ModelMessage::text(Role::System, "Be kind."),
+        ModelMessage::new(
+            Role::User,
+            vec![MessagePart::text("Paris and Oslo?"), MessagePart::from(image), MessagePart::from(sheet)],
+        ),
+        ModelMessage::new(
             Role::Assistant,
             vec![
                 thought,
                 secret,
-                Part::text("Let me look."),
+                MessagePart::text("Let me look."),
                 call("call_0", "Paris", Some("sig-3")),
                 call("call_1", "Oslo", None),
             ],
         ),
-        Message::new(
+        ModelMessage::new(
             Role::Tool,
             vec![result("call_1", json!("rain")), result("call_0", json!({"error": "no data"}))],
         ),
-        Message::new(Role::Assistant, vec![call("call_0", "Paris", None)]),
-        Message::new(Role::Tool, vec![result("call_0", json!({"sky": "blue"}))]),
-        Message::text(Role::User, "And then?"),
-        Message::new(Role::User, vec![Part::text(" ")]),
+        ModelMessage::new(Role::Assistant, vec![call("call_0", "Paris", None)]),
+        ModelMessage::new(Role::Tool, vec![result("call_0", json!({"sky": "blue"}))]),
+        ModelMessage::text(Role::User, "And then?"),
+        ModelMessage::new(Role::User, vec![MessagePart::text(" ")]),
     ];
     let tool = ToolSpec {
         name: "get_weather".to_owned(),
         description: "Weather of a city".to_owned(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string", "format": "city"}}, "required": ["city"], "additionalProperties": false}),
     };
-    let options = Options {
+    let options = GenerationOptions {
         temperature: Some(1.5),
         top_p: Some(0.9),
         max_output_tokens: Some(100),
         stop: vec!["END".to_owned()],
         seed: Some(7),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    Request { model: "m".to_owned(), messages, tools: vec![tool], options }
+    ModelRequest { model: "m".to_owned(), messages, tools: vec![tool], options }
 }
 
 /// One line per field, per message and per part.
@@ -99,7 +102,10 @@ pub(crate) fn shape(body: &Value) -> String {
 }
 
 /// What a decoder makes of a stream that has one frame in each line.
-pub(crate) fn decoded(mut decoder: impl Decoder, stream: &str) -> (Vec<StreamEvent>, Result<(), Error>) {
+pub(crate) fn decoded(
+    mut decoder: impl StreamDecoder,
+    stream: &str,
+) -> (Vec<StreamEvent>, Result<(), Error>) {
     let mut events = Vec::new();
     let mut frames = stream.lines().map(str::trim).filter(|line| !line.is_empty());
     let outcome = loop {
@@ -109,7 +115,7 @@ pub(crate) fn decoded(mut decoder: impl Decoder, stream: &str) -> (Vec<StreamEve
         let Some(data) = frames.next() else {
             break decoder.end(&mut events);
         };
-        if let Err(error) = decoder.read(Frame { event: "", data }, &mut events) {
+        if let Err(error) = decoder.read(StreamFrame { event: "", data }, &mut events) {
             break Err(error);
         }
     };
@@ -136,7 +142,7 @@ pub(crate) fn spoiled(stream: &str) -> Vec<String> {
 }
 
 /// Whatever comes, calls leave with the end alone, and the end is the last.
-pub(crate) fn assert_sound(decoder: impl Decoder, stream: &str) {
+pub(crate) fn assert_sound(decoder: impl StreamDecoder, stream: &str) {
     let (events, outcome) = decoded(decoder, stream);
     let calls = events.iter().any(|event| matches!(event, StreamEvent::ToolCall(_)));
     let ends = events.iter().position(|event| matches!(event, StreamEvent::Done(_)));
@@ -147,7 +153,7 @@ pub(crate) fn assert_sound(decoder: impl Decoder, stream: &str) {
 }
 
 /// What a decoder makes of a stream, for people: one line per event, the error last.
-pub(crate) fn heard(decoder: impl Decoder, stream: &str) -> String {
+pub(crate) fn heard(decoder: impl StreamDecoder, stream: &str) -> String {
     let (events, outcome) = decoded(decoder, stream);
     let mut lines: Vec<String> = events.iter().map(line).collect();
     lines.extend(outcome.err().map(|error| format!("error {}: {error}", error.code())));
@@ -179,31 +185,31 @@ fn line(event: &StreamEvent) -> String {
 }
 
 /// A message of what was said, as the callers of a provider put it together: a signature ends its part.
-pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
-    let mut parts: Vec<Part> = Vec::new();
+pub(crate) fn spoken(events: Vec<StreamEvent>) -> ModelMessage {
+    let mut parts: Vec<MessagePart> = Vec::new();
     for event in events {
         match (parts.last_mut(), event) {
             (
-                Some(Part::Text { text, signature: end @ None }),
+                Some(MessagePart::Text { text, signature: end @ None }),
                 StreamEvent::TextDelta { text: piece, signature },
             )
             | (
-                Some(Part::Thought { text, signature: end @ None }),
+                Some(MessagePart::Thought { text, signature: end @ None }),
                 StreamEvent::Thought { text: piece, signature },
             ) => {
                 text.push_str(&piece);
                 *end = signature;
             }
             (_, StreamEvent::TextDelta { text, signature }) => {
-                parts.push(Part::Text { text: text.into(), signature });
+                parts.push(MessagePart::Text { text: text.into(), signature });
             }
             (_, StreamEvent::Thought { text, signature }) => {
-                parts.push(Part::Thought { text: text.into(), signature });
+                parts.push(MessagePart::Thought { text: text.into(), signature });
             }
-            (_, StreamEvent::ToolCall(call)) => parts.push(Part::from(call)),
+            (_, StreamEvent::ToolCall(call)) => parts.push(MessagePart::from(call)),
             (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
             (_, StreamEvent::Error(error)) => panic!("{error}"),
         }
     }
-    Message::new(Role::Assistant, parts)
+    ModelMessage::new(Role::Assistant, parts)
 }

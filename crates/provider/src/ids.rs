@@ -4,7 +4,7 @@
 //! A log may hold any id: longer than the provider allows, with odd characters, or `call_0` in every turn. What an id
 //! becomes depends only on the messages up to it, so that an older request stays a prefix of a newer one.
 
-use crate::{Message, Request, ToolResult};
+use crate::{ModelMessage, ModelRequest, ToolResult};
 use std::collections::{HashMap, HashSet};
 
 /// What a provider takes as an id.
@@ -23,7 +23,7 @@ impl IdRules {
 /// A message with the ids that its calls and results have on the wire.
 #[derive(Debug)]
 pub(crate) struct WireMessage<'a> {
-    pub(crate) message: &'a Message,
+    pub(crate) message: &'a ModelMessage,
     /// One for each call, in the order of the calls.
     pub(crate) calls: Vec<String>,
     /// In the order of the calls that they answer.
@@ -32,7 +32,7 @@ pub(crate) struct WireMessage<'a> {
     pub(crate) loose: Vec<&'a ToolResult>,
 }
 
-pub(crate) fn wire(messages: &[Message], dialect: IdRules) -> Vec<WireMessage<'_>> {
+pub(crate) fn wire(messages: &[ModelMessage], dialect: IdRules) -> Vec<WireMessage<'_>> {
     let mut minter = IdMinter::new(dialect);
     let mut open: Vec<UnansweredCall<'_>> = Vec::new();
     let mut wired = Vec::with_capacity(messages.len());
@@ -156,7 +156,7 @@ pub(crate) struct ToolNames {
 impl ToolNames {
     /// The tools on offer come first, then those that older messages speak of, in their order: what a name becomes does
     /// not depend on later messages.
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &ModelRequest) -> Self {
         let offered = || request.tools.iter().map(|tool| tool.name.as_str());
         let spoken = request.messages.iter().flat_map(|message| {
             let called = message.calls().map(|call| call.name.as_str());
@@ -200,27 +200,31 @@ impl ToolNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Part, Role, ToolCall, ToolSpec};
+    use crate::{MessagePart, Role, ToolCall, ToolSpec};
     use insta::assert_snapshot;
     use serde_json::Value;
 
     const SHORT: IdRules = IdRules { longest: 8, accepts: |c| c.is_ascii_alphanumeric() || c == '_' };
 
-    fn turn(ids: &[&str], answers: &[&str]) -> [Message; 2] {
+    fn turn(ids: &[&str], answers: &[&str]) -> [ModelMessage; 2] {
         let call = |id: &&str| {
             let (id, name) = ((*id).to_owned(), "f".to_owned());
-            Part::from(ToolCall { id, name, ..ToolCall::default() })
+            MessagePart::from(ToolCall { id, name, ..ToolCall::default() })
         };
         let result = |id: &&str| {
-            Part::from(ToolResult { id: (*id).to_owned(), name: "f".to_owned(), response: Value::from(*id) })
+            MessagePart::from(ToolResult {
+                id: (*id).to_owned(),
+                name: "f".to_owned(),
+                response: Value::from(*id),
+            })
         };
         [
-            Message::new(Role::Assistant, ids.iter().map(call).collect()),
-            Message::new(Role::Tool, answers.iter().map(result).collect()),
+            ModelMessage::new(Role::Assistant, ids.iter().map(call).collect()),
+            ModelMessage::new(Role::Tool, answers.iter().map(result).collect()),
         ]
     }
 
-    fn shape(messages: &[Message]) -> String {
+    fn shape(messages: &[ModelMessage]) -> String {
         let line = |wired: &WireMessage<'_>| {
             let results = wired.results.iter().map(|(id, result)| format!("{id}←{}", result.id));
             let loose = wired.loose.iter().map(|result| format!("?←{}", result.id));
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_legal_and_new_stays_and_any_other_is_made_so() {
-        let log: Vec<Message> = [
+        let log: Vec<ModelMessage> = [
             turn(&["call_0", "b"], &["b", "call_0"]),
             turn(&["call_0", ""], &["call_0", ""]),
             turn(&["call_0", "call_0"], &["call_0", "call_0"]),
@@ -263,12 +267,12 @@ mod tests {
         };
         let asked = |name: &str| {
             let call = ToolCall { name: name.to_owned(), ..ToolCall::default() };
-            Message::new(Role::Assistant, vec![Part::from(call)])
+            ModelMessage::new(Role::Assistant, vec![MessagePart::from(call)])
         };
-        let request = Request {
+        let request = ModelRequest {
             tools: vec![tool("a.b"), tool("a/b"), tool("a_b"), tool("9"), tool(&long)],
             messages: vec![asked("a b"), asked("a.b"), asked("now"), asked(&format!("{long}y"))],
-            ..Request::default()
+            ..ModelRequest::default()
         };
         let names = ToolNames::of(&request);
         let all = ["a.b", "a/b", "a_b", "9", &long, "a b", "now", &format!("{long}y"), "unheard of"];

@@ -6,7 +6,7 @@
 //! | [`request`] | messages, tools and settings of one call |
 //! | [`stream`] | what a model answers, piece by piece |
 //! | [`error`] | what went wrong, and whether to try again |
-//! | [`api`] | the wire formats, and what each can do |
+//! | [`wire_api`] | the wire formats, and what each can do |
 //! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | one folder per wire format: how a request looks, how an answer is read |
 //! | [`http`] | bytes to frames to events; what goes wrong on the way |
 //! | [`remote`] | a provider behind an address, and what it offers |
@@ -17,7 +17,6 @@
 
 mod answer;
 pub mod anthropic;
-pub mod api;
 mod classify;
 pub mod error;
 #[cfg(test)]
@@ -35,14 +34,15 @@ pub mod responses;
 mod schema;
 pub mod scripted;
 pub mod stream;
+pub mod wire_api;
 
-pub use api::{Api, Decoder, Frame};
-pub use error::{Error, Retry};
-pub use http::Secret;
-pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
-pub use remote::{Endpoint, Remote};
-pub use request::{Effort, Options, Request, ToolChoice, ToolSpec};
-pub use stream::{Done, EventStream, Finish, StreamEvent, Usage, split_words};
+pub use error::{Error, RetryAdvice};
+pub use http::SecretString;
+pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult};
+pub use remote::{ProviderEndpoint, RemoteProvider};
+pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
+pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};
+pub use wire_api::{StreamDecoder, StreamFrame, WireApi};
 
 /// A way to reach models. A provider keeps no conversation: each call carries all that the model may know.
 pub trait Provider: Send + Sync {
@@ -50,5 +50,5 @@ pub trait Provider: Send + Sync {
     fn name(&self) -> &str;
 
     /// Asks a model. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels the call.
-    fn stream(&self, request: Request) -> EventStream;
+    fn stream(&self, request: ModelRequest) -> ModelStream;
 }

@@ -14,43 +14,49 @@ pub enum Role {
 
 /// Who made a message: opaque data goes back to the very model that made it, and to no other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct ModelId {
     pub provider: String,
     pub model: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
+pub struct ModelMessage {
     pub role: Role,
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
-impl Message {
-    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+impl ModelMessage {
+    pub fn new(role: Role, parts: Vec<MessagePart>) -> Self {
         Self { role, parts }
     }
 
     pub fn text(role: Role, text: impl Into<SharedText>) -> Self {
-        Self::new(role, vec![Part::text(text)])
+        Self::new(role, vec![MessagePart::text(text)])
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Call(call) => Some(&**call),
-            Part::Text { .. } | Part::Thought { .. } | Part::Result(_) | Part::Media(_) => None,
+            MessagePart::Call(call) => Some(&**call),
+            MessagePart::Text { .. }
+            | MessagePart::Thought { .. }
+            | MessagePart::Result(_)
+            | MessagePart::Media(_) => None,
         })
     }
 
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Result(result) => Some(&**result),
-            Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Media(_) => None,
+            MessagePart::Result(result) => Some(&**result),
+            MessagePart::Text { .. }
+            | MessagePart::Thought { .. }
+            | MessagePart::Call(_)
+            | MessagePart::Media(_) => None,
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     Text {
         text: SharedText,
         signature: Option<String>,
@@ -66,25 +72,25 @@ pub enum Part {
     Media(Box<Media>),
 }
 
-impl Part {
+impl MessagePart {
     pub fn text(text: impl Into<SharedText>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 }
 
-impl From<ToolCall> for Part {
+impl From<ToolCall> for MessagePart {
     fn from(call: ToolCall) -> Self {
         Self::Call(Box::new(call))
     }
 }
 
-impl From<ToolResult> for Part {
+impl From<ToolResult> for MessagePart {
     fn from(result: ToolResult) -> Self {
         Self::Result(Box::new(result))
     }
 }
 
-impl From<Media> for Part {
+impl From<Media> for MessagePart {
     fn from(media: Media) -> Self {
         Self::Media(Box::new(media))
     }

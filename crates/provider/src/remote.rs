@@ -8,8 +8,8 @@ mod endpoint;
 mod list;
 
 use crate::{
-    Error, EventStream, Part, Provider, Request, StreamEvent,
-    http::{self, Secret, StreamingCall},
+    Error, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent,
+    http::{self, SecretString, StreamingCall},
 };
 use address::BaseUrl;
 use futures::{StreamExt as _, stream};
@@ -21,14 +21,14 @@ use std::{
     time::Duration,
 };
 
-pub use discover::{Found, LOCAL, Local, discover};
-pub use endpoint::Endpoint;
+pub use discover::{DiscoveredServer, LOCAL_SERVERS, LocalServer, discover};
+pub use endpoint::ProviderEndpoint;
 pub use list::ModelInfo;
 
 /// A server that is asked over HTTP.
-pub struct Remote {
-    endpoint: Endpoint,
-    secrets: Arc<[Secret]>,
+pub struct RemoteProvider {
+    endpoint: ProviderEndpoint,
+    secrets: Arc<[SecretString]>,
     link: OnceLock<EndpointClient>,
     /// What the user was told.
     warned: Mutex<HashSet<String>>,
@@ -44,13 +44,13 @@ struct EndpointClient {
 /// How long a list of models may take.
 const LISTING: Duration = Duration::from_secs(10);
 
-impl Remote {
-    pub fn new(endpoint: Endpoint) -> Self {
+impl RemoteProvider {
+    pub fn new(endpoint: ProviderEndpoint) -> Self {
         let secrets = endpoint.secrets().into();
         Self { endpoint, secrets, link: OnceLock::new(), warned: Mutex::default() }
     }
 
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
@@ -71,8 +71,8 @@ impl Remote {
         })
     }
 
-    fn call(&self, request: &Request) -> Result<StreamingCall, Error> {
-        let Endpoint { name, api, base_url, idle_timeout, .. } = &self.endpoint;
+    fn call(&self, request: &ModelRequest) -> Result<StreamingCall, Error> {
+        let ProviderEndpoint { name, api, base_url, idle_timeout, .. } = &self.endpoint;
         if request.model.is_empty() {
             let message = "no model is named".to_owned();
             return Err(Error::BadRequest { provider: name.clone(), message });
@@ -103,19 +103,19 @@ impl Remote {
     }
 
     /// A setting that has no place, or a file that is not taken, is named once, not with every turn.
-    fn warnings(&self, request: &Request) -> Vec<StreamEvent> {
-        let Endpoint { name, api, .. } = &self.endpoint;
-        let settings = api.unsupported(request).into_iter();
+    fn warnings(&self, request: &ModelRequest) -> Vec<StreamEvent> {
+        let ProviderEndpoint { name, api, .. } = &self.endpoint;
+        let settings = api.unsupported_options(request).into_iter();
         let settings =
             settings.map(|setting| format!("{name} does not take `{setting}` here; it is left out"));
         let files =
             request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-                Part::Media(media) if !api.takes(media) => Some(media),
-                Part::Media(_)
-                | Part::Text { .. }
-                | Part::Thought { .. }
-                | Part::Call(_)
-                | Part::Result(_) => None,
+                MessagePart::Media(media) if !api.accepts_media(media) => Some(media),
+                MessagePart::Media(_)
+                | MessagePart::Text { .. }
+                | MessagePart::Thought { .. }
+                | MessagePart::Call(_)
+                | MessagePart::Result(_) => None,
             });
         let files = files.map(|file| {
             let called = file.name.as_deref().unwrap_or("a file");
@@ -131,12 +131,12 @@ impl Remote {
     }
 }
 
-impl Provider for Remote {
+impl Provider for RemoteProvider {
     fn name(&self) -> &str {
         &self.endpoint.name
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         match self.call(&request) {
             Ok(call) => stream::iter(self.warnings(&request)).chain(call.stream()).boxed(),
             Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
@@ -144,7 +144,7 @@ impl Provider for Remote {
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }

@@ -1,16 +1,16 @@
 //! One call: messages, tools and settings.
 
-use crate::Message;
+use crate::ModelMessage;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
+pub struct ModelRequest {
     /// The provider's own name of the model; empty for its default.
     pub model: String,
     /// A system message, if there is one, comes first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
     pub tools: Vec<ToolSpec>,
-    pub options: Options,
+    pub options: GenerationOptions,
 }
 
 /// A tool as a model is told about it.
@@ -24,7 +24,7 @@ pub struct ToolSpec {
 
 /// Settings; what is absent is left to the provider.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options {
+pub struct GenerationOptions {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub max_output_tokens: Option<u32>,
@@ -32,13 +32,13 @@ pub struct Options {
     pub seed: Option<i64>,
     /// The answer must be JSON of this schema.
     pub response_schema: Option<Value>,
-    pub reasoning: Option<Effort>,
+    pub reasoning: Option<ReasoningEffort>,
     pub tool_choice: Option<ToolChoice>,
 }
 
 /// How hard a model should think before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum ReasoningEffort {
     Off,
     Minimal,
     Low,
@@ -60,7 +60,7 @@ pub enum ToolChoice {
 
 impl ToolChoice {
     /// Nothing has to be called any more.
-    pub fn at_ease(self) -> Self {
+    pub fn unforced(self) -> Self {
         match self {
             Self::Required | Self::Named(_) => Self::Auto,
             Self::Auto | Self::None => self,

@@ -3,7 +3,7 @@
 use crate::{Error, ToolCall};
 use futures::stream::BoxStream;
 
-pub type EventStream = BoxStream<'static, StreamEvent>;
+pub type ModelStream = BoxStream<'static, StreamEvent>;
 
 #[derive(Debug)]
 pub enum StreamEvent {
@@ -19,7 +19,7 @@ pub enum StreamEvent {
     },
     /// A call whose arguments are whole.
     ToolCall(ToolCall),
-    Usage(Usage),
+    Usage(TokenUsage),
     /// Something that the user should know and that changes nothing: a setting that the provider does not have.
     Warning(String),
     /// The answer is complete. Nothing follows.
@@ -44,14 +44,14 @@ impl StreamEvent {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// The model's name as the server gives it.
     pub model_version: Option<String>,
 }
 
 /// Why a model stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     #[default]
     Stop,
     /// The limit of output tokens.
@@ -62,7 +62,7 @@ pub enum Finish {
 
 /// Tokens of one call, counted alike for all providers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// All that went in, cached tokens included.
     pub input: u64,
     pub cached: u64,

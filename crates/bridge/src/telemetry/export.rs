@@ -2,7 +2,7 @@
 
 use super::otlp;
 use adk::trace::Span;
-use provider::{Secret, http::Post};
+use provider::{SecretString, http::JsonPostClient};
 use std::{
     sync::{
         Arc,
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Collector {
     /// The whole address, such as `http://127.0.0.1:4318/v1/traces`.
     pub url: String,
-    pub headers: Vec<(String, Secret)>,
+    pub headers: Vec<(String, SecretString)>,
     /// What the program is called there.
     pub service: String,
     /// Whether what was said is sent too.
@@ -61,7 +61,7 @@ enum Told {
 
 impl Exporter {
     pub(super) fn start(collector: Collector) -> Result<Self, String> {
-        let post = Post::new(&collector.url, &collector.headers, PATIENCE)?;
+        let post = JsonPostClient::new(&collector.url, &collector.headers, PATIENCE)?;
         let (queue, told) = mpsc::channel(QUEUE);
         let counted = Arc::new(Counted::default());
         let sender = Sender { post, service: collector.service, counted: Arc::clone(&counted) };
@@ -92,7 +92,7 @@ impl Exporter {
 }
 
 struct Sender {
-    post: Post,
+    post: JsonPostClient,
     service: String,
     counted: Arc<Counted>,
 }

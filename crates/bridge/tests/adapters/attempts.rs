@@ -15,7 +15,7 @@ use bridge::{
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
-use provider::{Error, Message, Part, Role, StreamEvent};
+use provider::{Error, MessagePart, ModelMessage, Role, StreamEvent};
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -225,14 +225,14 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
         for words in ["a", "b", "c"] {
             agent.run_and_collect(say(words)).await.unwrap();
         }
-        let signatures = |messages: &[Message]| -> Vec<(String, Option<String>)> {
+        let signatures = |messages: &[ModelMessage]| -> Vec<(String, Option<String>)> {
             let parts = messages
                 .iter()
                 .filter(|message| message.role == Role::Assistant)
                 .flat_map(|message| &message.parts);
             parts
                 .map(|part| match part {
-                    Part::Text { text, signature } => (text.to_string(), signature.clone()),
+                    MessagePart::Text { text, signature } => (text.to_string(), signature.clone()),
                     other => panic!("{other:?}"),
                 })
                 .collect()

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, Env, Filled};
 use bridge::telemetry::Collector;
-use provider::Secret;
+use provider::SecretString;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,7 @@ impl Telemetry {
         }))
     }
 
-    fn all_headers(&self, file: &Path, env: &Env) -> Result<Vec<(String, Secret)>, ConfigError> {
+    fn all_headers(&self, file: &Path, env: &Env) -> Result<Vec<(String, SecretString)>, ConfigError> {
         let mut all = Vec::new();
         for (name, template) in &self.headers {
             let value = Filled::new(template, env);
@@ -50,7 +50,7 @@ impl Telemetry {
                 path: file.to_path_buf(),
                 message: format!("telemetry.headers: {name} needs the variable {variable}, which is not set"),
             };
-            all.push((name.clone(), Secret::new(value.get().map_err(missing)?)));
+            all.push((name.clone(), SecretString::new(value.get().map_err(missing)?)));
         }
         let variable = "OTEL_EXPORTER_OTLP_HEADERS";
         for pair in env.secret(variable)?.iter().flat_map(|text| text.split(',')) {
@@ -58,7 +58,7 @@ impl Telemetry {
                 path: PathBuf::from(variable),
                 message: "it is not written as name=value, with commas between several".to_owned(),
             })?;
-            all.push((name.trim().to_owned(), Secret::new(value.replace("%20", " "))));
+            all.push((name.trim().to_owned(), SecretString::new(value.replace("%20", " "))));
         }
         Ok(all)
     }

@@ -8,7 +8,8 @@ use super::{
     wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicUsage},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, classify, ids::ToolNames, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    ids::ToolNames, parts,
 };
 use serde_json::{Map, Value};
 
@@ -19,7 +20,7 @@ pub struct AnthropicDecoder {
     model: Option<String>,
     tokens: AnthropicUsage,
     /// Why the model stopped, once the server has said it.
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     /// Of the block of thinking that is open.
     signature: String,
     held: Vec<DeferredPart>,
@@ -43,7 +44,7 @@ struct PartialToolUse {
 }
 
 impl AnthropicDecoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
             names: ToolNames::of(request),
@@ -129,10 +130,10 @@ impl AnthropicDecoder {
     fn complete(&mut self, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
         let finish = self.finish.take().unwrap_or_default();
-        if finish == Finish::Length {
+        if finish == FinishReason::Length {
             self.drop_unfinished();
         }
-        let runs = !matches!(finish, Finish::Refused { .. });
+        let runs = !matches!(finish, FinishReason::Refused { .. });
         out.extend(self.held.drain(..).filter_map(|held| match held {
             DeferredPart::Said(event) => Some(event),
             DeferredPart::Call(call) => runs.then(|| StreamEvent::ToolCall(call.whole())),
@@ -157,8 +158,8 @@ impl AnthropicDecoder {
     }
 }
 
-impl crate::Decoder for AnthropicDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for AnthropicDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
@@ -198,27 +199,27 @@ impl crate::Decoder for AnthropicDecoder {
 }
 
 /// `pause_turn` is for tools of the server, which are never offered: what was said stands, as for a reason yet unknown.
-fn finish(delta: AnthropicDelta<'_>) -> Option<Finish> {
+fn finish(delta: AnthropicDelta<'_>) -> Option<FinishReason> {
     Some(match delta.stop_reason?.as_str() {
-        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "refusal" => {
             let said = delta.stop_details.and_then(|details| details.explanation);
             let message = said.unwrap_or_else(|| "the model declines to answer this".to_owned());
-            Finish::Refused { code: "REFUSAL".to_owned(), message }
+            FinishReason::Refused { code: "REFUSAL".to_owned(), message }
         }
-        _ => Finish::Stop,
+        _ => FinishReason::Stop,
     })
 }
 
-fn usage(tokens: AnthropicUsage) -> Option<Usage> {
+fn usage(tokens: AnthropicUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let usage = Usage {
+    let usage = TokenUsage {
         input: count(tokens.new) + count(tokens.written) + count(tokens.cached),
         cached: count(tokens.cached),
         output: count(tokens.output),
         reasoning: 0,
     };
-    (usage != Usage::default()).then_some(usage)
+    (usage != TokenUsage::default()).then_some(usage)
 }
 
 impl PartialToolUse {

@@ -2,7 +2,7 @@
 
 use super::{redacted, settings::AnthropicSettings};
 use crate::{
-    Media, MediaSource, Message, Part, Request, Role, ToolSpec,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec,
     ids::{self, IdRules, ToolNames, WireMessage},
     parts, schema,
 };
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const IDS: IdRules =
     IdRules { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
-pub fn encode(request: &Request, stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::of(request);
     let (system, messages) = split_system(&request.messages);
@@ -61,21 +61,24 @@ fn mark(block: Option<&mut Value>) {
     }
 }
 
-fn split_system(messages: &[Message]) -> (Option<&Message>, &[Message]) {
+fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
     match messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
         Some(_) | None => (None, messages),
     }
 }
 
-fn texts(message: &Message) -> Vec<Value> {
+fn texts(message: &ModelMessage) -> Vec<Value> {
     message.parts.iter().filter_map(|part| text(part).map(parts::text_block)).collect()
 }
 
-fn text(part: &Part) -> Option<&str> {
+fn text(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Text { text, .. } => Some(text.as_str()).filter(|text| !parts::is_blank(text)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !parts::is_blank(text)),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
@@ -88,7 +91,7 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
 }
 
 /// Roles in turns: the user first, the user last, neighbours of one role as one.
-fn turns(messages: &[Message], names: &ToolNames) -> Vec<Value> {
+fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for wired in ids::wire(messages, IDS) {
         let (role, blocks) = match wired.message.role {
@@ -123,16 +126,16 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let mut thoughts = Vec::new();
     for part in &wired.message.parts {
         let block = match part {
-            Part::Thought { text, signature } => {
+            MessagePart::Thought { text, signature } => {
                 thoughts.extend(thinking(text, signature.as_deref()));
                 None
             }
-            Part::Text { .. } => text(part).map(parts::text_block),
-            Part::Call(call) => ids.next().map(|id| {
+            MessagePart::Text { .. } => text(part).map(parts::text_block),
+            MessagePart::Call(call) => ids.next().map(|id| {
                 json!({"type": "tool_use", "id": id, "name": names.wire(&call.name), "input": call.args})
             }),
-            Part::Media(media) => Some(parts::text_block(parts::media_text(media))),
-            Part::Result(_) => None,
+            MessagePart::Media(media) => Some(parts::text_block(parts::media_text(media))),
+            MessagePart::Result(_) => None,
         };
         if let Some(block) = block {
             blocks.append(&mut thoughts);
@@ -156,9 +159,9 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut blocks: Vec<Value> =
         wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
     blocks.extend(wired.message.parts.iter().filter_map(|part| match part {
-        Part::Text { .. } => text(part).map(parts::text_block),
-        Part::Media(media) => Some(shown(media)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Text { .. } => text(part).map(parts::text_block),
+        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }));
     blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
     if blocks.is_empty() && wired.message.role == Role::User {
@@ -180,7 +183,7 @@ fn answer(id: &str, response: &Value) -> Value {
 }
 
 /// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
+pub(crate) fn accepts_media(media: &Media) -> bool {
     shown(media)["type"] != "text"
 }
 

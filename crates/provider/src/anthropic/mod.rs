@@ -9,6 +9,6 @@ mod wire;
 
 pub use decode::AnthropicDecoder;
 pub use encode::encode;
-pub use settings::unsupported;
+pub use settings::unsupported_options;
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

@@ -1,7 +1,7 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
 use super::generation::ClaudeGeneration;
-use crate::{Effort, Options, Request, ToolChoice, ids::ToolNames, parts};
+use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ids::ToolNames, parts};
 use serde_json::{Value, json};
 
 /// The field for it is required; the smallest limit among the models in use.
@@ -23,9 +23,9 @@ pub(super) struct AnthropicSettings {
     pub(super) tool_choice: Option<Value>,
 }
 
-/// The settings of a request that its model has no place for, by their names in [`Options`].
-pub fn unsupported(request: &Request) -> Vec<&'static str> {
-    let Options { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
+/// The settings of a request that its model has no place for, by their names in [`GenerationOptions`].
+pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
+    let GenerationOptions { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
     let settings = AnthropicSettings::of(request, &ToolNames::of(request), true);
     let thinks = settings.thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
     let pensive = ClaudeGeneration::of(&request.model) == ClaudeGeneration::Pensive;
@@ -33,7 +33,10 @@ pub fn unsupported(request: &Request) -> Vec<&'static str> {
         ("seed", seed.is_some()),
         ("temperature", temperature.is_some() && settings.temperature.is_none()),
         ("top_p", top_p.is_some() && settings.top_p.is_none()),
-        ("reasoning", reasoning.is_some_and(|effort| (effort != Effort::Off) != (thinks || pensive))),
+        (
+            "reasoning",
+            reasoning.is_some_and(|effort| (effort != ReasoningEffort::Off) != (thinks || pensive)),
+        ),
         ("tool_choice", is_forcing(tool_choice.as_ref()) && !settings.is_forced()),
     ];
     left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
@@ -41,7 +44,7 @@ pub fn unsupported(request: &Request) -> Vec<&'static str> {
 
 impl AnthropicSettings {
     /// `opened`: calls that wait for their answers began with thinking, or there are none.
-    pub(super) fn of(request: &Request, names: &ToolNames, opened: bool) -> Self {
+    pub(super) fn of(request: &ModelRequest, names: &ToolNames, opened: bool) -> Self {
         let options = &request.options;
         let generation = ClaudeGeneration::of(&request.model);
         let limit = if generation < ClaudeGeneration::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
@@ -64,11 +67,13 @@ impl AnthropicSettings {
     }
 
     /// Thinking and a forced call are refused together.
-    fn think(&mut self, options: &Options, generation: ClaudeGeneration, opened: bool) {
-        let effort = if self.is_forced() { Some(Effort::Off) } else { options.reasoning };
+    fn think(&mut self, options: &GenerationOptions, generation: ClaudeGeneration, opened: bool) {
+        let effort = if self.is_forced() { Some(ReasoningEffort::Off) } else { options.reasoning };
         match (generation, effort) {
-            (ClaudeGeneration::Eager, Some(Effort::Off)) => self.thinking = Some(json!({"type": "disabled"})),
-            (_, None | Some(Effort::Off)) => {}
+            (ClaudeGeneration::Eager, Some(ReasoningEffort::Off)) => {
+                self.thinking = Some(json!({"type": "disabled"}))
+            }
+            (_, None | Some(ReasoningEffort::Off)) => {}
             (ClaudeGeneration::Budgeted, Some(_)) if !opened => {}
             (ClaudeGeneration::Budgeted, Some(effort)) => {
                 self.spend(tokens(effort), options.max_output_tokens)
@@ -93,7 +98,7 @@ impl AnthropicSettings {
         }
     }
 
-    fn adapt(&mut self, effort: Effort, thinking: Value) {
+    fn adapt(&mut self, effort: ReasoningEffort, thinking: Value) {
         self.thinking = Some(thinking);
         self.effort = Some(match tokens(effort) {
             0..8192 => "low",
@@ -103,14 +108,14 @@ impl AnthropicSettings {
     }
 }
 
-fn tokens(effort: Effort) -> u32 {
+fn tokens(effort: ReasoningEffort) -> u32 {
     match effort {
-        Effort::Off => 0,
-        Effort::Minimal => LEAST_BUDGET,
-        Effort::Low => 4096,
-        Effort::Medium => 8192,
-        Effort::High => 16_384,
-        Effort::Tokens(tokens) => tokens.max(LEAST_BUDGET),
+        ReasoningEffort::Off => 0,
+        ReasoningEffort::Minimal => LEAST_BUDGET,
+        ReasoningEffort::Low => 4096,
+        ReasoningEffort::Medium => 8192,
+        ReasoningEffort::High => 16_384,
+        ReasoningEffort::Tokens(tokens) => tokens.max(LEAST_BUDGET),
     }
 }
 
@@ -119,7 +124,7 @@ fn is_forcing(choice: Option<&ToolChoice>) -> bool {
 }
 
 /// A choice needs tools to choose from, and a tool that is named must be there.
-fn tool_choice(request: &Request, names: &ToolNames, generation: ClaudeGeneration) -> Option<Value> {
+fn tool_choice(request: &ModelRequest, names: &ToolNames, generation: ClaudeGeneration) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
     match choice {
         ToolChoice::None => Some(json!({"type": "none"})),

@@ -8,8 +8,8 @@ use super::wire::{
     GeminiUsage,
 };
 use crate::{
-    Done, Error, Finish, Frame, Media, MediaSource, Request, StreamEvent, ToolCall, Usage, classify,
-    ids::ToolNames, parts,
+    Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
+    ToolCall, classify, ids::ToolNames, parts,
 };
 use serde_json::{Map, Value};
 
@@ -20,13 +20,13 @@ pub struct GeminiDecoder {
     model: Option<String>,
     tokens: GeminiUsage,
     /// Why the model stopped, once the server has said it.
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     /// The first call, and what came after it.
     held: Vec<StreamEvent>,
 }
 
 impl GeminiDecoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
             names: ToolNames::of(request),
@@ -72,8 +72,8 @@ impl GeminiDecoder {
     }
 }
 
-impl crate::Decoder for GeminiDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for GeminiDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl crate::Decoder for GeminiDecoder {
         let Some(finish) = self.finish.take() else {
             return Err(Error::Truncated { provider: self.provider.clone() });
         };
-        let refused = matches!(finish, Finish::Refused { .. });
+        let refused = matches!(finish, FinishReason::Refused { .. });
         out.extend(
             self.held.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
         );
@@ -128,12 +128,12 @@ fn note(file: &GeminiFile) -> String {
 }
 
 /// All but two reasons mean that there is no answer, or not the whole one.
-fn finish(reason: Option<String>, message: Option<String>) -> Option<Finish> {
+fn finish(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
     let reason = reason?;
     match reason.as_str() {
         "" | "FINISH_REASON_UNSPECIFIED" => None,
-        "STOP" => Some(Finish::Stop),
-        "MAX_TOKENS" => Some(Finish::Length),
+        "STOP" => Some(FinishReason::Stop),
+        "MAX_TOKENS" => Some(FinishReason::Length),
         "MALFORMED_FUNCTION_CALL" => {
             Some(refused(reason, message, "the model wrote a call that cannot be read"))
         }
@@ -144,7 +144,7 @@ fn finish(reason: Option<String>, message: Option<String>) -> Option<Finish> {
     }
 }
 
-fn blocked(feedback: GeminiPromptFeedback) -> Option<Finish> {
+fn blocked(feedback: GeminiPromptFeedback) -> Option<FinishReason> {
     let reason = feedback.block_reason.filter(|reason| reason != "BLOCK_REASON_UNSPECIFIED")?;
     Some(refused(
         reason,
@@ -153,20 +153,20 @@ fn blocked(feedback: GeminiPromptFeedback) -> Option<Finish> {
     ))
 }
 
-fn refused(code: String, message: Option<String>, otherwise: &str) -> Finish {
+fn refused(code: String, message: Option<String>, otherwise: &str) -> FinishReason {
     let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| otherwise.to_owned());
-    Finish::Refused { code, message }
+    FinishReason::Refused { code, message }
 }
 
-fn usage(tokens: GeminiUsage) -> Option<Usage> {
+fn usage(tokens: GeminiUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let usage = Usage {
+    let usage = TokenUsage {
         input: count(tokens.prompt) + count(tokens.tools),
         cached: count(tokens.cached),
         output: count(tokens.answer),
         reasoning: count(tokens.thoughts),
     };
-    (usage != Usage::default()).then_some(usage)
+    (usage != TokenUsage::default()).then_some(usage)
 }
 
 #[cfg(test)]

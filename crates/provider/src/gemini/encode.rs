@@ -4,7 +4,7 @@
 
 use super::settings::{self, GeminiModel};
 use crate::{
-    Media, MediaSource, Message, Part, Request, Role, ToolCall, ToolSpec,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolCall, ToolSpec,
     ids::{self, IdRules, ToolNames, WireMessage},
     parts, schema,
 };
@@ -16,7 +16,7 @@ const IDS: IdRules = IdRules { longest: 256, accepts: |_| true };
 /// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
 const FOREIGN: &str = "skip_thought_signature_validator";
 
-pub fn encode(request: &Request, _stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
     let (system, messages) = match request.messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
         Some(_) | None => (None, request.messages.as_slice()),
@@ -76,7 +76,7 @@ struct GeminiEncoder<'a> {
 }
 
 impl GeminiEncoder<'_> {
-    fn contents(&self, messages: &[Message]) -> Vec<Value> {
+    fn contents(&self, messages: &[ModelMessage]) -> Vec<Value> {
         let mut turns: Vec<GeminiTurn> = Vec::new();
         for turn in ids::wire(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
             if turns.is_empty() && turn.role == "model" {
@@ -126,17 +126,17 @@ impl GeminiEncoder<'_> {
             .parts
             .iter()
             .filter_map(|part| match part {
-                Part::Text { .. } => text(part),
-                Part::Thought { text, signature } => {
+                MessagePart::Text { .. } => text(part),
+                MessagePart::Thought { text, signature } => {
                     let signature = signature.as_ref()?;
                     Some(json!({"text": text, "thought": true, "thoughtSignature": signature}))
                 }
-                Part::Call(call) => {
+                MessagePart::Call(call) => {
                     let stand_in = (self.signs && std::mem::take(&mut first)).then_some(FOREIGN);
                     Some(self.called(call, ids.next()?, stand_in))
                 }
-                Part::Media(media) => Some(shown(media)),
-                Part::Result(_) => None,
+                MessagePart::Media(media) => Some(shown(media)),
+                MessagePart::Result(_) => None,
             })
             .collect()
     }
@@ -151,13 +151,16 @@ impl GeminiEncoder<'_> {
 }
 
 /// Empty text is refused, unless it carries a signature.
-fn text(part: &Part) -> Option<Value> {
+fn text(part: &MessagePart) -> Option<Value> {
     match part {
-        Part::Text { text, signature } if !text.is_empty() || signature.is_some() => Some(parts::with(
-            json!({"text": text}),
-            [("thoughtSignature", signature.clone().map(Value::from))],
-        )),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, signature } if !text.is_empty() || signature.is_some() => Some(
+            parts::with(json!({"text": text}), [("thoughtSignature", signature.clone().map(Value::from))]),
+        ),
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
@@ -167,9 +170,9 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text { text, .. } => (!text.is_empty()).then(|| json!({"text": text})),
-            Part::Media(media) => Some(shown(media)),
-            Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+            MessagePart::Text { text, .. } => (!text.is_empty()).then(|| json!({"text": text})),
+            MessagePart::Media(media) => Some(shown(media)),
+            MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
         })
         .collect();
     said.extend(wired.loose.iter().map(|result| json!({"text": parts::loose_text(result)})));
@@ -180,7 +183,7 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
 }
 
 /// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
+pub(crate) fn accepts_media(media: &Media) -> bool {
     shown(media).get("text").is_none()
 }
 

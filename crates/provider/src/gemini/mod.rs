@@ -7,6 +7,6 @@ mod wire;
 
 pub use decode::GeminiDecoder;
 pub use encode::encode;
-pub use settings::unsupported;
+pub use settings::unsupported_options;
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

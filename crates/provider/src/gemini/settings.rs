@@ -1,6 +1,6 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
-use crate::{Effort, Request, ToolChoice, ids::ToolNames, parts};
+use crate::{ModelRequest, ReasoningEffort, ToolChoice, ids::ToolNames, parts};
 use serde_json::{Map, Value, json};
 
 /// How many stop sequences are taken.
@@ -35,8 +35,8 @@ impl<'a> GeminiModel<'a> {
         self.version < Some((2, 5)) || (self.version == Some((2, 5)) && !self.name.contains("pro"))
     }
 
-    fn thinking(self, effort: Effort) -> Option<Value> {
-        let shown = effort != Effort::Off;
+    fn thinking(self, effort: ReasoningEffort) -> Option<Value> {
+        let shown = effort != ReasoningEffort::Off;
         if self.version >= Some((3, 0)) {
             return Some(json!({"thinkingLevel": self.level(effort), "includeThoughts": shown}));
         }
@@ -47,17 +47,17 @@ impl<'a> GeminiModel<'a> {
         Some(json!({"thinkingBudget": self.budget(effort), "includeThoughts": shown}))
     }
 
-    fn budget(self, effort: Effort) -> u32 {
+    fn budget(self, effort: ReasoningEffort) -> u32 {
         let (least, most) = match () {
             () if self.name.contains("pro") => (128, 32_768),
             () if self.name.contains("lite") => (512, 24_576),
             () => (1, 24_576),
         };
-        if effort == Effort::Off && self.can_rest() { 0 } else { tokens(effort).clamp(least, most) }
+        if effort == ReasoningEffort::Off && self.can_rest() { 0 } else { tokens(effort).clamp(least, most) }
     }
 
     /// Not every model has every level; the nearest is taken.
-    fn level(self, effort: Effort) -> &'static str {
+    fn level(self, effort: ReasoningEffort) -> &'static str {
         let flash = self.name.contains("flash");
         match tokens(effort) {
             0..1024 if flash && self.version < Some((3, 7)) => "minimal",
@@ -68,19 +68,19 @@ impl<'a> GeminiModel<'a> {
     }
 }
 
-fn tokens(effort: Effort) -> u32 {
+fn tokens(effort: ReasoningEffort) -> u32 {
     match effort {
-        Effort::Off => 0,
-        Effort::Minimal => 512,
-        Effort::Low => 1024,
-        Effort::Medium => 8192,
-        Effort::High => 24_576,
-        Effort::Tokens(tokens) => tokens,
+        ReasoningEffort::Off => 0,
+        ReasoningEffort::Minimal => 512,
+        ReasoningEffort::Low => 1024,
+        ReasoningEffort::Medium => 8192,
+        ReasoningEffort::High => 24_576,
+        ReasoningEffort::Tokens(tokens) => tokens,
     }
 }
 
-/// The settings of a request that its model has no place for, by their names in [`Options`](crate::Options).
-pub fn unsupported(request: &Request) -> Vec<&'static str> {
+/// The settings of a request that its model has no place for, by their names in [`GenerationOptions`](crate::Options).
+pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
     let options = &request.options;
     let model = GeminiModel::of(&request.model);
     let forced = matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Named(_)));
@@ -88,13 +88,13 @@ pub fn unsupported(request: &Request) -> Vec<&'static str> {
         ("temperature", options.temperature.is_some() && !model.is_sampled()),
         ("top_p", options.top_p.is_some() && !model.is_sampled()),
         ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > STOPS),
-        ("reasoning", options.reasoning == Some(Effort::Off) && !model.can_rest()),
+        ("reasoning", options.reasoning == Some(ReasoningEffort::Off) && !model.can_rest()),
         ("tool_choice", forced && tool_config(request, &ToolNames::of(request)).is_none()),
     ];
     left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
 }
 
-pub(super) fn generation(request: &Request) -> Map<String, Value> {
+pub(super) fn generation(request: &ModelRequest) -> Map<String, Value> {
     let options = &request.options;
     let model = GeminiModel::of(&request.model);
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
@@ -116,7 +116,7 @@ fn seed(seed: i64) -> Value {
 }
 
 /// A choice needs tools to choose from, and a tool that is named must be there.
-pub(super) fn tool_config(request: &Request, names: &ToolNames) -> Option<Value> {
+pub(super) fn tool_config(request: &ModelRequest, names: &ToolNames) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
     let calling = match choice {
         ToolChoice::Auto => json!({"mode": "AUTO"}),

@@ -1,11 +1,11 @@
 //! One call: the request goes out, the answer comes in as events, and whatever goes wrong is the last of them.
 
 use super::{
-    Broken, Framing, Secret, Splitter,
+    Framing, FramingError, SecretString, Splitter,
     body::{self, ResponseBody},
     trouble,
 };
-use crate::{Decoder, Error, EventStream, StreamEvent};
+use crate::{Error, ModelStream, StreamDecoder, StreamEvent};
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Request};
 use std::{sync::Arc, time::Duration};
@@ -16,15 +16,15 @@ pub(crate) struct StreamingCall {
     pub(crate) client: Client,
     pub(crate) request: Request,
     pub(crate) framing: Framing,
-    pub(crate) decoder: Box<dyn Decoder>,
+    pub(crate) decoder: Box<dyn StreamDecoder>,
     /// How long the server may be silent, before its answer and in it.
     pub(crate) idle: Duration,
     /// What no message may show.
-    pub(crate) secrets: Arc<[Secret]>,
+    pub(crate) secrets: Arc<[SecretString]>,
 }
 
 impl StreamingCall {
-    pub(crate) fn stream(self) -> EventStream {
+    pub(crate) fn stream(self) -> ModelStream {
         let secrets = Arc::clone(&self.secrets);
         let batches = stream::unfold(CallState::Asking(Box::new(self)), CallState::go_on);
         batches.flat_map(stream::iter).map(move |event| without_secrets(event, &secrets)).boxed()
@@ -41,7 +41,7 @@ impl StreamingCall {
         let begun = body.begin().await?;
         match begun.trim_ascii_start().first() {
             Some(b'<') => return Err(trouble::page(body.provider)),
-            Some(b'{' | b'[') if self.framing == Framing::Events => {
+            Some(b'{' | b'[') if self.framing == Framing::Sse => {
                 return Err(trouble::one_piece(body, begun).await);
             }
             Some(_) | None => (),
@@ -82,7 +82,7 @@ impl CallState {
 struct ResponseReader {
     body: ResponseBody,
     splitter: Splitter,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn StreamDecoder>,
 }
 
 impl ResponseReader {
@@ -115,7 +115,7 @@ impl ResponseReader {
     }
 
     fn decode(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        let broken = |broken: Broken| Error::Protocol {
+        let broken = |broken: FramingError| Error::Protocol {
             provider: self.body.provider.clone(),
             message: broken.to_string(),
         };
@@ -132,7 +132,7 @@ fn is_done(events: &[StreamEvent]) -> bool {
     matches!(events.last(), Some(StreamEvent::Done(_)))
 }
 
-fn without_secrets(event: StreamEvent, secrets: &[Secret]) -> StreamEvent {
+fn without_secrets(event: StreamEvent, secrets: &[SecretString]) -> StreamEvent {
     match event {
         StreamEvent::Error(error) => StreamEvent::Error(error.without(secrets)),
         other => other,

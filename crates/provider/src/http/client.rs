@@ -1,6 +1,6 @@
 //! The way out: one client per endpoint, with the system's proxies and certificates, and no way around the configured address.
 
-use super::trouble::root;
+use super::trouble::root_cause;
 use reqwest::{Certificate, Client, Url, redirect::Policy};
 use std::{net::IpAddr, path::Path, sync::Once, time::Duration};
 
@@ -9,7 +9,7 @@ const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 /// A client for one address. It has no limit for a whole answer, which may take as long as its model thinks.
 ///
 /// `extra` are certificates that are trusted beside the system's.
-pub fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
+pub fn build_client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
     install_crypto();
     let builder = || {
         let builder = Client::builder()
@@ -28,7 +28,7 @@ pub fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Cli
         "http" => trusting_the_system().or_else(|_| trusting_nobody_else()),
         _ => trusting_the_system(),
     };
-    client.map_err(|error| format!("{}; certificates can be given as ca_file", root(&error)))
+    client.map_err(|error| format!("{}; certificates can be given as ca_file", root_cause(&error)))
 }
 
 fn install_crypto() {

@@ -6,9 +6,9 @@
 //! | `client` | proxies, certificates, timeouts |
 //! | `call`, `body` | one call from its request to the last of its events |
 //! | `fetch` | an answer in one piece |
-//! | [`Post`] | JSON for which nobody waits |
+//! | [`JsonPostClient`] | JSON for which nobody waits |
 //! | `trouble` | what goes wrong on the way, as errors |
-//! | [`Secret`] | what is sent and never shown |
+//! | [`SecretString`] | what is sent and never shown |
 //!
 //! **Invariant.** The work is linear in the bytes: no byte is looked at twice for its line's end, whatever the pieces are.
 //! No error shows a secret, even if the server repeats it.
@@ -28,9 +28,9 @@ mod trouble;
 
 pub(crate) use call::StreamingCall;
 pub(crate) use client::certificates;
-pub use client::{client, is_loopback};
+pub use client::{build_client, is_loopback};
 pub(crate) use fetch::fetch;
-pub use post::Post;
-pub use secret::Secret;
-pub use splitter::{Broken, Framing, Splitter};
-pub use trouble::root;
+pub use post::JsonPostClient;
+pub use secret::SecretString;
+pub use splitter::{Framing, FramingError, Splitter};
+pub use trouble::root_cause;

@@ -1,6 +1,6 @@
 //! JSON to one address, for which nobody waits: whether it arrived is all that is told.
 
-use super::{Secret, client::client};
+use super::{SecretString, client::build_client};
 use reqwest::{
     Client, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -8,16 +8,16 @@ use reqwest::{
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Post {
+pub struct JsonPostClient {
     url: Url,
     client: Client,
     headers: HeaderMap,
     patience: Duration,
 }
 
-impl Post {
+impl JsonPostClient {
     /// The error is a sentence, and shows no header's value.
-    pub fn new(url: &str, headers: &[(String, Secret)], patience: Duration) -> Result<Self, String> {
+    pub fn new(url: &str, headers: &[(String, SecretString)], patience: Duration) -> Result<Self, String> {
         let address = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url =
             address.ok_or_else(|| format!("{url} is not an address that begins with http:// or https://"))?;
@@ -30,7 +30,7 @@ impl Post {
             all.insert(key, value);
         }
         all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let client = client(&url, &[], patience)?;
+        let client = build_client(&url, &[], patience)?;
         Ok(Self { url, client, headers: all, patience })
     }
 
@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_named_without_its_value() {
         let post = |url, name: &str, value| {
-            Post::new(url, &[(name.to_owned(), Secret::new(value))], Duration::from_secs(1)).unwrap_err()
+            JsonPostClient::new(url, &[(name.to_owned(), SecretString::new(value))], Duration::from_secs(1))
+                .unwrap_err()
         };
         assert_eq!(post("http://a.example", "X-Key", "sec\nret"), "X-Key cannot be sent as a header");
         assert_eq!(post("http://a.example", "X Key", "secret"), "X Key cannot be sent as a header");

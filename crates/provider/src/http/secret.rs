@@ -5,14 +5,14 @@ use std::fmt;
 
 /// A key, or a header's value. It has no way into a log: both of its formats hide it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
 /// A shorter value says nothing, and to hide it would spoil every message.
 const SHORTEST: usize = 4;
 
 const HIDDEN: &str = "[hidden]";
 
-impl Secret {
+impl SecretString {
     /// Space around a value, as a file or an environment leaves it, is not part of it.
     pub fn new(value: impl AsRef<str>) -> Self {
         Self(value.as_ref().trim().to_owned())
@@ -28,13 +28,13 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HIDDEN)
     }
 }
 
-impl fmt::Display for Secret {
+impl fmt::Display for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HIDDEN)
     }
@@ -45,13 +45,13 @@ const MESSAGE: usize = 1000;
 
 impl Error {
     /// The same without the secrets, which a server may have repeated, and not longer than people read.
-    pub(crate) fn without(self, secrets: &[Secret]) -> Self {
+    pub(crate) fn without(self, secrets: &[SecretString]) -> Self {
         self.reworded(|message| cut(&hide(message, secrets), MESSAGE).to_owned())
     }
 }
 
-fn hide(text: &str, secrets: &[Secret]) -> String {
-    let worth_hiding = secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SHORTEST);
+fn hide(text: &str, secrets: &[SecretString]) -> String {
+    let worth_hiding = secrets.iter().map(SecretString::reveal).filter(|secret| secret.len() >= SHORTEST);
     worth_hiding.fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN))
 }
 
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_shown() {
-        let secret = Secret::new(" sk-canary\n");
+        let secret = SecretString::new(" sk-canary\n");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "[hidden] [hidden] Some([hidden])");
         assert_eq!(secret.reveal(), "sk-canary");
     }
 
     #[test]
     fn what_others_say_is_shown_without_it() {
-        let secrets = [Secret::new("sk-canary"), Secret::new("a"), Secret::new("")];
+        let secrets = [SecretString::new("sk-canary"), SecretString::new("a"), SecretString::new("")];
         assert_eq!(hide("a key: sk-canary, sk-canary!", &secrets), "a key: [hidden], [hidden]!");
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{
     lines::LineBuffer,
-    splitter::{Broken, text},
+    splitter::{FramingError, text},
 };
-use crate::Frame;
+use crate::StreamFrame;
 use std::ops::Range;
 
 /// The fields of the event that is being read. Places are counted from where its first line begins, since the buffer moves.
@@ -34,7 +34,10 @@ impl SseData {
 
 impl SseParser {
     /// The next event that has data. One that the end of the body cuts off before its blank line counts too: servers do that.
-    pub(super) fn next<'a>(&'a mut self, lines: &'a mut LineBuffer) -> Result<Option<Frame<'a>>, Broken> {
+    pub(super) fn next<'a>(
+        &'a mut self,
+        lines: &'a mut LineBuffer,
+    ) -> Result<Option<StreamFrame<'a>>, FramingError> {
         while let Some(line) = lines.by_any_end() {
             if !line.is_empty() {
                 self.field(lines, line);
@@ -86,7 +89,11 @@ impl SseParser {
     }
 
     /// The event, and the end of its fields.
-    fn frame<'a>(&'a mut self, data: SseData, lines: &'a mut LineBuffer) -> Result<Frame<'a>, Broken> {
+    fn frame<'a>(
+        &'a mut self,
+        data: SseData,
+        lines: &'a mut LineBuffer,
+    ) -> Result<StreamFrame<'a>, FramingError> {
         let name = self.name.take().map_or(0..0, |name| moved(name, lines));
         let data = match data {
             SseData::Line(place) => Some(moved(place, lines)),
@@ -95,7 +102,7 @@ impl SseParser {
         // The bytes stay until more are fed.
         lines.release();
         let data = data.map_or(self.joined.as_slice(), |place| lines.get(place));
-        Ok(Frame { event: text(lines.get(name))?, data: text(data)? })
+        Ok(StreamFrame { event: text(lines.get(name))?, data: text(data)? })
     }
 }
 

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn unsent(provider: String, url: &Url, error: reqwest::Error) -> Error {
     let place = origin(url);
     let error = error.without_url();
-    let cause = root(&error);
+    let cause = root_cause(&error);
     if error.is_builder() {
         return Error::Setup { provider, message: cause };
     }
@@ -48,7 +48,7 @@ pub(super) fn unsent(provider: String, url: &Url, error: reqwest::Error) -> Erro
 /// The answer broke off.
 pub(super) fn cut_off(provider: String, error: reqwest::Error) -> Error {
     let error = error.without_url();
-    let message = format!("the connection broke off: {}", root(&error));
+    let message = format!("the connection broke off: {}", root_cause(&error));
     Error::Transient { provider, message, retry_after: None, source: None }
 }
 
@@ -131,7 +131,7 @@ fn causes<'a>(
 }
 
 /// What was at the bottom of it.
-pub fn root(error: &(dyn error::Error + 'static)) -> String {
+pub fn root_cause(error: &(dyn error::Error + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 

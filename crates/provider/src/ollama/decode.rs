@@ -1,8 +1,8 @@
 //! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
 
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::ToolNames,
-    parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, answer,
+    classify, ids::ToolNames, parts,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ struct OllamaFunction {
 }
 
 impl OllamaDecoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self { provider: provider.to_owned(), names: ToolNames::of(request), calls: Vec::new() }
     }
 
@@ -64,8 +64,8 @@ impl OllamaDecoder {
     }
 }
 
-impl crate::Decoder for OllamaDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for OllamaDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }
@@ -79,14 +79,17 @@ impl crate::Decoder for OllamaDecoder {
         if !line.done {
             return Ok(());
         }
-        let finish =
-            if line.done_reason.as_deref() == Some("length") { Finish::Length } else { Finish::Stop };
+        let finish = if line.done_reason.as_deref() == Some("length") {
+            FinishReason::Length
+        } else {
+            FinishReason::Stop
+        };
         out.extend(self.calls.drain(..).map(StreamEvent::ToolCall));
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
             // Reasoning is not counted apart.
             let (input, output) =
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
-            out.push(StreamEvent::Usage(Usage { input, output, ..Usage::default() }));
+            out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));
         }
         out.push(StreamEvent::Done(Done { finish, model_version: line.model }));
         Ok(())

@@ -2,7 +2,8 @@
 
 use super::schema;
 use crate::{
-    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolChoice, ToolSpec,
+    GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
+    ToolChoice, ToolSpec,
     ids::{self, ToolNames, WireMessage},
     parts,
 };
@@ -12,7 +13,7 @@ use shared_text::SharedText;
 /// It takes any id; so long ones are not its own.
 const IDS: ids::IdRules = ids::IdRules { longest: 64, accepts: |c| c.is_ascii_graphic() };
 
-pub fn encode(request: &Request, stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::of(request);
     let offered = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
@@ -38,14 +39,14 @@ pub fn encode(request: &Request, stream: bool) -> Value {
 }
 
 /// Settings that are set and have no place here. A choice of no tools is made by offering none.
-pub fn unsupported(options: &Options) -> Vec<&'static str> {
+pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     match options.tool_choice {
         Some(ToolChoice::Required | ToolChoice::Named(_)) => vec!["tool_choice"],
         Some(ToolChoice::Auto | ToolChoice::None) | None => Vec::new(),
     }
 }
 
-fn settings(options: &Options) -> Value {
+fn settings(options: &GenerationOptions) -> Value {
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).collect();
     parts::with(
         Map::new().into(),
@@ -60,12 +61,12 @@ fn settings(options: &Options) -> Value {
 }
 
 /// Models without levels take any level for yes.
-fn think(effort: Effort) -> Value {
+fn think(effort: ReasoningEffort) -> Value {
     match effort {
-        Effort::Off | Effort::Tokens(0) => false.into(),
-        Effort::Minimal | Effort::Low | Effort::Tokens(..=2048) => "low".into(),
-        Effort::Medium | Effort::Tokens(..=8192) => "medium".into(),
-        Effort::High | Effort::Tokens(_) => "high".into(),
+        ReasoningEffort::Off | ReasoningEffort::Tokens(0) => false.into(),
+        ReasoningEffort::Minimal | ReasoningEffort::Low | ReasoningEffort::Tokens(..=2048) => "low".into(),
+        ReasoningEffort::Medium | ReasoningEffort::Tokens(..=8192) => "medium".into(),
+        ReasoningEffort::High | ReasoningEffort::Tokens(_) => "high".into(),
     }
 }
 
@@ -77,7 +78,7 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     }})
 }
 
-fn messages(messages: &[Message], names: &ToolNames, wish: Option<String>) -> Vec<Value> {
+fn messages(messages: &[ModelMessage], names: &ToolNames, wish: Option<String>) -> Vec<Value> {
     let mut encoded: Vec<Value> = Vec::new();
     encoded.extend(wish.map(|wish| json!({"role": "system", "content": wish})));
     for wired in ids::wire(messages, IDS) {
@@ -105,12 +106,12 @@ fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
     let mut images = Vec::new();
     for part in &wired.message.parts {
         match part {
-            Part::Text { text, .. } => texts.push(text.clone()),
-            Part::Media(media) => match image(media) {
+            MessagePart::Text { text, .. } => texts.push(text.clone()),
+            MessagePart::Media(media) => match image(media) {
                 Some(data) => images.push(Value::from(data)),
                 None => texts.push(parts::media_text(media).into()),
             },
-            Part::Thought { .. } | Part::Call(_) | Part::Result(_) => {}
+            MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => {}
         }
     }
     texts.extend(wired.loose.iter().map(|result| parts::loose_text(result).into()));
@@ -121,7 +122,7 @@ fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
 }
 
 /// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
+pub(crate) fn accepts_media(media: &Media) -> bool {
     image(media).is_some()
 }
 
@@ -138,13 +139,13 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> 
     let mut ids = wired.calls.iter();
     for part in &wired.message.parts {
         match part {
-            Part::Text { text, .. } => texts.push(text.clone()),
-            Part::Thought { text, .. } => thoughts.push(text.as_str()),
-            Part::Call(call) => calls.extend(ids.next().map(
+            MessagePart::Text { text, .. } => texts.push(text.clone()),
+            MessagePart::Thought { text, .. } => thoughts.push(text.as_str()),
+            MessagePart::Call(call) => calls.extend(ids.next().map(
                 |id| json!({"id": id, "function": {"name": names.wire(&call.name), "arguments": call.args}}),
             )),
-            Part::Media(media) => texts.push(parts::media_text(media).into()),
-            Part::Result(_) => {}
+            MessagePart::Media(media) => texts.push(parts::media_text(media).into()),
+            MessagePart::Result(_) => {}
         }
     }
     texts.retain(|text| !text.is_empty());

@@ -5,6 +5,6 @@ mod encode;
 mod schema;
 
 pub use decode::OllamaDecoder;
-pub use encode::{encode, unsupported};
+pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

@@ -8,7 +8,8 @@ use super::{
     wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, answer,
+    classify, ids::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ pub struct ChatDecoder {
     details: ReasoningDetails,
     refusal: String,
     finish: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: Option<String>,
 }
 
@@ -36,7 +37,7 @@ struct PartialChatCall {
 }
 
 impl ChatDecoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
             names: ToolNames::of(request),
@@ -115,11 +116,12 @@ impl ChatDecoder {
             return Err(Error::Truncated { provider });
         };
         let finish = match reason.as_str() {
-            _ if !self.refusal.is_empty() => {
-                Finish::Refused { code: "refusal".to_owned(), message: std::mem::take(&mut self.refusal) }
-            }
-            "length" | "max_tokens" | "model_length" => Finish::Length,
-            "content_filter" => Finish::Refused {
+            _ if !self.refusal.is_empty() => FinishReason::Refused {
+                code: "refusal".to_owned(),
+                message: std::mem::take(&mut self.refusal),
+            },
+            "length" | "max_tokens" | "model_length" => FinishReason::Length,
+            "content_filter" => FinishReason::Refused {
                 code: reason,
                 message: "the provider's filter stopped the answer".to_owned(),
             },
@@ -128,7 +130,7 @@ impl ChatDecoder {
                 return Err(Error::Transient { provider, message, retry_after: None, source: None });
             }
             "abort" => return Err(Error::Truncated { provider }),
-            _ => Finish::Stop,
+            _ => FinishReason::Stop,
         };
         if let Some(sealed) = self.details.seal() {
             out.push(StreamEvent::thought_piece(String::new(), Some(sealed)));
@@ -141,24 +143,24 @@ impl ChatDecoder {
 
     /// An answer that reached its limit was cut in the middle of a call, if that call cannot be read; one that was refused
     /// asks for nothing.
-    fn whole_calls(&mut self, finish: &Finish) -> Vec<ToolCall> {
+    fn whole_calls(&mut self, finish: &FinishReason) -> Vec<ToolCall> {
         let mut calls: Vec<PartialChatCall> = self.calls.drain(..).filter(|call| !call.is_empty()).collect();
         match finish {
-            Finish::Stop => {}
-            Finish::Length => {
+            FinishReason::Stop => {}
+            FinishReason::Length => {
                 // A call without arguments is whole if another follows it.
                 let last = calls.pop().filter(PartialChatCall::is_whole);
                 calls.retain(|call| call.is_whole() || is_blank(&call.arguments));
                 calls.extend(last);
             }
-            Finish::Refused { .. } => calls.clear(),
+            FinishReason::Refused { .. } => calls.clear(),
         }
         calls.into_iter().map(|call| call.made(&self.names)).collect()
     }
 }
 
-impl crate::Decoder for ChatDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for ChatDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data.trim() {
             "" => return Ok(()),
             "[DONE]" => return self.complete(out),

@@ -1,8 +1,9 @@
 //! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
 
-use super::{Dialect, Echo, details::ReasoningDetails, strict};
+use super::{Dialect, ReasoningEcho, details::ReasoningDetails, strict};
 use crate::{
-    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolSpec,
+    GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
+    ToolCall, ToolChoice, ToolSpec,
     ids::{self, ToolNames, WireMessage},
     parts, schema,
 };
@@ -17,11 +18,11 @@ const DESCRIPTION: usize = 1024;
 const STOPS: usize = 4;
 
 /// A request for OpenAI itself.
-pub fn encode(request: &Request, stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     encode_for(request, stream, &Dialect::OPENAI)
 }
 
-pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
+pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Value {
     let dialect = *dialect;
     let options = &request.options;
     let names = ToolNames::of(request);
@@ -49,19 +50,19 @@ pub fn encode_for(request: &Request, stream: bool, dialect: &Dialect) -> Value {
 }
 
 /// Settings that are set and have no place here: more stop sequences than are taken.
-pub fn unsupported(options: &Options) -> Vec<&'static str> {
+pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stops = options.stop.iter().filter(|stop| !stop.is_empty()).count();
     (stops > STOPS).then_some("stop").into_iter().collect()
 }
 
 /// The nearest of OpenAI's levels; it takes no number of tokens.
-pub(crate) fn effort(effort: Effort) -> &'static str {
+pub(crate) fn effort(effort: ReasoningEffort) -> &'static str {
     match effort {
-        Effort::Off | Effort::Tokens(0) => "none",
-        Effort::Minimal => "minimal",
-        Effort::Low | Effort::Tokens(..=2048) => "low",
-        Effort::Medium | Effort::Tokens(..=8192) => "medium",
-        Effort::High | Effort::Tokens(_) => "high",
+        ReasoningEffort::Off | ReasoningEffort::Tokens(0) => "none",
+        ReasoningEffort::Minimal => "minimal",
+        ReasoningEffort::Low | ReasoningEffort::Tokens(..=2048) => "low",
+        ReasoningEffort::Medium | ReasoningEffort::Tokens(..=8192) => "medium",
+        ReasoningEffort::High | ReasoningEffort::Tokens(_) => "high",
     }
 }
 
@@ -78,7 +79,7 @@ fn tool(tool: &ToolSpec, names: &ToolNames, dialect: Dialect) -> Value {
 }
 
 /// A choice among no tools is refused, and so is a tool that is not on offer.
-fn tool_choice(choice: &ToolChoice, request: &Request, names: &ToolNames) -> Option<Value> {
+fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -> Option<Value> {
     let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
@@ -103,7 +104,7 @@ fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
     )
 }
 
-fn messages(request: &Request, names: &ToolNames, dialect: Dialect, in_words: bool) -> Vec<Value> {
+fn messages(request: &ModelRequest, names: &ToolNames, dialect: Dialect, in_words: bool) -> Vec<Value> {
     let wish = request.options.response_schema.as_ref().filter(|_| in_words).map(parts::schema_text);
     let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
@@ -128,16 +129,19 @@ fn said(role: &str, content: Option<Value>) -> Vec<Value> {
 }
 
 /// All texts as one, if there are any.
-fn plain(message: &Message) -> Option<Value> {
+fn plain(message: &ModelMessage) -> Option<Value> {
     let texts: Vec<&str> = message.parts.iter().filter_map(spoken).collect();
     let text = texts.join("\n");
     (!text.is_empty()).then(|| text.into())
 }
 
-fn spoken(part: &Part) -> Option<&str> {
+fn spoken(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
@@ -151,9 +155,9 @@ fn assistant(wired: &WireMessage<'_>, names: &ToolNames, dialect: Dialect, goes_
     if calls.is_empty() && text.is_none() {
         return Vec::new();
     }
-    let thoughts =
-        thoughts(wired.message).filter(|_| dialect.echo == Echo::Reasoning && goes_on && !calls.is_empty());
-    let details = details(wired.message).filter(|_| dialect.echo == Echo::Details);
+    let thoughts = thoughts(wired.message)
+        .filter(|_| dialect.echo == ReasoningEcho::Reasoning && goes_on && !calls.is_empty());
+    let details = details(wired.message).filter(|_| dialect.echo == ReasoningEcho::Details);
     vec![parts::with(
         json!({"role": "assistant", "content": text}),
         [
@@ -164,35 +168,42 @@ fn assistant(wired: &WireMessage<'_>, names: &ToolNames, dialect: Dialect, goes_
     )]
 }
 
-fn details(message: &Message) -> Option<Vec<Value>> {
+fn details(message: &ModelMessage) -> Option<Vec<Value>> {
     message.parts.iter().find_map(|part| match part {
-        Part::Thought { signature, .. } => signature.as_deref().and_then(ReasoningDetails::open),
-        Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Thought { signature, .. } => signature.as_deref().and_then(ReasoningDetails::open),
+        MessagePart::Text { .. } | MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => {
+            None
+        }
     })
 }
 
 fn call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value {
     let arguments = Value::Object(call.args.clone()).to_string();
-    let signature = call.signature.as_ref().filter(|_| dialect.echo == Echo::Signatures);
+    let signature = call.signature.as_ref().filter(|_| dialect.echo == ReasoningEcho::Signatures);
     parts::with(
         json!({"id": id, "type": "function", "function": {"name": names.wire(&call.name), "arguments": arguments}}),
         [("extra_content", signature.map(|signature| json!({"google": {"thought_signature": signature}})))],
     )
 }
 
-fn thoughts(message: &Message) -> Option<String> {
+fn thoughts(message: &ModelMessage) -> Option<String> {
     let thoughts = message.parts.iter().filter_map(|part| match part {
-        Part::Thought { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
-        Part::Text { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Thought { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
+        MessagePart::Text { .. } | MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => {
+            None
+        }
     });
     let thoughts: Vec<&str> = thoughts.collect();
     (!thoughts.is_empty()).then(|| thoughts.join("\n"))
 }
 
-fn pictured(part: &Part) -> Option<String> {
+fn pictured(part: &MessagePart) -> Option<String> {
     match part {
-        Part::Media(media) => Some(parts::media_text(media)),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Media(media) => Some(parts::media_text(media)),
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_) => None,
     }
 }
 
@@ -220,16 +231,16 @@ fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
     }
 }
 
-fn block(part: &Part) -> Option<Value> {
+fn block(part: &MessagePart) -> Option<Value> {
     match part {
-        Part::Text { .. } => spoken(part).map(parts::text_block),
-        Part::Media(media) => Some(shown(media)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Text { .. } => spoken(part).map(parts::text_block),
+        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }
 }
 
 /// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
+pub(crate) fn accepts_media(media: &Media) -> bool {
     shown(media)["type"] != "text"
 }
 

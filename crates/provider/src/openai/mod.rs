@@ -9,9 +9,9 @@ mod usage;
 mod wire;
 
 pub use decode::ChatDecoder;
-pub use dialect::{Dialect, Echo};
-pub use encode::{encode, encode_for, unsupported};
+pub use dialect::{Dialect, ReasoningEcho};
+pub use encode::{encode, encode_for, unsupported_options};
 
-pub(crate) use encode::{effort, takes};
+pub(crate) use encode::{accepts_media, effort};
 pub(crate) use strict::strict;
 pub(crate) use usage::{OpenAiTokenDetails, counted};

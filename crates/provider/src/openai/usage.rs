@@ -1,6 +1,6 @@
 //! Tokens as OpenAI counts them, in both of its formats.
 
-use crate::Usage;
+use crate::TokenUsage;
 use serde::Deserialize;
 
 /// What a count holds of special tokens.
@@ -12,8 +12,14 @@ pub(crate) struct OpenAiTokenDetails {
 }
 
 /// OpenAI's output includes the reasoning. Some servers count it beside the output: there the total tells.
-pub(crate) fn counted(input: u64, cached: u64, output: u64, reasoning: u64, total: Option<u64>) -> Usage {
+pub(crate) fn counted(
+    input: u64,
+    cached: u64,
+    output: u64,
+    reasoning: u64,
+    total: Option<u64>,
+) -> TokenUsage {
     let beside = total == Some(input + output + reasoning);
     let output = if beside { output } else { output.saturating_sub(reasoning) };
-    Usage { input, cached, output, reasoning }
+    TokenUsage { input, cached, output, reasoning }
 }

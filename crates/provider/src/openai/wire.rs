@@ -2,7 +2,7 @@
 //! optional, and what comes in several shapes is taken as it is.
 
 use super::usage::{OpenAiTokenDetails, counted};
-use crate::Usage;
+use crate::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub(super) struct ChatUsage {
 }
 
 impl ChatUsage {
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> TokenUsage {
         let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
         counted(

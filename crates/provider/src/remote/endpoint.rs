@@ -2,8 +2,8 @@
 
 use super::{BaseUrl, EndpointClient};
 use crate::{
-    Api,
-    http::{self, Framing, Secret},
+    WireApi,
+    http::{self, Framing, SecretString},
 };
 use reqwest::{
     Url,
@@ -12,14 +12,14 @@ use reqwest::{
 use std::{fmt, path::PathBuf, time::Duration};
 
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct ProviderEndpoint {
     /// As people write it before the slash of a model's name.
     pub name: String,
-    pub api: Api,
+    pub api: WireApi,
     pub base_url: String,
-    pub key: Option<Secret>,
+    pub key: Option<SecretString>,
     /// Sent with every request; they win over those of the format.
-    pub headers: Vec<(String, Secret)>,
+    pub headers: Vec<(String, SecretString)>,
     /// OpenAI's name for who pays.
     pub organization: Option<String>,
     /// Certificates in PEM that are trusted beside the system's.
@@ -29,8 +29,8 @@ pub struct Endpoint {
     pub idle_timeout: Duration,
 }
 
-impl Endpoint {
-    pub fn new(name: impl Into<String>, api: Api, base_url: impl Into<String>) -> Self {
+impl ProviderEndpoint {
+    pub fn new(name: impl Into<String>, api: WireApi, base_url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             api,
@@ -46,14 +46,17 @@ impl Endpoint {
     }
 
     /// What no message may show: the key, the headers word by word, and what an address hides.
-    pub(super) fn secrets(&self) -> Vec<Secret> {
+    pub(super) fn secrets(&self) -> Vec<SecretString> {
         let words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
         // A short value, `true` or a name, is no secret.
-        let mut secrets: Vec<Secret> = words.filter(|word| word.len() >= 8).map(Secret::new).collect();
+        let mut secrets: Vec<SecretString> =
+            words.filter(|word| word.len() >= 8).map(SecretString::new).collect();
         secrets.extend(self.key.clone());
         if let Ok(url) = Url::parse(self.base_url.trim()) {
             secrets.extend(
-                url.query_pairs().filter(|(_, value)| value.len() >= 16).map(|(_, value)| Secret::new(value)),
+                url.query_pairs()
+                    .filter(|(_, value)| value.len() >= 16)
+                    .map(|(_, value)| SecretString::new(value)),
             );
         }
         secrets
@@ -62,20 +65,20 @@ impl Endpoint {
     pub(super) fn link(&self) -> Result<EndpointClient, String> {
         let address = BaseUrl::parse(self.api, &self.base_url)?;
         let extra = self.ca_file.as_deref().map(http::certificates).transpose()?.unwrap_or_default();
-        let client = http::client(address.base(), &extra, self.connect_timeout)?;
+        let client = http::build_client(address.base(), &extra, self.connect_timeout)?;
         Ok(EndpointClient { address, client, headers: self.all_headers()? })
     }
 
     fn all_headers(&self) -> Result<HeaderMap, String> {
         let accept = match self.api.framing() {
-            Framing::Events => "text/event-stream, application/json",
-            Framing::Lines => "application/x-ndjson, application/json",
+            Framing::Sse => "text/event-stream, application/json",
+            Framing::JsonLines => "application/x-ndjson, application/json",
         };
         let mut headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
             (ACCEPT, HeaderValue::from_static(accept)),
         ]);
-        if self.api == Api::Anthropic {
+        if self.api == WireApi::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         if let Some(organization) = &self.organization {
@@ -92,12 +95,14 @@ impl Endpoint {
         Ok(headers)
     }
 
-    fn key_header(&self, key: &Secret) -> (HeaderName, String) {
+    fn key_header(&self, key: &SecretString) -> (HeaderName, String) {
         match self.api {
-            Api::Chat | Api::Responses | Api::Ollama => (AUTHORIZATION, format!("Bearer {}", key.reveal())),
-            Api::Anthropic => (HeaderName::from_static("x-api-key"), key.reveal().to_owned()),
+            WireApi::Chat | WireApi::Responses | WireApi::Ollama => {
+                (AUTHORIZATION, format!("Bearer {}", key.reveal()))
+            }
+            WireApi::Anthropic => (HeaderName::from_static("x-api-key"), key.reveal().to_owned()),
             // In the address it would end in logs.
-            Api::Gemini => (HeaderName::from_static("x-goog-api-key"), key.reveal().to_owned()),
+            WireApi::Gemini => (HeaderName::from_static("x-goog-api-key"), key.reveal().to_owned()),
         }
     }
 }
@@ -111,7 +116,7 @@ fn hidden(what: &str, value: &str) -> Result<HeaderValue, String> {
 }
 
 /// Without the address, which may hold a secret.
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for ProviderEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("name", &self.name).field("api", &self.api).finish_non_exhaustive()
     }

@@ -2,25 +2,29 @@
 
 use super::*;
 use crate::{
-    Api, Media, MediaSource, Message, Options, Role,
+    GenerationOptions, Media, MediaSource, ModelMessage, Role, WireApi,
     http::fake::{ServerAction, chunk, head, serve, stream_head},
 };
 
 const KEY: &str = "sk-canary-0123456789";
 
-fn request() -> Request {
-    Request { model: "m".to_owned(), messages: vec![Message::text(Role::User, "hi")], ..Request::default() }
+fn request() -> ModelRequest {
+    ModelRequest {
+        model: "m".to_owned(),
+        messages: vec![ModelMessage::text(Role::User, "hi")],
+        ..ModelRequest::default()
+    }
 }
 
-fn endpoint(api: Api, base_url: &str) -> Endpoint {
-    Endpoint { key: Some(Secret::new(KEY)), ..Endpoint::new("fake", api, base_url) }
+fn endpoint(api: WireApi, base_url: &str) -> ProviderEndpoint {
+    ProviderEndpoint { key: Some(SecretString::new(KEY)), ..ProviderEndpoint::new("fake", api, base_url) }
 }
 
-async fn ask(endpoint: Endpoint, request: Request) -> Vec<StreamEvent> {
-    Remote::new(endpoint).stream(request).collect().await
+async fn ask(endpoint: ProviderEndpoint, request: ModelRequest) -> Vec<StreamEvent> {
+    RemoteProvider::new(endpoint).stream(request).collect().await
 }
 
-async fn told(endpoint: Endpoint) -> String {
+async fn told(endpoint: ProviderEndpoint) -> String {
     match &ask(endpoint, request()).await[..] {
         [StreamEvent::Error(error)] => format!("{}: {error}", error.code()),
         other => format!("{other:?}"),
@@ -28,7 +32,7 @@ async fn told(endpoint: Endpoint) -> String {
 }
 
 /// The first line and the headers of what is sent, the key written as KEY.
-async fn sent(change: impl FnOnce(Endpoint) -> Endpoint, api: Api) -> String {
+async fn sent(change: impl FnOnce(ProviderEndpoint) -> ProviderEndpoint, api: WireApi) -> String {
     let server = serve(vec![vec![head("500 X", &[])]]).await;
     ask(change(endpoint(api, &server.url)), request()).await;
     let heard = server.heard.await.unwrap().remove(0);
@@ -40,21 +44,21 @@ async fn sent(change: impl FnOnce(Endpoint) -> Endpoint, api: Api) -> String {
 
 #[tokio::test]
 async fn each_format_has_its_path_and_its_header_for_the_key() {
-    insta::assert_snapshot!(sent(|it| it, Api::Chat).await, @"
+    insta::assert_snapshot!(sent(|it| it, WireApi::Chat).await, @"
     POST /v1/chat/completions HTTP/1.1
     content-type: application/json
     accept: text/event-stream, application/json
     authorization: Bearer KEY
     user-agent: lango/VERSION
     ");
-    insta::assert_snapshot!(sent(|it| it, Api::Responses).await, @"
+    insta::assert_snapshot!(sent(|it| it, WireApi::Responses).await, @"
     POST /v1/responses HTTP/1.1
     content-type: application/json
     accept: text/event-stream, application/json
     authorization: Bearer KEY
     user-agent: lango/VERSION
     ");
-    insta::assert_snapshot!(sent(|it| it, Api::Anthropic).await, @"
+    insta::assert_snapshot!(sent(|it| it, WireApi::Anthropic).await, @"
     POST /v1/messages HTTP/1.1
     content-type: application/json
     accept: text/event-stream, application/json
@@ -62,14 +66,14 @@ async fn each_format_has_its_path_and_its_header_for_the_key() {
     x-api-key: KEY
     user-agent: lango/VERSION
     ");
-    insta::assert_snapshot!(sent(|it| it, Api::Gemini).await, @"
+    insta::assert_snapshot!(sent(|it| it, WireApi::Gemini).await, @"
     POST /v1beta/models/m:streamGenerateContent?alt=sse HTTP/1.1
     content-type: application/json
     accept: text/event-stream, application/json
     x-goog-api-key: KEY
     user-agent: lango/VERSION
     ");
-    insta::assert_snapshot!(sent(|it| it, Api::Ollama).await, @"
+    insta::assert_snapshot!(sent(|it| it, WireApi::Ollama).await, @"
     POST /api/chat HTTP/1.1
     content-type: application/json
     accept: application/x-ndjson, application/json
@@ -80,13 +84,16 @@ async fn each_format_has_its_path_and_its_header_for_the_key() {
 
 #[tokio::test]
 async fn the_configurations_headers_win() {
-    let change = |endpoint: Endpoint| Endpoint {
-        key: Some(Secret::new(" ")),
+    let change = |endpoint: ProviderEndpoint| ProviderEndpoint {
+        key: Some(SecretString::new(" ")),
         organization: Some("org-1".to_owned()),
-        headers: vec![("Accept".to_owned(), Secret::new("*/*")), ("X-Team".to_owned(), Secret::new("a"))],
+        headers: vec![
+            ("Accept".to_owned(), SecretString::new("*/*")),
+            ("X-Team".to_owned(), SecretString::new("a")),
+        ],
         ..endpoint
     };
-    insta::assert_snapshot!(sent(change, Api::Chat).await, @"
+    insta::assert_snapshot!(sent(change, WireApi::Chat).await, @"
     POST /v1/chat/completions HTTP/1.1
     content-type: application/json
     accept: */*
@@ -98,14 +105,14 @@ async fn the_configurations_headers_win() {
 
 #[tokio::test]
 async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
-    let chat = || endpoint(Api::Chat, "http://127.0.0.1:9");
-    let with = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
-    insta::assert_snapshot!(told(endpoint(Api::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address that begins with http:// or https://");
-    insta::assert_snapshot!(told(Endpoint { key: Some(Secret::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: the key has a character that cannot be sent in a header");
-    insta::assert_snapshot!(told(Endpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: `x key` cannot be the name of a header");
-    insta::assert_snapshot!(told(Endpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: x-key has a character that cannot be sent in a header");
-    insta::assert_snapshot!(told(Endpoint { ca_file: Some("no/such.pem".into()), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: no/such.pem cannot be read: No such file or directory (os error 2)");
-    let nameless = ask(chat(), Request::default()).await;
+    let chat = || endpoint(WireApi::Chat, "http://127.0.0.1:9");
+    let with = |name: &str, value: &str| vec![(name.to_owned(), SecretString::new(value))];
+    insta::assert_snapshot!(told(endpoint(WireApi::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address that begins with http:// or https://");
+    insta::assert_snapshot!(told(ProviderEndpoint { key: Some(SecretString::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: the key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: `x key` cannot be the name of a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: x-key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { ca_file: Some("no/such.pem".into()), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: no/such.pem cannot be read: No such file or directory (os error 2)");
+    let nameless = ask(chat(), ModelRequest::default()).await;
     assert!(
         matches!(&nameless[..], [StreamEvent::Error(Error::BadRequest { message, .. })] if message == "no model is named")
     );
@@ -116,10 +123,10 @@ async fn what_a_header_holds_is_hidden_word_by_word() {
     let body = format!("you sent {KEY}, a longer-secret and true");
     let server = serve(vec![vec![head("400 X", &[]), ServerAction::Say(body)]]).await;
     let headers = vec![
-        ("authorization".to_owned(), Secret::new("Bearer longer-secret")),
-        ("x-on".to_owned(), Secret::new("true")),
+        ("authorization".to_owned(), SecretString::new("Bearer longer-secret")),
+        ("x-on".to_owned(), SecretString::new("true")),
     ];
-    let told = told(Endpoint { headers, ..endpoint(Api::Chat, &server.url) }).await;
+    let told = told(ProviderEndpoint { headers, ..endpoint(WireApi::Chat, &server.url) }).await;
     insta::assert_snapshot!(told, @"BAD_REQUEST: fake does not accept the request: you sent [hidden], a [hidden] and true");
 }
 
@@ -127,8 +134,11 @@ async fn what_a_header_holds_is_hidden_word_by_word() {
 async fn a_setting_that_has_no_place_is_named_once() {
     let stream = vec![stream_head(), chunk("data: {\"error\": \"x\"}\n\n")];
     let server = serve(vec![stream.clone(), stream]).await;
-    let remote = Remote::new(endpoint(Api::Responses, &server.url));
-    let request = Request { options: Options { seed: Some(7), ..Options::default() }, ..request() };
+    let remote = RemoteProvider::new(endpoint(WireApi::Responses, &server.url));
+    let request = ModelRequest {
+        options: GenerationOptions { seed: Some(7), ..GenerationOptions::default() },
+        ..request()
+    };
     let first: Vec<StreamEvent> = remote.stream(request.clone()).collect().await;
     let [StreamEvent::Warning(warning), StreamEvent::Error(_)] = &first[..] else { panic!("{first:?}") };
     assert_eq!(warning, "fake does not take `seed` here; it is left out");
@@ -139,7 +149,7 @@ async fn a_setting_that_has_no_place_is_named_once() {
 #[test]
 fn a_file_that_a_provider_does_not_take_is_named_once() {
     let file = |mime_type: &str, name: &str| {
-        Part::from(Media {
+        MessagePart::from(Media {
             mime_type: mime_type.to_owned(),
             source: MediaSource::Base64("AAAA".to_owned()),
             name: Some(name.to_owned()),
@@ -150,16 +160,17 @@ fn a_file_that_a_provider_does_not_take_is_named_once() {
         file("application/pdf", "a.pdf"),
         file("application/zip", "b.zip"),
     ];
-    let request = Request { messages: vec![Message::new(Role::User, parts)], ..request() };
-    let told = |api: Api| {
-        let remote = Remote::new(endpoint(api, "http://127.0.0.1:1"));
+    let request = ModelRequest { messages: vec![ModelMessage::new(Role::User, parts)], ..request() };
+    let told = |api: WireApi| {
+        let remote = RemoteProvider::new(endpoint(api, "http://127.0.0.1:1"));
         let told = remote.warnings(&request);
         assert!(remote.warnings(&request).is_empty());
         format!("{told:?}").matches(" does not take ").count()
     };
-    let counts = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Ollama].map(told);
+    let counts =
+        [WireApi::Chat, WireApi::Responses, WireApi::Anthropic, WireApi::Gemini, WireApi::Ollama].map(told);
     assert_eq!(counts, [1, 1, 1, 1, 2]);
-    let warning = Remote::new(endpoint(Api::Chat, "http://127.0.0.1:1")).warnings(&request);
+    let warning = RemoteProvider::new(endpoint(WireApi::Chat, "http://127.0.0.1:1")).warnings(&request);
     insta::assert_debug_snapshot!(warning, @r#"
     [
         Warning(
@@ -172,15 +183,15 @@ fn a_file_that_a_provider_does_not_take_is_named_once() {
 #[test]
 fn neither_an_endpoint_nor_its_provider_shows_a_secret() {
     let base = format!("https://h/v1?key={KEY}");
-    let headers = vec![("x-key".to_owned(), Secret::new(KEY))];
-    let remote = Remote::new(Endpoint { headers, ..endpoint(Api::Chat, &base) });
+    let headers = vec![("x-key".to_owned(), SecretString::new(KEY))];
+    let remote = RemoteProvider::new(ProviderEndpoint { headers, ..endpoint(WireApi::Chat, &base) });
     assert!(remote.link().is_ok());
     assert_eq!(format!("{remote:?}"), r#"Remote { endpoint: Endpoint { name: "fake", api: Chat, .. }, .. }"#);
 }
 
 #[test]
 fn nothing_is_built_before_the_first_call() {
-    let remote = Remote::new(endpoint(Api::Chat, "https://h"));
+    let remote = RemoteProvider::new(endpoint(WireApi::Chat, "https://h"));
     assert!(remote.link.get().is_none());
 }
 
@@ -193,7 +204,7 @@ async fn a_list_that_is_none_is_an_error() {
         vec![ServerAction::UntilClosed],
     ])
     .await;
-    let remote = Remote::new(endpoint(Api::Chat, &server.url));
+    let remote = RemoteProvider::new(endpoint(WireApi::Chat, &server.url));
     let mut told = Vec::new();
     for _ in 0..3 {
         told.push(remote.models().await.unwrap_err().to_string());
@@ -215,9 +226,9 @@ async fn model_servers_are_found_where_they_listen() {
     let none = serve_after_a_look(list(r#"{"data": []}"#)).await;
     let other = serve_after_a_look(list("<html>")).await;
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let servers = [closed, none, one, other].map(|port| Local { name: "x", api: Api::Chat, port });
+    let servers = [closed, none, one, other].map(|port| LocalServer { name: "x", api: WireApi::Chat, port });
     let found = discover(&servers).await;
-    let [Found { endpoint, models }] = &found[..] else { panic!("{found:?}") };
+    let [DiscoveredServer { endpoint, models }] = &found[..] else { panic!("{found:?}") };
     assert_eq!(
         (endpoint.base_url.as_str(), models[0].id.as_str()),
         (format!("http://127.0.0.1:{one}").as_str(), "smol")

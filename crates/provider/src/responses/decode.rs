@@ -12,7 +12,8 @@ use super::{
     wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, answer, classify, ids::ToolNames, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, answer, classify,
+    ids::ToolNames, parts,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ struct TextPosition {
 }
 
 impl ResponsesDecoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
             names: ToolNames::of(request),
@@ -238,15 +239,16 @@ impl ResponsesDecoder {
         self.complete_all(response.output.unwrap_or_default(), out);
         let reason = response.incomplete_details.and_then(|details| details.reason).unwrap_or_default();
         let finish = match status {
-            _ if !self.refusal.is_empty() => {
-                Finish::Refused { code: "refusal".to_owned(), message: std::mem::take(&mut self.refusal) }
-            }
-            "incomplete" if reason == "content_filter" => Finish::Refused {
+            _ if !self.refusal.is_empty() => FinishReason::Refused {
+                code: "refusal".to_owned(),
+                message: std::mem::take(&mut self.refusal),
+            },
+            "incomplete" if reason == "content_filter" => FinishReason::Refused {
                 code: reason,
                 message: "the provider's filter stopped the answer".to_owned(),
             },
-            "incomplete" => Finish::Length,
-            _ => Finish::Stop,
+            "incomplete" => FinishReason::Length,
+            _ => FinishReason::Stop,
         };
         for held in std::mem::take(&mut self.held) {
             match held {
@@ -272,20 +274,20 @@ impl ResponsesDecoder {
     }
 
     /// A call that was cut off is none, and an answer that was refused asks for nothing.
-    fn call(&mut self, at: usize, finish: &Finish) -> Option<ToolCall> {
+    fn call(&mut self, at: usize, finish: &FinishReason) -> Option<ToolCall> {
         let call = &mut self.items[at];
         let is_whole = match finish {
-            Finish::Stop => true,
-            Finish::Length => call.done,
-            Finish::Refused { .. } => false,
+            FinishReason::Stop => true,
+            FinishReason::Length => call.done,
+            FinishReason::Refused { .. } => false,
         };
         let id = if call.call_id.is_empty() { call.id.clone() } else { call.call_id.clone() };
         is_whole.then(|| answer::call(id, self.names.own(&call.name), call.arguments.take()))
     }
 }
 
-impl crate::Decoder for ResponsesDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for ResponsesDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if parts::says_nothing(frame.data) {
             return Ok(());
         }

@@ -2,7 +2,8 @@
 
 use super::sealed::{SealedPhase, SealedReasoning};
 use crate::{
-    Media, MediaSource, Message, Options, Part, Request, Role, ToolChoice, ToolSpec,
+    GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolChoice,
+    ToolSpec,
     ids::{self, ToolNames, WireMessage},
     openai::{effort, strict},
     parts, schema,
@@ -21,7 +22,7 @@ const LEAST: u32 = 16;
 /// Models that do not reason, and refuse to be asked for it.
 const UNTHINKING: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
 
-pub fn encode(request: &Request, stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::of(request);
     let (system, rest) = split_system(&request.messages);
@@ -54,7 +55,7 @@ pub fn encode(request: &Request, stream: bool) -> Value {
 }
 
 /// Settings that are set and have no place here.
-pub fn unsupported(options: &Options) -> Vec<&'static str> {
+pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stop = (!options.stop.is_empty()).then_some("stop");
     stop.into_iter().chain(options.seed.map(|_| "seed")).collect()
 }
@@ -64,21 +65,24 @@ fn thinks(model: &str) -> bool {
     !UNTHINKING.iter().any(|old| name.starts_with(old))
 }
 
-fn split_system(messages: &[Message]) -> (Option<&Message>, &[Message]) {
+fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
     match messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
         Some(_) | None => (None, messages),
     }
 }
 
-fn texts(message: &Message) -> impl Iterator<Item = String> {
+fn texts(message: &ModelMessage) -> impl Iterator<Item = String> {
     message.parts.iter().filter_map(text).map(str::to_owned)
 }
 
-fn text(part: &Part) -> Option<&str> {
+fn text(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
@@ -96,7 +100,7 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
 }
 
 /// A choice among no tools is refused, and so is a tool that is not on offer.
-fn tool_choice(choice: &ToolChoice, request: &Request, names: &ToolNames) -> Option<Value> {
+fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -> Option<Value> {
     let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
@@ -121,7 +125,7 @@ fn format(schema: &Value) -> Option<Value> {
     })
 }
 
-fn input(messages: &[Message], names: &ToolNames) -> Vec<Value> {
+fn input(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut items = Vec::new();
     // An id that is there twice is refused.
     let mut shown = HashSet::new();
@@ -156,21 +160,21 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames, shown: &mut HashS
     let mut reasoning: Vec<Value> = Vec::new();
     for part in &wired.message.parts {
         let item = match part {
-            Part::Thought { signature, .. } => {
+            MessagePart::Thought { signature, .. } => {
                 let sealed = signature.as_deref().and_then(SealedReasoning::open);
                 reasoning.extend(sealed.filter(|item| shown.insert(item.id.clone())).map(|item| item.item()));
                 None
             }
-            Part::Text { signature, .. } => {
+            MessagePart::Text { signature, .. } => {
                 let phase = signature.as_deref().and_then(SealedPhase::open).map(|phase| phase.phase.into());
                 text(part).map(|text| parts::with(output_text(text), [("phase", phase)]))
             }
-            Part::Call(call) => ids.next().map(|id| {
+            MessagePart::Call(call) => ids.next().map(|id| {
                 let arguments = Value::Object(call.args.clone()).to_string();
                 json!({"type": "function_call", "call_id": id, "name": names.wire(&call.name), "arguments": arguments})
             }),
-            Part::Media(media) => Some(output_text(&parts::media_text(media))),
-            Part::Result(_) => None,
+            MessagePart::Media(media) => Some(output_text(&parts::media_text(media))),
+            MessagePart::Result(_) => None,
         };
         if let Some(item) = item {
             items.append(&mut reasoning);
@@ -196,15 +200,15 @@ fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
 
 fn content(wired: &WireMessage<'_>) -> Vec<Value> {
     let blocks = wired.message.parts.iter().filter_map(|part| match part {
-        Part::Text { .. } => text(part).map(input_text),
-        Part::Media(media) => Some(shown(media)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Text { .. } => text(part).map(input_text),
+        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     });
     blocks.chain(wired.loose.iter().map(|result| input_text(&parts::loose_text(result)))).collect()
 }
 
 /// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
+pub(crate) fn accepts_media(media: &Media) -> bool {
     shown(media)["type"] != "input_text"
 }
 

@@ -7,6 +7,6 @@ mod sealed;
 mod wire;
 
 pub use decode::ResponsesDecoder;
-pub use encode::{encode, unsupported};
+pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

@@ -1,7 +1,7 @@
 //! The events of a streamed answer, and the items and the response within them.
 
 use crate::{
-    Usage,
+    TokenUsage,
     openai::{OpenAiTokenDetails, counted},
 };
 use serde::Deserialize;
@@ -100,7 +100,7 @@ pub(super) struct ResponsesUsage {
 }
 
 impl ResponsesUsage {
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> TokenUsage {
         let cached = self.input_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
         counted(

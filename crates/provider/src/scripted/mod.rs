@@ -8,20 +8,22 @@ mod prompt;
 mod script;
 mod template;
 
-use crate::{Done, Error, EventStream, Finish, Provider, Request, StreamEvent, ToolCall, split_words};
+use crate::{
+    Done, Error, FinishReason, ModelRequest, ModelStream, Provider, StreamEvent, ToolCall, split_words,
+};
 use futures::{StreamExt as _, future, stream};
 use prompt::ScriptPrompt;
 use script::{ModelScript, ScriptCall, ScriptStep, ScriptText};
 use std::{path::Path, time::Duration};
 
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ScriptedProvider {
     /// How errors call the script.
     file: String,
     script: ModelScript,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path.as_ref()) {
@@ -44,7 +46,7 @@ impl Scripted {
         self.script.model.as_deref()
     }
 
-    fn play(&self, request: &Request) -> Result<Vec<PlaybackStep>, Error> {
+    fn play(&self, request: &ModelRequest) -> Result<Vec<PlaybackStep>, Error> {
         let prompt = ScriptPrompt::of(&request.messages);
         let rule = self
             .script
@@ -71,14 +73,16 @@ impl Scripted {
                 }
                 // A refusal carries neither a version nor usage, as with the providers that send one.
                 ScriptStep::Refuse(refusal) => {
-                    let finish =
-                        Finish::Refused { code: refusal.code.clone(), message: refusal.message.clone() };
+                    let finish = FinishReason::Refused {
+                        code: refusal.code.clone(),
+                        message: refusal.message.clone(),
+                    };
                     return Ok(with(beats, PlaybackStep::done(finish, None)));
                 }
-                ScriptStep::Length => return Ok(self.end(beats, usage, Finish::Length)),
+                ScriptStep::Length => return Ok(self.end(beats, usage, FinishReason::Length)),
             }
         }
-        Ok(self.end(beats, usage, Finish::Stop))
+        Ok(self.end(beats, usage, FinishReason::Stop))
     }
 
     fn say(
@@ -120,7 +124,7 @@ impl Scripted {
         &self,
         mut beats: Vec<PlaybackStep>,
         usage: Option<script::ScriptUsage>,
-        finish: Finish,
+        finish: FinishReason,
     ) -> Vec<PlaybackStep> {
         beats.extend(usage.map(|counts| PlaybackStep::Event(StreamEvent::Usage(counts.into()))));
         with(beats, PlaybackStep::done(finish, self.script.model.clone()))
@@ -131,12 +135,12 @@ impl Scripted {
     }
 }
 
-impl Provider for Scripted {
+impl Provider for ScriptedProvider {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         let beats =
             self.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
         stream::iter(beats).filter_map(PlaybackStep::act).boxed()
@@ -153,7 +157,7 @@ enum PlaybackStep {
 }
 
 impl PlaybackStep {
-    fn done(finish: Finish, model_version: Option<String>) -> Self {
+    fn done(finish: FinishReason, model_version: Option<String>) -> Self {
         Self::Event(StreamEvent::Done(Done { finish, model_version }))
     }
 

@@ -1,7 +1,7 @@
 //! What a rule looks at: the user's last words, the tool result that ends the request, and the turns between.
 
 use super::script::ScriptCondition;
-use crate::{Message, Part, Role, ToolResult};
+use crate::{MessagePart, ModelMessage, Role, ToolResult};
 
 #[derive(Debug)]
 pub(super) struct ScriptPrompt<'a> {
@@ -15,7 +15,7 @@ pub(super) struct ScriptPrompt<'a> {
 }
 
 impl<'a> ScriptPrompt<'a> {
-    pub(super) fn of(messages: &'a [Message]) -> Self {
+    pub(super) fn of(messages: &'a [ModelMessage]) -> Self {
         let asked = messages.iter().rposition(is_spoken);
         let since = &messages[asked.map_or(0, |at| at + 1)..];
         Self {
@@ -70,14 +70,17 @@ fn result_fits(result: &ToolResult, when: &ScriptCondition) -> bool {
         && when.result_contains.as_deref().is_none_or(|text| result.response.to_string().contains(text))
 }
 
-fn is_spoken(message: &Message) -> bool {
+fn is_spoken(message: &ModelMessage) -> bool {
     message.role == Role::User && message.results().next().is_none()
 }
 
-fn text(message: &Message) -> String {
+fn text(message: &ModelMessage) -> String {
     let mut texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.next_back().unwrap_or_default().to_owned()
 }

@@ -1,7 +1,7 @@
 //! The script as it stands in the file; a key that is not here is an error with its line.
 
 use super::failure::ScriptFailure;
-use crate::Usage;
+use crate::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -111,7 +111,7 @@ pub(super) struct ScriptUsage {
     reasoning: u64,
 }
 
-impl From<ScriptUsage> for Usage {
+impl From<ScriptUsage> for TokenUsage {
     fn from(counts: ScriptUsage) -> Self {
         let ScriptUsage { input, output, cached, reasoning } = counts;
         Self { input, cached, output, reasoning }

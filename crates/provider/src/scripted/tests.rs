@@ -1,35 +1,35 @@
 //! The script's words one by one, and all words of the canned agent.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult};
+use crate::{MessagePart, ModelMessage, Role, ToolResult};
 use insta::assert_snapshot;
 use serde_json::json;
 
-fn canned() -> Scripted {
+fn canned() -> ScriptedProvider {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/canned/agents/canned/canned.yaml");
-    Scripted::from_file(file).expect("the canned script is whole")
+    ScriptedProvider::from_file(file).expect("the canned script is whole")
 }
 
-fn script(yaml: &str) -> Scripted {
-    Scripted::from_str("test.yaml", yaml).expect("the script is whole")
+fn script(yaml: &str) -> ScriptedProvider {
+    ScriptedProvider::from_str("test.yaml", yaml).expect("the script is whole")
 }
 
 fn refusal(yaml: &str) -> String {
-    Scripted::from_str("test.yaml", yaml).expect_err("the script is broken").to_string()
+    ScriptedProvider::from_str("test.yaml", yaml).expect_err("the script is broken").to_string()
 }
 
-fn user(text: &str) -> Message {
-    Message::text(Role::User, text)
+fn user(text: &str) -> ModelMessage {
+    ModelMessage::text(Role::User, text)
 }
 
-fn result(name: &str, response: serde_json::Value) -> Message {
+fn result(name: &str, response: serde_json::Value) -> ModelMessage {
     let result = ToolResult { id: "c1".to_owned(), name: name.to_owned(), response };
-    Message::new(Role::Tool, vec![Part::from(result)])
+    ModelMessage::new(Role::Tool, vec![MessagePart::from(result)])
 }
 
 /// One line per event; deltas are separated by bars.
-fn shape(provider: &Scripted, messages: Vec<Message>) -> String {
-    let request = Request { messages, ..Request::default() };
+fn shape(provider: &ScriptedProvider, messages: Vec<ModelMessage>) -> String {
+    let request = ModelRequest { messages, ..ModelRequest::default() };
     let beats =
         provider.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
     let mut lines: Vec<String> = Vec::new();
@@ -136,7 +136,7 @@ fn the_canned_model_has_an_answer_for_each_of_its_words() {
 fn the_canned_model_tells_the_last_of_several_results() {
     let mut results = result("get_weather", json!({"city": "Paris"}));
     results.parts.extend(result("get_weather", json!({"city": "Tokyo"})).parts);
-    assert_snapshot!(shape(&canned(), vec![user("parallel"), Message::new(Role::Assistant, vec![]), results]), @r#"
+    assert_snapshot!(shape(&canned(), vec![user("parallel"), ModelMessage::new(Role::Assistant, vec![]), results]), @r#"
     text Tool| get_weather| said:| {"city":"Tokyo"}
     usage 10/5
     done Stop "canned-1"
@@ -158,7 +158,7 @@ fn a_loop_is_scripted_by_its_turns() {
     let mut seen = Vec::new();
     for next in [2, 3] {
         seen.push(shape(&looping, log.clone()));
-        log.extend([Message::new(Role::Assistant, vec![]), result("step", json!({"next": next}))]);
+        log.extend([ModelMessage::new(Role::Assistant, vec![]), result("step", json!({"next": next}))]);
     }
     seen.push(shape(&looping, log));
     assert_snapshot!(seen.join("\n"), @r#"
@@ -174,7 +174,8 @@ fn a_loop_is_scripted_by_its_turns() {
 #[test]
 fn a_rule_on_the_users_words_does_not_answer_the_results_they_led_to() {
     let once = script("rules: [{when: {contains: weather}, reply: [{call: {name: w}}]}]");
-    let log = vec![user("the weather?"), Message::new(Role::Assistant, vec![]), result("w", json!("rain"))];
+    let log =
+        vec![user("the weather?"), ModelMessage::new(Role::Assistant, vec![]), result("w", json!("rain"))];
     assert_snapshot!(shape(&once, log), @r#"error SCRIPT: the script test.yaml: no rule answers the result of w: "rain""#);
 }
 
@@ -256,7 +257,7 @@ fn a_broken_script_is_refused_with_its_line_and_column() {
     the script test.yaml: unclosed bracket '[' at line 1, column 8
     ");
     assert_snapshot!(
-        Scripted::from_file("no/such.yaml").expect_err("no such file"),
+        ScriptedProvider::from_file("no/such.yaml").expect_err("no such file"),
         @"the script no/such.yaml: cannot be read: No such file or directory (os error 2)"
     );
 }
@@ -273,7 +274,7 @@ fn a_request_that_no_rule_fits_is_an_error_that_names_script_and_question() {
 #[tokio::test(start_paused = true)]
 async fn a_script_that_hangs_stays_silent_after_what_it_said() {
     let hanging = script("word_delay_ms: 10\nrules: [{reply: [{text: one two}, hang]}]");
-    let mut stream = hanging.stream(Request::default());
+    let mut stream = hanging.stream(ModelRequest::default());
     assert!(matches!(stream.next().await, Some(StreamEvent::TextDelta { .. })));
     assert!(matches!(stream.next().await, Some(StreamEvent::TextDelta { .. })));
     let silence = tokio::time::timeout(Duration::from_hours(1), stream.next()).await;
@@ -283,6 +284,6 @@ async fn a_script_that_hangs_stays_silent_after_what_it_said() {
 #[test]
 fn a_script_may_repeat_what_the_model_said_last() {
     let echo = script("rules: [{reply: [{text: 'again: {model}'}]}]");
-    let said = vec![user("a"), Message::text(Role::Assistant, "one"), user("b")];
+    let said = vec![user("a"), ModelMessage::text(Role::Assistant, "one"), user("b")];
     assert_eq!(shape(&echo, said).lines().next(), Some("text again:| one"));
 }

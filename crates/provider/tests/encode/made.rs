@@ -3,8 +3,8 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use provider::{
-    Effort, Media, MediaSource, Message, Options, Part, Request, Role, ToolCall, ToolChoice, ToolResult,
-    ToolSpec,
+    GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
+    ToolCall, ToolChoice, ToolResult, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use testkit::legal::Api;
 /// A request, and what its calls were.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
-    pub(crate) request: Request,
+    pub(crate) request: ModelRequest,
     pub(crate) calls: Vec<Call>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Call {
 impl Made {
     /// How many messages older requests of this conversation may have had: one ends where the model is asked.
     pub(crate) fn cuts(&self) -> impl Iterator<Item = usize> {
-        let asked = |message: &Message| matches!(message.role, Role::User | Role::Tool);
+        let asked = |message: &ModelMessage| matches!(message.role, Role::User | Role::Tool);
         self.request
             .messages
             .iter()
@@ -43,20 +43,21 @@ impl Made {
             .flat_map(|message| {
                 // Thoughts that end a message have no place on Anthropic's wire.
                 let spoken = message.parts.iter().rposition(|part| match part {
-                    Part::Text { text, .. } => !text.trim().is_empty(),
-                    Part::Call(_) | Part::Media(_) => true,
-                    Part::Thought { .. } | Part::Result(_) => false,
+                    MessagePart::Text { text, .. } => !text.trim().is_empty(),
+                    MessagePart::Call(_) | MessagePart::Media(_) => true,
+                    MessagePart::Thought { .. } | MessagePart::Result(_) => false,
                 });
                 let shown = spoken.map_or(0, |at| at + 1);
                 message.parts.iter().enumerate().filter_map(move |(at, part)| match (api, part) {
-                    (Api::Anthropic, Part::Thought { signature, .. }) => {
+                    (Api::Anthropic, MessagePart::Thought { signature, .. }) => {
                         signature.clone().filter(|_| at < shown)
                     }
-                    (Api::Gemini, Part::Thought { signature, .. } | Part::Text { signature, .. }) => {
-                        signature.clone()
-                    }
-                    (Api::Gemini, Part::Call(call)) => call.signature.clone(),
-                    (Api::Responses, Part::Thought { signature, .. }) => {
+                    (
+                        Api::Gemini,
+                        MessagePart::Thought { signature, .. } | MessagePart::Text { signature, .. },
+                    ) => signature.clone(),
+                    (Api::Gemini, MessagePart::Call(call)) => call.signature.clone(),
+                    (Api::Responses, MessagePart::Thought { signature, .. }) => {
                         signature.as_deref().and_then(unsealed).filter(|_| at < shown)
                     }
                     (Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama, _) => None,
@@ -86,7 +87,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn count(&mut self, request: &Request) {
+    pub(crate) fn count(&mut self, request: &ModelRequest) {
         let mut seen = HashSet::new();
         for message in &request.messages {
             let ids: Vec<&str> = message.calls().map(|call| call.id.as_str()).collect();
@@ -100,16 +101,16 @@ impl Tally {
         }
     }
 
-    fn count_part(&mut self, part: &Part) {
+    fn count_part(&mut self, part: &MessagePart) {
         match part {
-            Part::Text { text, signature } | Part::Thought { text, signature } => {
+            MessagePart::Text { text, signature } | MessagePart::Thought { text, signature } => {
                 self.blank += usize::from(text.trim().is_empty());
                 self.unicode += usize::from(!text.is_ascii());
                 self.signatures += usize::from(signature.is_some());
             }
-            Part::Call(call) => self.signatures += usize::from(call.signature.is_some()),
-            Part::Media(_) => self.media += 1,
-            Part::Result(_) => {}
+            MessagePart::Call(call) => self.signatures += usize::from(call.signature.is_some()),
+            MessagePart::Media(_) => self.media += 1,
+            MessagePart::Result(_) => {}
         }
     }
 
@@ -131,9 +132,9 @@ impl Tally {
 /// One step of a conversation, before its calls are numbered.
 #[derive(Clone, Debug)]
 enum Step {
-    User(Vec<Part>),
-    Assistant(Vec<Part>),
-    Calls { before: Vec<Part>, calls: Vec<Asked>, swapped: bool, media: Option<Media> },
+    User(Vec<MessagePart>),
+    Assistant(Vec<MessagePart>),
+    Calls { before: Vec<MessagePart>, calls: Vec<Asked>, swapped: bool, media: Option<Media> },
 }
 
 #[derive(Clone, Debug)]
@@ -149,8 +150,8 @@ pub(crate) fn requests() -> impl Strategy<Value = Made> {
     let tools = vec(tool(), 0..3);
     (system, vec(step(), 0..8), tools, options(), model()).prop_map(
         |(system, steps, tools, options, model)| {
-            let mut messages: Vec<Message> = Vec::new();
-            messages.extend(system.map(|texts| Message::new(Role::System, texts)));
+            let mut messages: Vec<ModelMessage> = Vec::new();
+            messages.extend(system.map(|texts| ModelMessage::new(Role::System, texts)));
             let mut calls = Vec::new();
             for step in steps {
                 messages.extend(said(step, &mut calls));
@@ -159,15 +160,15 @@ pub(crate) fn requests() -> impl Strategy<Value = Made> {
             tools.dedup_by(|a, b| a.name == b.name);
             let mut names = HashSet::new();
             tools.retain(|tool| names.insert(tool.name.clone()));
-            Made { request: Request { model, messages, tools, options }, calls }
+            Made { request: ModelRequest { model, messages, tools, options }, calls }
         },
     )
 }
 
-fn said(step: Step, calls: &mut Vec<Call>) -> Vec<Message> {
+fn said(step: Step, calls: &mut Vec<Call>) -> Vec<ModelMessage> {
     match step {
-        Step::User(parts) => vec![Message::new(Role::User, parts)],
-        Step::Assistant(parts) => vec![Message::new(Role::Assistant, parts)],
+        Step::User(parts) => vec![ModelMessage::new(Role::User, parts)],
+        Step::Assistant(parts) => vec![ModelMessage::new(Role::Assistant, parts)],
         Step::Calls { mut before, calls: asked, swapped, media } => {
             let mut results = Vec::new();
             for asked in asked {
@@ -175,28 +176,31 @@ fn said(step: Step, calls: &mut Vec<Call>) -> Vec<Message> {
                 calls.push(Call { id: asked.id.clone(), number });
                 let args = Map::from_iter([("n".to_owned(), Value::from(number))]);
                 let Asked { id, name, signature, response } = asked;
-                results.push(Part::from(ToolResult {
+                results.push(MessagePart::from(ToolResult {
                     id: id.clone(),
                     name: name.clone(),
                     response: answer(response, number),
                 }));
-                before.push(Part::from(ToolCall { id, name, args, signature, malformed: None }));
+                before.push(MessagePart::from(ToolCall { id, name, args, signature, malformed: None }));
             }
             // Results with one id can only be told apart by their order.
             let distinct: HashSet<_> = results.iter().map(|part| format!("{:?}", part_id(part))).collect();
             if swapped && distinct.len() == results.len() {
                 results.reverse();
             }
-            results.extend(media.map(Part::from));
-            vec![Message::new(Role::Assistant, before), Message::new(Role::Tool, results)]
+            results.extend(media.map(MessagePart::from));
+            vec![ModelMessage::new(Role::Assistant, before), ModelMessage::new(Role::Tool, results)]
         }
     }
 }
 
-fn part_id(part: &Part) -> Option<&str> {
+fn part_id(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Result(result) => Some(&result.id),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Media(_) => None,
+        MessagePart::Result(result) => Some(&result.id),
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
@@ -213,7 +217,7 @@ fn answer(kind: usize, number: u64) -> Value {
 fn step() -> impl Strategy<Value = Step> {
     let calls = (vec(spoken(), 0..3), vec(asked(), 1..4), any::<bool>(), option::weighted(0.1, media()));
     prop_oneof![
-        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(Part::from)], 0..3).prop_map(Step::User),
+        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(MessagePart::from)], 0..3).prop_map(Step::User),
         1 => vec(spoken(), 0..4).prop_map(Step::Assistant),
         3 => calls.prop_map(|(before, calls, swapped, media)| Step::Calls { before, calls, swapped, media }),
     ]
@@ -262,15 +266,15 @@ fn sealed((id, encrypted): (String, String)) -> String {
     STANDARD.encode(json!({"id": id, "summary": summary, "encrypted_content": encrypted}).to_string())
 }
 
-fn text() -> impl Strategy<Value = Part> {
-    words().prop_map(Part::text)
+fn text() -> impl Strategy<Value = MessagePart> {
+    words().prop_map(MessagePart::text)
 }
 
 /// What a model may say beside calls.
-fn spoken() -> impl Strategy<Value = Part> {
+fn spoken() -> impl Strategy<Value = MessagePart> {
     prop_oneof![
-        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| Part::Text { text: text.into(), signature }),
-        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| Part::Thought { text: text.into(), signature }),
+        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature }),
+        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
     ]
 }
 
@@ -314,7 +318,7 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
     })
 }
 
-fn options() -> impl Strategy<Value = Options> {
+fn options() -> impl Strategy<Value = GenerationOptions> {
     let numbers = (
         option::of(-1.0..3.0_f64),
         option::of(0.0..2.0_f64),
@@ -329,7 +333,7 @@ fn options() -> impl Strategy<Value = Options> {
     (numbers, vec(words(), 0..7), schema, option::of(effort()), option::of(tool_choice())).prop_map(
         |(numbers, stop, response_schema, reasoning, tool_choice)| {
             let (temperature, top_p, max_output_tokens, seed) = numbers;
-            Options {
+            GenerationOptions {
                 temperature,
                 top_p,
                 max_output_tokens,
@@ -343,9 +347,15 @@ fn options() -> impl Strategy<Value = Options> {
     )
 }
 
-fn effort() -> impl Strategy<Value = Effort> {
-    let named = [Effort::Off, Effort::Minimal, Effort::Low, Effort::Medium, Effort::High];
-    prop_oneof![5 => select(named.to_vec()), 1 => (0..100_000_u32).prop_map(Effort::Tokens)]
+fn effort() -> impl Strategy<Value = ReasoningEffort> {
+    let named = [
+        ReasoningEffort::Off,
+        ReasoningEffort::Minimal,
+        ReasoningEffort::Low,
+        ReasoningEffort::Medium,
+        ReasoningEffort::High,
+    ];
+    prop_oneof![5 => select(named.to_vec()), 1 => (0..100_000_u32).prop_map(ReasoningEffort::Tokens)]
 }
 
 fn tool_choice() -> impl Strategy<Value = ToolChoice> {

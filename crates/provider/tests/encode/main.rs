@@ -6,7 +6,7 @@ mod wire;
 
 use made::{Made, Tally};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use provider::{Request, anthropic, gemini, ollama, openai, responses};
+use provider::{ModelRequest, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 use std::{cell::RefCell, collections::HashSet};
 use testkit::legal::{self, Api};
@@ -15,7 +15,7 @@ use wire::Wire;
 /// For each law, and each for all wire formats.
 const CASES: u32 = 1000;
 
-type Encode = fn(&Request, bool) -> Value;
+type Encode = fn(&ModelRequest, bool) -> Value;
 
 const ENCODERS: [(Api, Encode); 5] = [
     (Api::OpenAi, openai::encode),

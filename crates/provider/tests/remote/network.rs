@@ -3,7 +3,9 @@
 //! What the environment says is read when a client is built, so such a test runs this binary again with its own.
 
 use futures::StreamExt as _;
-use provider::{Api, Endpoint, Message, Provider as _, Remote, Request, Role, StreamEvent};
+use provider::{
+    ModelMessage, ModelRequest, Provider as _, ProviderEndpoint, RemoteProvider, Role, StreamEvent, WireApi,
+};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -36,10 +38,10 @@ fn path(path: &Path) -> String {
 }
 
 /// What the model says at this address, or what went wrong.
-async fn ask(endpoint: Endpoint) -> String {
-    let messages = vec![Message::text(Role::User, "hi")];
-    let request = Request { model: "m".to_owned(), messages, ..Request::default() };
-    let events: Vec<StreamEvent> = Remote::new(endpoint).stream(request).collect().await;
+async fn ask(endpoint: ProviderEndpoint) -> String {
+    let messages = vec![ModelMessage::text(Role::User, "hi")];
+    let request = ModelRequest { model: "m".to_owned(), messages, ..ModelRequest::default() };
+    let events: Vec<StreamEvent> = RemoteProvider::new(endpoint).stream(request).collect().await;
     let said = |event: &StreamEvent| match event {
         StreamEvent::TextDelta { text, .. } => Some(text.clone()),
         StreamEvent::Error(error) => Some(error.to_string()),
@@ -109,13 +111,16 @@ async fn ask_with<const N: usize>(variables: [(&'static str, String); N], base_u
 #[ignore = "a part of other tests, which run it with an environment of their own"]
 async fn asks_by_its_environment() {
     let base_url = env::var(BASE_URL).expect("set by the test that runs this one");
-    println!("[{}]", ask(Endpoint::new("test", Api::Chat, base_url)).await);
+    println!("[{}]", ask(ProviderEndpoint::new("test", WireApi::Chat, base_url)).await);
 }
 
 #[tokio::test]
 async fn a_private_authority_is_trusted_by_its_file() {
     let base_url = format!("https://localhost:{}", tls_server().await);
-    let endpoint = Endpoint { ca_file: Some(tls("ca.pem")), ..Endpoint::new("test", Api::Chat, base_url) };
+    let endpoint = ProviderEndpoint {
+        ca_file: Some(tls("ca.pem")),
+        ..ProviderEndpoint::new("test", WireApi::Chat, base_url)
+    };
     assert_eq!(ask(endpoint).await, "hello");
 }
 
@@ -123,8 +128,10 @@ async fn a_private_authority_is_trusted_by_its_file() {
 async fn a_stranger_is_not_trusted_and_the_remedy_is_named() {
     let base_url = format!("https://127.0.0.1:{}", tls_server().await);
     // Beside an authority that knows it not: a machine without certificates would fail sooner.
-    let endpoint =
-        Endpoint { ca_file: Some(tls("server.pem")), ..Endpoint::new("test", Api::Chat, base_url) };
+    let endpoint = ProviderEndpoint {
+        ca_file: Some(tls("server.pem")),
+        ..ProviderEndpoint::new("test", WireApi::Chat, base_url)
+    };
     let told = ask(endpoint).await;
     assert!(told.contains("is not trusted (") && told.contains("can be given as ca_file"), "{told}");
 }

@@ -2,8 +2,8 @@
 
 use futures::{StreamExt as _, future::join_all};
 use provider::{
-    Api, Endpoint, Error, Finish, Message, Provider as _, Remote, Request, Role, Secret, StreamEvent,
-    ToolSpec,
+    Error, FinishReason, ModelMessage, ModelRequest, Provider as _, ProviderEndpoint, RemoteProvider, Role,
+    SecretString, StreamEvent, ToolSpec, WireApi,
 };
 use serde_json::json;
 use std::{fmt::Write as _, time::Duration};
@@ -11,18 +11,18 @@ use testkit::fakeprov::{Fake, SCENARIOS};
 
 const KEY: &str = "sk-canary-0123456789";
 
-fn endpoint(api: Api, base_url: String) -> Endpoint {
-    Endpoint { key: Some(Secret::new(KEY)), ..Endpoint::new("fake", api, base_url) }
+fn endpoint(api: WireApi, base_url: String) -> ProviderEndpoint {
+    ProviderEndpoint { key: Some(SecretString::new(KEY)), ..ProviderEndpoint::new("fake", api, base_url) }
 }
 
-fn request() -> Request {
+fn request() -> ModelRequest {
     let weather = ToolSpec {
         name: "get_weather".to_owned(),
         description: "Weather of a city".to_owned(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
     };
-    let messages = vec![Message::text(Role::User, "Weather in Zürich and Tōkyō?")];
-    Request { model: "m".to_owned(), messages, tools: vec![weather], ..Request::default() }
+    let messages = vec![ModelMessage::text(Role::User, "Weather in Zürich and Tōkyō?")];
+    ModelRequest { model: "m".to_owned(), messages, tools: vec![weather], ..ModelRequest::default() }
 }
 
 /// The answer in one line: neighbours of one kind as one, with what they hold or without.
@@ -57,9 +57,9 @@ fn part(event: &StreamEvent) -> (&'static str, String) {
         }
         StreamEvent::Warning(text) => ("warning", text.clone()),
         StreamEvent::Done(done) => match &done.finish {
-            Finish::Stop => ("", "done".to_owned()),
-            Finish::Length => ("", "length".to_owned()),
-            Finish::Refused { .. } => ("", "refused".to_owned()),
+            FinishReason::Stop => ("", "done".to_owned()),
+            FinishReason::Length => ("", "length".to_owned()),
+            FinishReason::Refused { .. } => ("", "refused".to_owned()),
         },
         StreamEvent::Error(error) => ("", failure(error)),
     }
@@ -75,14 +75,15 @@ fn failure(error: &Error) -> String {
     }
 }
 
-const APIS: [Api; 5] = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Ollama];
+const APIS: [WireApi; 5] =
+    [WireApi::Chat, WireApi::Responses, WireApi::Anthropic, WireApi::Gemini, WireApi::Ollama];
 
-async fn ask(fake: &Fake, api: Api, scenario: &str) -> Vec<StreamEvent> {
+async fn ask(fake: &Fake, api: WireApi, scenario: &str) -> Vec<StreamEvent> {
     let mut endpoint = endpoint(api, fake.url(scenario));
     if scenario.starts_with("hang") {
         endpoint.idle_timeout = Duration::from_millis(700);
     }
-    let events: Vec<StreamEvent> = Remote::new(endpoint).stream(request()).collect().await;
+    let events: Vec<StreamEvent> = RemoteProvider::new(endpoint).stream(request()).collect().await;
     let ends = events.iter().filter(|event| matches!(event, StreamEvent::Done(_) | StreamEvent::Error(_)));
     assert_eq!(ends.count(), 1, "{api:?} {scenario}: {events:?}");
     assert!(!format!("{events:?}").contains(KEY), "{api:?} {scenario}: {events:?}");
@@ -91,7 +92,7 @@ async fn ask(fake: &Fake, api: Api, scenario: &str) -> Vec<StreamEvent> {
 
 /// What a scenario comes to, with the formats in which it does.
 async fn row(fake: &Fake, scenario: &str, whole: &[String]) -> String {
-    let mut row: Vec<(String, Vec<Api>)> = Vec::new();
+    let mut row: Vec<(String, Vec<WireApi>)> = Vec::new();
     let answers = join_all(APIS.map(|api| ask(fake, api, scenario))).await;
     for ((api, events), ok) in APIS.into_iter().zip(answers).zip(whole) {
         let as_ok = shape(&events, true) == *ok;
@@ -101,7 +102,7 @@ async fn row(fake: &Fake, scenario: &str, whole: &[String]) -> String {
             None => row.push((outcome, vec![api])),
         }
     }
-    let line = |(outcome, apis): &(String, Vec<Api>)| match apis.len() {
+    let line = |(outcome, apis): &(String, Vec<WireApi>)| match apis.len() {
         5 => outcome.clone(),
         _ => format!("{outcome} {apis:?}"),
     };
@@ -189,7 +190,7 @@ async fn models_are_listed_in_every_format() {
     let fake = Fake::start().await;
     let mut all = String::new();
     for api in APIS {
-        let models = Remote::new(endpoint(api, fake.url("ok"))).models().await.unwrap();
+        let models = RemoteProvider::new(endpoint(api, fake.url("ok"))).models().await.unwrap();
         let models: Vec<String> =
             models.iter().map(|model| format!("{} {:?}", model.id, model.context)).collect();
         writeln!(all, "{api:?}: {}", models.join(", ")).unwrap();

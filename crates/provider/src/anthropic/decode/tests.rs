@@ -1,12 +1,12 @@
 //! Streams in the shapes that the server sends, and what becomes of them.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, anthropic::encode, fixture};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, anthropic::encode, fixture};
 use insta::assert_snapshot;
 use serde_json::json;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(AnthropicDecoder::new("anthropic", &Request::default()), stream)
+    fixture::heard(AnthropicDecoder::new("anthropic", &ModelRequest::default()), stream)
 }
 
 const START: &str = r#"
@@ -259,7 +259,7 @@ fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let spoiled = fixture::spoiled(&whole);
     assert!(spoiled.len() > 300);
     for stream in spoiled {
-        fixture::assert_sound(AnthropicDecoder::new("anthropic", &Request::default()), &stream);
+        fixture::assert_sound(AnthropicDecoder::new("anthropic", &ModelRequest::default()), &stream);
     }
 }
 
@@ -270,20 +270,22 @@ fn two_answers_go_back_block_for_block() {
     let omitted = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"RW1wdHk="}}"#;
     let telling = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
     let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(AnthropicDecoder::new("anthropic", &Request::default()), stream).0)
+        fixture::spoken(
+            fixture::decoded(AnthropicDecoder::new("anthropic", &ModelRequest::default()), stream).0,
+        )
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        Part::from(ToolResult { id, name, response: json!("rain") })
+        MessagePart::from(ToolResult { id, name, response: json!("rain") })
     };
     let messages = vec![
-        Message::text(Role::User, "Zürich and Tōkyō?"),
+        ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
         spoken(&calling),
-        Message::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
+        ModelMessage::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
         spoken(&telling),
-        Message::text(Role::User, "Thanks."),
+        ModelMessage::text(Role::User, "Thanks."),
     ];
-    let body = encode(&Request { messages, ..Request::default() }, true);
+    let body = encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
     assert_eq!(
         body["messages"][1]["content"],
         json!([

@@ -1,7 +1,7 @@
 //! One conversation with everything in it, as it leaves.
 
 use super::*;
-use crate::{Effort, Options, fixture};
+use crate::{GenerationOptions, ReasoningEffort, fixture};
 use insta::assert_snapshot;
 
 #[test]
@@ -38,7 +38,7 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 
 #[test]
 fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"(no text)","cache_control":{"type":"ephemeral"}}]}]}"#);
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"model":"","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"(no text)","cache_control":{"type":"ephemeral"}}]}]}"#);
 }
 
 /// The places of the blocks that are marked.
@@ -67,7 +67,8 @@ fn calls_that_were_made_without_thinking_are_followed_without_it() {
     let thinks = |messages: usize, thought: bool| {
         let mut request = fixture::request();
         request.model = "claude-sonnet-4-5".to_owned();
-        request.options = Options { reasoning: Some(Effort::Low), ..Options::default() };
+        request.options =
+            GenerationOptions { reasoning: Some(ReasoningEffort::Low), ..GenerationOptions::default() };
         request.messages.truncate(messages);
         if !thought {
             request.messages[2].parts.drain(..2);

@@ -1,12 +1,12 @@
 //! Streams in the shapes that the server sends, and what becomes of them.
 
 use super::*;
-use crate::{Message, Role, ToolResult, fixture, gemini::encode};
+use crate::{ModelMessage, Role, ToolResult, fixture, gemini::encode};
 use insta::assert_snapshot;
 use serde_json::json;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(GeminiDecoder::new("gemini", &Request::default()), stream)
+    fixture::heard(GeminiDecoder::new("gemini", &ModelRequest::default()), stream)
 }
 
 const SIGNATURE: &str = "CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/==";
@@ -249,7 +249,7 @@ fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let spoiled = fixture::spoiled(&stream(&[&talk(), &calls(), &talk(), &end("STOP")]));
     assert!(spoiled.len() > 200);
     for stream in spoiled {
-        fixture::assert_sound(GeminiDecoder::new("gemini", &Request::default()), &stream);
+        fixture::assert_sound(GeminiDecoder::new("gemini", &ModelRequest::default()), &stream);
     }
 }
 
@@ -259,20 +259,21 @@ fn two_answers_go_back_part_for_part() {
     let signed = piece(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
     let telling = stream(&[&talk(), &signed, &end("STOP")]);
     let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(GeminiDecoder::new("gemini", &Request::default()), stream).0)
+        fixture::spoken(fixture::decoded(GeminiDecoder::new("gemini", &ModelRequest::default()), stream).0)
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        crate::Part::from(ToolResult { id, name, response: json!({"sky": "blue"}) })
+        crate::MessagePart::from(ToolResult { id, name, response: json!({"sky": "blue"}) })
     };
     let messages = vec![
-        Message::text(Role::User, "Zürich and Tōkyō?"),
+        ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
         spoken(&calling),
-        Message::new(Role::Tool, vec![answer("fc-BBB"), answer("fc-AAA")]),
+        ModelMessage::new(Role::Tool, vec![answer("fc-BBB"), answer("fc-AAA")]),
         spoken(&telling),
-        Message::text(Role::User, "Thanks."),
+        ModelMessage::text(Role::User, "Thanks."),
     ];
-    let body = encode(&Request { model: "gemini-3-pro".to_owned(), messages, ..Request::default() }, true);
+    let body =
+        encode(&ModelRequest { model: "gemini-3-pro".to_owned(), messages, ..ModelRequest::default() }, true);
     // A thought without a signature is a summary for people and does not go back.
     assert_eq!(
         body["contents"][1]["parts"],

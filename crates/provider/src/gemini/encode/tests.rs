@@ -35,5 +35,5 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 
 #[test]
 fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"contents":[{"role":"user","parts":[{"text":"(no text)"}]}]}"#);
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"contents":[{"role":"user","parts":[{"text":"(no text)"}]}]}"#);
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::{
-    Done, Frame, classify,
+    Done, StreamFrame, classify,
     http::{
-        client,
+        build_client,
         fake::{self, FakeServer, ServerAction, chunk, head, last_chunk, serve, stream_head},
     },
 };
@@ -18,8 +18,8 @@ struct PlainTextDecoder {
     stopped: bool,
 }
 
-impl Decoder for PlainTextDecoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl StreamDecoder for PlainTextDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data {
             "[DONE]" => out.push(StreamEvent::Done(Done::default())),
             "stop" => self.stopped = true,
@@ -45,7 +45,7 @@ const KEY: &str = "sk-canary-0123456789";
 
 fn call(url: &str, framing: Framing) -> StreamingCall {
     let url = Url::parse(url).unwrap();
-    let client = client(&url, &[], Duration::from_secs(5)).unwrap();
+    let client = build_client(&url, &[], Duration::from_secs(5)).unwrap();
     let mut request = Request::new(Method::POST, url);
     *request.body_mut() = Some("{}".into());
     StreamingCall {
@@ -55,7 +55,7 @@ fn call(url: &str, framing: Framing) -> StreamingCall {
         framing,
         decoder: Box::new(PlainTextDecoder::default()),
         idle: Duration::from_secs(20),
-        secrets: [Secret::new(KEY)].into(),
+        secrets: [SecretString::new(KEY)].into(),
     }
 }
 
@@ -77,7 +77,7 @@ async fn hear(call: StreamingCall) -> String {
 /// What the client makes of a server that does this.
 async fn answer(acts: impl IntoIterator<Item = ServerAction>) -> String {
     let server = serve(vec![acts.into_iter().collect()]).await;
-    hear(call(&server.url, Framing::Events)).await
+    hear(call(&server.url, Framing::Sse)).await
 }
 
 /// The same for a head and a body.
@@ -100,7 +100,7 @@ async fn an_answer_comes_as_events_however_it_is_cut() {
 async fn lines_of_json_are_a_stream_too() {
     let server =
         serve(vec![vec![head("200 OK", &[]), ServerAction::Say("one\r\ntwo\n\n[DONE]".to_owned())]]).await;
-    insta::assert_snapshot!(hear(call(&server.url, Framing::Lines)).await, @"
+    insta::assert_snapshot!(hear(call(&server.url, Framing::JsonLines)).await, @"
     text one
     text two
     done
@@ -164,7 +164,7 @@ async fn a_silent_server_has_stalled() {
     for (acts, heard) in [(vec![], ""), (vec![stream_head(), chunk("data: a\n\n: co")], "text a\n")] {
         let FakeServer { url, heard: closed } =
             serve(vec![[acts, vec![ServerAction::UntilClosed]].concat()]).await;
-        let stalled = hear(StreamingCall { idle, ..call(&url, Framing::Events) }).await;
+        let stalled = hear(StreamingCall { idle, ..call(&url, Framing::Sse) }).await;
         assert_eq!(stalled, format!("{heard}STALLED: fake has been silent for 30ms"));
         closed.await.unwrap();
     }
@@ -178,7 +178,7 @@ async fn any_byte_ends_the_wait_for_the_next() {
     };
     let bytes = stream::iter(["data: ", "a", "\n\n", ": co\n", "data: stop\n", "\n"]).then(piece).boxed();
     let body = ResponseBody { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10) };
-    let splitter = Splitter::new(Framing::Events);
+    let splitter = Splitter::new(Framing::Sse);
     let answer = ResponseReader { body, splitter, decoder: Box::new(PlainTextDecoder::default()) };
     let batches = stream::unfold(CallState::Reading(Box::new(answer)), CallState::go_on);
     insta::assert_snapshot!(shape(&batches.flat_map(stream::iter).collect::<Vec<_>>().await), @"
@@ -191,7 +191,7 @@ async fn any_byte_ends_the_wait_for_the_next() {
 async fn dropping_the_stream_closes_the_connection() {
     let FakeServer { url, heard } =
         serve(vec![vec![stream_head(), chunk("data: a\n\n"), ServerAction::UntilClosed]]).await;
-    let mut events = call(&url, Framing::Events).stream();
+    let mut events = call(&url, Framing::Sse).stream();
     assert_eq!(shape(&[events.next().await.unwrap()]), "text a");
     drop(events);
     heard.await.unwrap();
@@ -201,8 +201,8 @@ async fn dropping_the_stream_closes_the_connection() {
 async fn nothing_is_sent_before_the_stream_is_read() {
     let only_one = vec![stream_head(), chunk("data: [DONE]\n\n")];
     let server = serve(vec![only_one]).await;
-    drop(call(&server.url, Framing::Events).stream());
-    assert_eq!(hear(call(&server.url, Framing::Events)).await, "done");
+    drop(call(&server.url, Framing::Sse).stream());
+    assert_eq!(hear(call(&server.url, Framing::Sse)).await, "done");
 }
 
 #[tokio::test]
@@ -218,8 +218,8 @@ async fn a_connection_is_used_again() {
             }
         }
     });
-    let first = call(&url, Framing::Events);
-    let second = StreamingCall { client: first.client.clone(), ..call(&url, Framing::Events) };
+    let first = call(&url, Framing::Sse);
+    let second = StreamingCall { client: first.client.clone(), ..call(&url, Framing::Sse) };
     assert_eq!(hear(first).await, "text a\ndone");
     assert_eq!(hear(second).await, "text a\ndone");
     server.await.unwrap();
@@ -245,7 +245,7 @@ async fn an_error_is_told_in_the_servers_words_with_its_wait() {
         ServerAction::Say("{\"error\": \"slow\"}".to_owned()),
     ]])
     .await;
-    let events: Vec<StreamEvent> = call(&server.url, Framing::Events).stream().collect().await;
+    let events: Vec<StreamEvent> = call(&server.url, Framing::Sse).stream().collect().await;
     let [StreamEvent::Error(Error::RateLimited { retry_after, message, .. })] = &events[..] else {
         panic!("{events:?}")
     };
@@ -287,7 +287,7 @@ async fn a_closed_port_is_named_without_the_query() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let url = format!("http://user:{KEY}@127.0.0.1:{port}/v1?key={KEY}");
-    let events: Vec<StreamEvent> = call(&url, Framing::Events).stream().collect().await;
+    let events: Vec<StreamEvent> = call(&url, Framing::Sse).stream().collect().await;
     let told = shape(&events).replace(&port.to_string(), "PORT");
     let told = told.split(" (os error").next().unwrap();
     insta::assert_snapshot!(told, @"TRANSIENT: fake is not available right now: no connection to http://127.0.0.1:PORT: Connection refused");

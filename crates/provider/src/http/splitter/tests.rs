@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 
 type Frames = Vec<(String, String)>;
 
-fn read(splitter: &mut Splitter, frames: &mut Frames) -> Result<(), Broken> {
+fn read(splitter: &mut Splitter, frames: &mut Frames) -> Result<(), FramingError> {
     while let Some(frame) = splitter.next_frame()? {
         frames.push((frame.event.to_owned(), frame.data.to_owned()));
     }
     Ok(())
 }
 
-fn split<'a>(framing: Framing, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Frames, Broken> {
+fn split<'a>(framing: Framing, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Frames, FramingError> {
     let mut splitter = Splitter::new(framing);
     let mut frames = Frames::new();
     for piece in pieces {
@@ -37,7 +37,7 @@ fn shape(framing: Framing, bytes: &[u8]) -> String {
 }
 
 fn events(text: &str) -> String {
-    shape(Framing::Events, text.as_bytes())
+    shape(Framing::Sse, text.as_bytes())
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn the_last_event_needs_no_blank_line() {
 #[test]
 fn a_byte_order_mark_is_skipped_once() {
     insta::assert_snapshot!(events("\u{feff}data: 1\n\n\u{feff}data: 2\n\n"), @r#""" "1""#);
-    insta::assert_snapshot!(shape(Framing::Lines, "\u{feff}{}\n".as_bytes()), @r#""" "{}""#);
+    insta::assert_snapshot!(shape(Framing::JsonLines, "\u{feff}{}\n".as_bytes()), @r#""" "{}""#);
 }
 
 #[test]
 fn lines_of_json_end_with_a_feed_only() {
-    insta::assert_snapshot!(shape(Framing::Lines, b"{\"a\":\r1}\r\n\n  \n{}\n\r\n[]"), @r#"
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"{\"a\":\r1}\r\n\n  \n{}\n\r\n[]"), @r#"
     "" "{\"a\":\r1}"
     "" "{}"
     "" "[]"
@@ -110,14 +110,14 @@ fn lines_of_json_end_with_a_feed_only() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_an_error() {
-    insta::assert_snapshot!(shape(Framing::Events, b"data: \xff\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::Events, b"event: \xff\ndata: 1\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::Lines, b"\xc3\n"), @"the stream is not UTF-8");
+    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @"the stream is not UTF-8");
+    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @"the stream is not UTF-8");
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @"the stream is not UTF-8");
 }
 
 #[test]
 fn a_piece_that_never_ends_is_an_error_and_a_long_stream_is_none() {
-    for framing in [Framing::Events, Framing::Lines] {
+    for framing in [Framing::Sse, Framing::JsonLines] {
         let endless = |piece: &[u8], pieces: usize| {
             let mut splitter = Splitter { longest: 1000, ..Splitter::new(framing) };
             for _ in 0..pieces {
@@ -126,12 +126,12 @@ fn a_piece_that_never_ends_is_an_error_and_a_long_stream_is_none() {
             }
             Ok(())
         };
-        assert_eq!(endless(b"data: 12345", 200), Err(Broken::TooLong { longest: 1000 }));
+        assert_eq!(endless(b"data: 12345", 200), Err(FramingError::TooLong { longest: 1000 }));
         assert_eq!(endless(b"data: 12345\n\n", 200), Ok(()));
         assert_eq!(endless(b": comment\n", 200), Ok(()));
     }
     assert_eq!(
-        Broken::TooLong { longest: LONGEST }.to_string(),
+        FramingError::TooLong { longest: LONGEST }.to_string(),
         "a piece of the stream is longer than 64 MB"
     );
 }
@@ -158,7 +158,7 @@ proptest! {
     fn any_cut_of_the_bytes_gives_the_same_frames(
         bytes in stream(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
-        framing in prop_oneof![Just(Framing::Events), Just(Framing::Lines)],
+        framing in prop_oneof![Just(Framing::Sse), Just(Framing::JsonLines)],
     ) {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         places.extend([0, bytes.len()]);
@@ -181,6 +181,6 @@ proptest! {
             }
             bytes += ": comment\r\n\r\n";
         }
-        prop_assert_eq!(split(Framing::Events, [bytes.as_bytes()]), Ok(events));
+        prop_assert_eq!(split(Framing::Sse, [bytes.as_bytes()]), Ok(events));
     }
 }

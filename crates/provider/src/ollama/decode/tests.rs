@@ -1,11 +1,11 @@
 //! Lines as servers send them, and what is heard.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, ollama};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, fixture, ollama};
 use insta::assert_snapshot;
 
 fn heard(lines: &str) -> String {
-    fixture::heard(OllamaDecoder::new("p", &Request::default()), lines)
+    fixture::heard(OllamaDecoder::new("p", &ModelRequest::default()), lines)
 }
 
 const PIECES: &str = r#"
@@ -73,17 +73,21 @@ fn an_error_in_the_stream_is_one_and_so_is_a_line_that_is_not_json() {
 #[test]
 fn an_answer_goes_back_as_it_came() {
     let (events, outcome) =
-        fixture::decoded(OllamaDecoder::new("p", &Request::default()), &format!("{PIECES}{DONE}"));
+        fixture::decoded(OllamaDecoder::new("p", &ModelRequest::default()), &format!("{PIECES}{DONE}"));
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
+        ModelMessage::text(Role::User, "Weather?"),
         fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let body = ollama::encode(&Request { messages, ..Request::default() }, true);
+    let body = ollama::encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
     assert_snapshot!(fixture::shape(&body), @r#"
     model: ""
     user {"content":"Weather?"}
@@ -99,6 +103,6 @@ fn an_answer_goes_back_as_it_came() {
 #[test]
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     for stream in fixture::spoiled(&format!("{PIECES}{DONE}")) {
-        fixture::assert_sound(OllamaDecoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(OllamaDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

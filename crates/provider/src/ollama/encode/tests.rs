@@ -30,17 +30,17 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 #[test]
 fn settings_have_their_places_and_those_without_one_are_named() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
-    let asked = |options: Options| {
-        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
+    let asked = |options: GenerationOptions| {
+        let body = encode(&ModelRequest { messages: Vec::new(), options, ..fixture::request() }, false);
         fixture::shape(&body)
     };
-    let options = Options {
-        reasoning: Some(Effort::High),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::High),
         tool_choice: Some(ToolChoice::None),
         response_schema: Some(schema.clone()),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), Vec::<&str>::new());
+    assert_eq!(unsupported_options(&options), Vec::<&str>::new());
     assert_snapshot!(asked(options), @r#"
     model: "m"
     user {"content":"(no text)"}
@@ -48,13 +48,13 @@ fn settings_have_their_places_and_those_without_one_are_named() {
     think: "high"
     stream: false
     "#);
-    let options = Options {
-        reasoning: Some(Effort::Off),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::Off),
         tool_choice: Some(ToolChoice::Required),
         response_schema: Some(schema),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), ["tool_choice"]);
+    assert_eq!(unsupported_options(&options), ["tool_choice"]);
     assert_snapshot!(asked(options), @r#"
     model: "m"
     system {"content":"Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"}

@@ -1,11 +1,11 @@
 //! Streams as servers send them, and what is heard.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, openai};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, fixture, openai};
 use insta::assert_snapshot;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(ChatDecoder::new("p", &Request::default()), stream)
+    fixture::heard(ChatDecoder::new("p", &ModelRequest::default()), stream)
 }
 
 /// A chunk with one delta.
@@ -242,13 +242,13 @@ fn tokens_are_counted_alike() {
 
 #[test]
 fn a_tool_comes_back_under_its_own_name() {
-    let request = Request {
+    let request = ModelRequest {
         tools: vec![crate::ToolSpec {
             name: "server.tool/list".to_owned(),
             description: String::new(),
             parameters: Value::Null,
         }],
-        ..Request::default()
+        ..ModelRequest::default()
     };
     let told = openai::encode(&request, true);
     let name = told["tools"][0]["function"]["name"].as_str().unwrap_or_default();
@@ -266,23 +266,30 @@ fn an_answer_goes_back_as_it_came() {
         r#""id":"call_A","type":"function","#,
         r#""id":"call_A","type":"function","extra_content":{"google":{"thought_signature":"c2ln"}},"#,
     );
-    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &Request::default()), &signed);
+    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &ModelRequest::default()), &signed);
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
+        ModelMessage::text(Role::User, "Weather?"),
         fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let request = Request { messages, ..Request::default() };
-    for echo in [openai::Echo::Reasoning, openai::Echo::Signatures] {
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    for echo in [openai::ReasoningEcho::Reasoning, openai::ReasoningEcho::Signatures] {
         let dialect = openai::Dialect { echo, ..openai::Dialect::COMPATIBLE };
         let body = openai::encode_for(&request, false, &dialect).to_string();
-        assert_eq!(body.contains(r#""reasoning_content":"Let me think.""#), echo == openai::Echo::Reasoning);
+        assert_eq!(
+            body.contains(r#""reasoning_content":"Let me think.""#),
+            echo == openai::ReasoningEcho::Reasoning
+        );
         let signed = r#""extra_content":{"google":{"thought_signature":"c2ln"}}}"#;
-        assert_eq!(body.contains(signed), echo == openai::Echo::Signatures);
+        assert_eq!(body.contains(signed), echo == openai::ReasoningEcho::Signatures);
     }
     assert_snapshot!(fixture::shape(&openai::encode(&request, false)), @r#"
     model: ""
@@ -312,10 +319,10 @@ fn reasoning_details_go_back_whole() {
         ),
         finish("stop"),
     ]);
-    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &Request::default()), &stream);
+    let (events, outcome) = fixture::decoded(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     assert!(outcome.is_ok());
-    let request = Request { messages: vec![fixture::spoken(events)], ..Request::default() };
-    let router = openai::Dialect::of("https://openrouter.ai/api/v1");
+    let request = ModelRequest { messages: vec![fixture::spoken(events)], ..ModelRequest::default() };
+    let router = openai::Dialect::for_base_url("https://openrouter.ai/api/v1");
     assert_snapshot!(fixture::shape(&openai::encode_for(&request, false, &router)), @r#"
     model: ""
     assistant {"content":"Hi"}
@@ -332,6 +339,6 @@ fn reasoning_details_go_back_whole() {
 #[test]
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     for stream in fixture::spoiled(&format!("{WHOLE}\n[DONE]")) {
-        fixture::assert_sound(ChatDecoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

@@ -36,7 +36,7 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 
 #[test]
 fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","messages":[{"role":"user","content":"(no text)"}]}"#);
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"model":"","messages":[{"role":"user","content":"(no text)"}]}"#);
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn settings_have_their_places_and_servers_their_words() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
     let tool = ToolSpec { name: "a.b".to_owned(), description: String::new(), parameters: schema.clone() };
     let asked = |dialect: &Dialect, schema: &Value, choice: &str| {
-        let options = Options {
+        let options = GenerationOptions {
             max_output_tokens: Some(9),
-            reasoning: Some(Effort::High),
+            reasoning: Some(ReasoningEffort::High),
             tool_choice: Some(ToolChoice::Named(choice.to_owned())),
             response_schema: Some(schema.clone()),
-            ..Options::default()
+            ..GenerationOptions::default()
         };
-        let request = Request { tools: vec![tool.clone()], options, ..Request::default() };
+        let request = ModelRequest { tools: vec![tool.clone()], options, ..ModelRequest::default() };
         fixture::shape(&encode_for(&request, false, dialect))
     };
     assert_snapshot!(asked(&Dialect::OPENAI, &schema, "a.b"), @r#"
@@ -83,17 +83,21 @@ fn settings_have_their_places_and_servers_their_words() {
 
 #[test]
 fn stop_sequences_beyond_the_fourth_are_named() {
-    let stopping = |stops: usize| Options { stop: vec!["END".to_owned(); stops], ..Options::default() };
-    assert_eq!(unsupported(&stopping(4)), Vec::<&str>::new());
-    assert_eq!(unsupported(&stopping(5)), ["stop"]);
+    let stopping = |stops: usize| GenerationOptions {
+        stop: vec!["END".to_owned(); stops],
+        ..GenerationOptions::default()
+    };
+    assert_eq!(unsupported_options(&stopping(4)), Vec::<&str>::new());
+    assert_eq!(unsupported_options(&stopping(5)), ["stop"]);
 }
 
 #[test]
 fn reasoning_goes_back_only_while_its_turn_goes_on() {
-    let deepseek = Dialect { echo: Echo::Reasoning, ..Dialect::COMPATIBLE };
+    let deepseek = Dialect { echo: ReasoningEcho::Reasoning, ..Dialect::COMPATIBLE };
     let mut request = fixture::request();
-    let echoed =
-        |request: &Request| encode_for(request, false, &deepseek).to_string().contains("reasoning_content");
+    let echoed = |request: &ModelRequest| {
+        encode_for(request, false, &deepseek).to_string().contains("reasoning_content")
+    };
     assert!(!echoed(&request), "the user has spoken since");
     request.messages.truncate(4);
     assert!(echoed(&request));

@@ -1,11 +1,11 @@
 //! Streams as servers send them, and what is heard.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, responses};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, fixture, responses};
 use insta::assert_snapshot;
 
 fn heard(stream: &str) -> String {
-    fixture::heard(ResponsesDecoder::new("p", &Request::default()), stream)
+    fixture::heard(ResponsesDecoder::new("p", &ModelRequest::default()), stream)
 }
 
 const THOUGHT: &str = r#"
@@ -138,14 +138,14 @@ fn a_server_may_number_nothing_and_name_little() {
 
 #[test]
 fn an_event_may_be_named_by_its_frame_alone() {
-    let mut decoder = ResponsesDecoder::new("p", &Request::default());
+    let mut decoder = ResponsesDecoder::new("p", &ModelRequest::default());
     let mut out = Vec::new();
     let frames = [
         ("response.output_text.delta", r#"{"delta":"Hello"}"#),
         ("response.completed", r#"{"response":{}}"#),
     ];
     for (event, data) in frames {
-        let read = crate::Decoder::read(&mut decoder, Frame { event, data }, &mut out);
+        let read = crate::StreamDecoder::read(&mut decoder, StreamFrame { event, data }, &mut out);
         assert!(read.is_ok());
     }
     assert_eq!(out.len(), 2);
@@ -255,17 +255,21 @@ fn a_refusal_is_a_finish_with_its_words() {
 fn an_answer_goes_back_as_it_came() {
     let phased = TEXT.replace(r#""status":"completed","#, r#""status":"completed","phase":"commentary","#);
     let stream = format!("{THOUGHT}{phased}{CALLS}\n{COMPLETED}");
-    let (events, outcome) = fixture::decoded(ResponsesDecoder::new("p", &Request::default()), &stream);
+    let (events, outcome) = fixture::decoded(ResponsesDecoder::new("p", &ModelRequest::default()), &stream);
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
+        ModelMessage::text(Role::User, "Weather?"),
         fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let body = responses::encode(&Request { messages, ..Request::default() }, true);
+    let body = responses::encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
     assert_snapshot!(fixture::shape(&body), @r#"
     model: ""
     store: false
@@ -289,6 +293,6 @@ fn an_answer_goes_back_as_it_came() {
 fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
     let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
     for stream in fixture::spoiled(&format!("{pieces}\n{}", repeated(&pieces))) {
-        fixture::assert_sound(ResponsesDecoder::new("p", &Request::default()), &stream);
+        fixture::assert_sound(ResponsesDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

@@ -1,7 +1,7 @@
 //! One conversation with everything in it, as it leaves.
 
 use super::*;
-use crate::{Effort, fixture};
+use crate::{ReasoningEffort, fixture};
 use insta::assert_snapshot;
 
 #[test]
@@ -38,18 +38,18 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 #[test]
 fn settings_have_their_places_and_those_without_one_are_named() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
-    let options = Options {
+    let options = GenerationOptions {
         max_output_tokens: Some(3),
-        reasoning: Some(Effort::Tokens(5000)),
+        reasoning: Some(ReasoningEffort::Tokens(5000)),
         tool_choice: Some(ToolChoice::Named("get_weather".to_owned())),
         response_schema: Some(schema.clone()),
         ..fixture::request().options
     };
-    let asked = |options: Options| {
-        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
+    let asked = |options: GenerationOptions| {
+        let body = encode(&ModelRequest { messages: Vec::new(), options, ..fixture::request() }, false);
         fixture::shape(&body)
     };
-    assert_eq!(unsupported(&options), ["stop", "seed"]);
+    assert_eq!(unsupported_options(&options), ["stop", "seed"]);
     assert_snapshot!(asked(options), @r#"
     model: "m"
     store: false
@@ -64,13 +64,13 @@ fn settings_have_their_places_and_those_without_one_are_named() {
     top_p: 0.9
     max_output_tokens: 16
     "#);
-    let options = Options {
-        reasoning: Some(Effort::Off),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::Off),
         tool_choice: Some(ToolChoice::Named("unheard of".to_owned())),
         response_schema: Some(json!({"type": "array"})),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), Vec::<&str>::new());
+    assert_eq!(unsupported_options(&options), Vec::<&str>::new());
     assert_snapshot!(asked(options), @r#"
     model: "m"
     store: false
@@ -91,15 +91,21 @@ fn reasoning_that_cannot_be_shown_again_stays_behind() {
             summary: Vec::new(),
             encrypted_content: encrypted.to_owned(),
         };
-        Part::Thought { text: "hm".into(), signature: item.seal() }
+        MessagePart::Thought { text: "hm".into(), signature: item.seal() }
     };
-    let foreign = Part::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
+    let foreign = MessagePart::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
     let messages = vec![
-        Message::new(Role::Assistant, vec![sealed("a", "1"), foreign, Part::text("so"), sealed("b", "2")]),
-        Message::new(Role::Assistant, vec![sealed("a", "1"), sealed("c", ""), Part::text("and so")]),
-        Message::new(Role::Assistant, vec![sealed("b", "2")]),
+        ModelMessage::new(
+            Role::Assistant,
+            vec![sealed("a", "1"), foreign, MessagePart::text("so"), sealed("b", "2")],
+        ),
+        ModelMessage::new(
+            Role::Assistant,
+            vec![sealed("a", "1"), sealed("c", ""), MessagePart::text("and so")],
+        ),
+        ModelMessage::new(Role::Assistant, vec![sealed("b", "2")]),
     ];
-    assert_snapshot!(fixture::shape(&encode(&Request { messages, ..Request::default() }, false)), @r#"
+    assert_snapshot!(fixture::shape(&encode(&ModelRequest { messages, ..ModelRequest::default() }, false)), @r#"
     model: ""
     store: false
     reasoning {"type":"reasoning","id":"a","encrypted_content":"1"}
@@ -114,7 +120,9 @@ fn reasoning_that_cannot_be_shown_again_stays_behind() {
 #[test]
 fn a_model_that_does_not_reason_is_not_asked_for_it() {
     let includes = |model: &str| {
-        encode(&Request { model: model.to_owned(), ..Request::default() }, false).get("include").is_some()
+        encode(&ModelRequest { model: model.to_owned(), ..ModelRequest::default() }, false)
+            .get("include")
+            .is_some()
     };
     assert!(includes("gpt-5.1") && includes("o3") && includes("openai/gpt-oss-20b") && includes(""));
     assert!(!includes("gpt-4o-mini") && !includes("openai/gpt-4.1"));
