@@ -1,14 +1,14 @@
 //! What a provider's error means. Each says it in its own way; what to do about it is the same for all.
 
 mod body;
-mod wait;
+mod retry_after;
 mod words;
 
 use crate::Error;
 use std::time::Duration;
 
 pub(crate) use body::{in_json, in_response};
-pub(crate) use wait::asked_wait;
+pub(crate) use retry_after::retry_after;
 use words::ErrorClass;
 
 /// What a server said about a failure.

@@ -1,6 +1,6 @@
 //! The error in a JSON body, in the shapes of all providers.
 
-use super::{ReportedError, classify, wait};
+use super::{ReportedError, classify, retry_after::parse_seconds};
 use crate::Error;
 use serde_json::Value;
 use std::{borrow::Cow, time::Duration};
@@ -74,7 +74,7 @@ impl<'a> GoogleErrorDetails<'a> {
             let text = |key| detail.get(key).and_then(Value::as_str);
             all.reason = all.reason.or_else(|| text("reason")).or_else(|| spent_for_today(detail));
             all.retry_after =
-                all.retry_after.or_else(|| wait::seconds(text("retryDelay")?.strip_suffix('s')?));
+                all.retry_after.or_else(|| parse_seconds(text("retryDelay")?.strip_suffix('s')?));
         }
         all
     }

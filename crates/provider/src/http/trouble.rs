@@ -3,7 +3,7 @@
 use super::body::{ResponseBody, ResponseHead};
 use crate::{
     Error,
-    classify::{self, ReportedError, asked_wait},
+    classify::{self, ReportedError, retry_after},
 };
 use reqwest::{
     Url,
@@ -62,7 +62,7 @@ pub(super) async fn refusal(
     }
     body.idle = body.idle.min(PATIENCE);
     let text = body.rest(Vec::new(), SHORT).await;
-    let wait = asked_wait(|name| headers.get(name)?.to_str().ok(), SystemTime::now());
+    let wait = retry_after(|name| headers.get(name)?.to_str().ok(), SystemTime::now());
     let status = status.as_u16();
     let json = serde_json::from_slice::<Value>(&text).ok();
     let told = json.and_then(|json| classify::in_response(&body.provider, Some(status), wait, &json));
