@@ -15,26 +15,28 @@
 //! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
 //! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
 
-mod answer;
 pub mod anthropic;
 mod classify;
+mod decoding;
+mod encoding;
 pub mod error;
 #[cfg(test)]
 mod fixture;
 pub mod gemini;
 pub mod http;
-mod ids;
 pub mod message;
 pub mod ollama;
 pub mod openai;
-mod parts;
 pub mod remote;
 pub mod request;
 pub mod responses;
-mod schema;
 pub mod scripted;
 pub mod stream;
+mod tool_names;
+mod tool_schema;
+mod truncate;
 pub mod wire_api;
+mod wire_ids;
 
 pub use error::{Error, RetryAdvice};
 pub use http::SecretString;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
-    ids::ToolNames, parts,
+    decoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
 
@@ -47,7 +47,7 @@ impl AnthropicDecoder {
     pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: ToolNames::of(request),
+            names: ToolNames::for_request(request),
             model: None,
             tokens: AnthropicUsage::default(),
             finish: None,
@@ -96,7 +96,7 @@ impl AnthropicDecoder {
             "tool_use" => self.held.push(DeferredPart::Call(PartialToolUse {
                 index,
                 id: block.id.unwrap_or_default(),
-                name: self.names.own(&block.name.unwrap_or_default()),
+                name: self.names.original_name(&block.name.unwrap_or_default()),
                 input: block.input,
                 json: String::new(),
             })),
@@ -154,13 +154,13 @@ impl AnthropicDecoder {
     fn error(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
         classify::in_json(&self.provider, None, &value)
-            .unwrap_or_else(|| parts::unreadable(&self.provider, data))
+            .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }
 
 impl crate::StreamDecoder for AnthropicDecoder {
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
         let Ok(event) = serde_json::from_str::<AnthropicEvent<'_>>(frame.data) else {

@@ -2,29 +2,34 @@
 
 use super::{redacted, settings::AnthropicSettings};
 use crate::{
-    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec,
-    ids::{self, IdRules, ToolNames, WireMessage},
-    parts, schema,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, encoding,
+    tool_names::ToolNames,
+    tool_schema,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
 const IDS: IdRules =
-    IdRules { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+    IdRules { max_chars: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
-    let names = ToolNames::of(request);
+    let names = ToolNames::for_request(request);
     let (system, messages) = split_system(&request.messages);
     let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
-    blocks
-        .extend(options.response_schema.as_ref().map(|schema| parts::text_block(parts::schema_text(schema))));
+    blocks.extend(
+        options
+            .response_schema
+            .as_ref()
+            .map(|schema| encoding::text_block(encoding::schema_instruction(schema))),
+    );
     mark(blocks.last_mut());
     let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
     mark(tools.last_mut());
     let turns = turns(messages, &names);
     let settings = AnthropicSettings::of(request, &names, is_opened(&turns));
-    let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
-    parts::with(
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !encoding::is_blank(stop)).collect();
+    encoding::with_fields(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
         [
             ("system", (!blocks.is_empty()).then(|| blocks.into())),
@@ -69,12 +74,12 @@ fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMes
 }
 
 fn texts(message: &ModelMessage) -> Vec<Value> {
-    message.parts.iter().filter_map(|part| text(part).map(parts::text_block)).collect()
+    message.parts.iter().filter_map(|part| text(part).map(encoding::text_block)).collect()
 }
 
 fn text(part: &MessagePart) -> Option<&str> {
     match part {
-        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !parts::is_blank(text)),
+        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !encoding::is_blank(text)),
         MessagePart::Thought { .. }
         | MessagePart::Call(_)
         | MessagePart::Result(_)
@@ -84,16 +89,16 @@ fn text(part: &MessagePart) -> Option<&str> {
 
 fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({
-        "name": names.wire(&tool.name),
+        "name": names.wire_name(&tool.name),
         "description": tool.description,
-        "input_schema": schema::parameters(&tool.parameters),
+        "input_schema": tool_schema::parameters(&tool.parameters),
     })
 }
 
 /// Roles in turns: the user first, the user last, neighbours of one role as one.
 fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for wired in ids::wire(messages, IDS) {
+    for wired in wire_ids::assign_wire_ids(messages, IDS) {
         let (role, blocks) = match wired.message.role {
             Role::Assistant => ("assistant", spoken_by_model(&wired, names)),
             Role::System | Role::User | Role::Tool => ("user", spoken_to_model(&wired)),
@@ -102,7 +107,7 @@ fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
             continue;
         }
         if turns.is_empty() && role == "assistant" {
-            turns.push(("user", vec![parts::text_block(parts::EARLIER)]));
+            turns.push(("user", vec![encoding::text_block(encoding::EARLIER_OMITTED)]));
         }
         match turns.last_mut() {
             Some((last, all)) if *last == role => all.extend(blocks),
@@ -110,8 +115,8 @@ fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
         }
     }
     if turns.last().is_none_or(|(role, _)| *role == "assistant") {
-        let text = if turns.is_empty() { parts::EMPTY } else { parts::GO_ON };
-        turns.push(("user", vec![parts::text_block(text)]));
+        let text = if turns.is_empty() { encoding::EMPTY_MESSAGE } else { encoding::CONTINUE };
+        turns.push(("user", vec![encoding::text_block(text)]));
     }
     for (_, blocks) in turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2) {
         mark(blocks.last_mut());
@@ -121,7 +126,7 @@ fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
 
 /// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
 fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
-    let mut ids = wired.calls.iter();
+    let mut ids = wired.call_ids.iter();
     let mut blocks = Vec::new();
     let mut thoughts = Vec::new();
     for part in &wired.message.parts {
@@ -130,11 +135,11 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
                 thoughts.extend(thinking(text, signature.as_deref()));
                 None
             }
-            MessagePart::Text { .. } => text(part).map(parts::text_block),
+            MessagePart::Text { .. } => text(part).map(encoding::text_block),
             MessagePart::Call(call) => ids.next().map(|id| {
-                json!({"type": "tool_use", "id": id, "name": names.wire(&call.name), "input": call.args})
+                json!({"type": "tool_use", "id": id, "name": names.wire_name(&call.name), "input": call.args})
             }),
-            MessagePart::Media(media) => Some(parts::text_block(parts::media_text(media))),
+            MessagePart::Media(media) => Some(encoding::text_block(encoding::media_placeholder(media))),
             MessagePart::Result(_) => None,
         };
         if let Some(block) = block {
@@ -159,24 +164,26 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut blocks: Vec<Value> =
         wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
     blocks.extend(wired.message.parts.iter().filter_map(|part| match part {
-        MessagePart::Text { .. } => text(part).map(parts::text_block),
+        MessagePart::Text { .. } => text(part).map(encoding::text_block),
         MessagePart::Media(media) => Some(shown(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }));
-    blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
+    blocks.extend(
+        wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
+    );
     if blocks.is_empty() && wired.message.role == Role::User {
-        blocks.push(parts::text_block(parts::EMPTY));
+        blocks.push(encoding::text_block(encoding::EMPTY_MESSAGE));
     }
     blocks
 }
 
 fn answer(id: &str, response: &Value) -> Value {
-    let text = parts::response_text(response);
+    let text = encoding::response_text(response);
     let failed = response.get("error").is_some_and(|error| !error.is_null());
-    parts::with(
+    encoding::with_fields(
         json!({"type": "tool_result", "tool_use_id": id}),
         [
-            ("content", (!parts::is_blank(&text)).then(|| text.into())),
+            ("content", (!encoding::is_blank(&text)).then(|| text.into())),
             ("is_error", failed.then(|| true.into())),
         ],
     )
@@ -191,7 +198,7 @@ fn shown(media: &Media) -> Value {
     let kind = match media.mime_type.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
         "application/pdf" => "document",
-        _ => return parts::text_block(parts::media_text(media)),
+        _ => return encoding::text_block(encoding::media_placeholder(media)),
     };
     match &media.source {
         MediaSource::Base64(data) => {
@@ -200,7 +207,7 @@ fn shown(media: &Media) -> Value {
         MediaSource::Uri(uri) if uri.starts_with("http") => {
             json!({"type": kind, "source": {"type": "url", "url": uri}})
         }
-        MediaSource::Uri(_) => parts::text_block(parts::media_text(media)),
+        MediaSource::Uri(_) => encoding::text_block(encoding::media_placeholder(media)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What changed for a request from one generation of Claude to the next, by the model's name.
 
-use crate::parts;
+use crate::encoding;
 
 /// Each takes what the one before it takes, but for what is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub(super) enum ClaudeGeneration {
 
 impl ClaudeGeneration {
     pub(super) fn of(model: &str) -> Self {
-        let Some(version) = parts::version(model, "claude") else {
+        let Some(version) = encoding::model_version(model, "claude") else {
             return Self::Budgeted;
         };
         if version >= (5, 5) || model.contains("fable") || model.contains("mythos") {

@@ -1,7 +1,7 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
 use super::generation::ClaudeGeneration;
-use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ids::ToolNames, parts};
+use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Value, json};
 
 /// The field for it is required; the smallest limit among the models in use.
@@ -26,7 +26,7 @@ pub(super) struct AnthropicSettings {
 /// The settings of a request that its model has no place for, by their names in [`GenerationOptions`].
 pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
     let GenerationOptions { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
-    let settings = AnthropicSettings::of(request, &ToolNames::of(request), true);
+    let settings = AnthropicSettings::of(request, &ToolNames::for_request(request), true);
     let thinks = settings.thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
     let pensive = ClaudeGeneration::of(&request.model) == ClaudeGeneration::Pensive;
     let left_out = [
@@ -55,9 +55,9 @@ impl AnthropicSettings {
         };
         settings.think(options, generation, opened);
         if generation < ClaudeGeneration::Unsampled && settings.thinking.is_none() {
-            settings.temperature = parts::within(options.temperature, 1.0);
+            settings.temperature = encoding::clamped(options.temperature, 1.0);
             // Both at once are refused.
-            settings.top_p = parts::within(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
+            settings.top_p = encoding::clamped(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
         }
         settings
     }
@@ -137,7 +137,7 @@ fn tool_choice(request: &ModelRequest, names: &ToolNames, generation: ClaudeGene
             .tools
             .iter()
             .any(|tool| tool.name == *name)
-            .then(|| json!({"type": "tool", "name": names.wire(name)})),
+            .then(|| json!({"type": "tool", "name": names.wire_name(name)})),
     }
 }
 

@@ -9,7 +9,7 @@ use super::wire::{
 };
 use crate::{
     Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
-    ToolCall, classify, ids::ToolNames, parts,
+    ToolCall, classify, decoding, encoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
 
@@ -29,7 +29,7 @@ impl GeminiDecoder {
     pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: ToolNames::of(request),
+            names: ToolNames::for_request(request),
             model: None,
             tokens: GeminiUsage::default(),
             finish: None,
@@ -68,13 +68,13 @@ impl GeminiDecoder {
     fn error(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
         classify::in_json(&self.provider, None, &value)
-            .unwrap_or_else(|| parts::unreadable(&self.provider, data))
+            .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }
 
 impl crate::StreamDecoder for GeminiDecoder {
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
         let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
@@ -114,13 +114,13 @@ fn called(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames
         Some(Value::Object(args)) => (args, None),
         Some(other) => (Map::new(), Some(other.to_string())),
     };
-    let (id, name) = (call.id.unwrap_or_default(), names.own(&call.name.unwrap_or_default()));
+    let (id, name) = (call.id.unwrap_or_default(), names.original_name(&call.name.unwrap_or_default()));
     ToolCall { id, name, args, signature, malformed }
 }
 
 /// An answer has no place for files yet: one is named, so that it does not vanish.
 fn note(file: &GeminiFile) -> String {
-    parts::media_text(&Media {
+    encoding::media_placeholder(&Media {
         mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
         source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
         name: file.display_name.clone(),

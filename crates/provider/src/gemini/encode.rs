@@ -4,14 +4,15 @@
 
 use super::settings::{self, GeminiModel};
 use crate::{
-    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolCall, ToolSpec,
-    ids::{self, IdRules, ToolNames, WireMessage},
-    parts, schema,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolCall, ToolSpec, encoding,
+    tool_names::ToolNames,
+    tool_schema,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
 /// Any id goes back as it came; only repetitions change.
-const IDS: IdRules = IdRules { longest: 256, accepts: |_| true };
+const IDS: IdRules = IdRules { max_chars: 256, accepts: |_| true };
 
 /// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
 const FOREIGN: &str = "skip_thought_signature_validator";
@@ -23,20 +24,20 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
     };
     let mut instruction: Vec<Value> =
         system.into_iter().flat_map(|message| message.parts.iter().filter_map(text)).collect();
-    let names = ToolNames::of(request);
+    let names = ToolNames::for_request(request);
     let declared: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
     let mut generation = settings::generation(request);
     if let Some(schema) = &request.options.response_schema {
         // A schema for the answer and tools do not go together.
         if declared.is_empty() {
             generation.insert("responseMimeType".to_owned(), "application/json".into());
-            generation.insert("responseSchema".to_owned(), schema::answer_for_gemini(schema));
+            generation.insert("responseSchema".to_owned(), tool_schema::answer_for_gemini(schema));
         } else {
-            instruction.push(json!({"text": parts::schema_text(schema)}));
+            instruction.push(json!({"text": encoding::schema_instruction(schema)}));
         }
     }
     let scribe = GeminiEncoder { names: &names, signs: GeminiModel::of(&request.model).signs_calls() };
-    parts::with(
+    encoding::with_fields(
         json!({}),
         [
             ("systemInstruction", (!instruction.is_empty()).then(|| json!({"parts": instruction}))),
@@ -49,9 +50,9 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
 }
 
 fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
-    parts::with(
-        json!({"name": names.wire(&tool.name), "description": tool.description}),
-        [("parameters", schema::for_gemini(&tool.parameters))],
+    encoding::with_fields(
+        json!({"name": names.wire_name(&tool.name), "description": tool.description}),
+        [("parameters", tool_schema::for_gemini(&tool.parameters))],
     )
 }
 
@@ -78,9 +79,9 @@ struct GeminiEncoder<'a> {
 impl GeminiEncoder<'_> {
     fn contents(&self, messages: &[ModelMessage]) -> Vec<Value> {
         let mut turns: Vec<GeminiTurn> = Vec::new();
-        for turn in ids::wire(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
+        for turn in wire_ids::assign_wire_ids(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
             if turns.is_empty() && turn.role == "model" {
-                turns.push(GeminiTurn::words(parts::EARLIER));
+                turns.push(GeminiTurn::words(encoding::EARLIER_OMITTED));
             }
             match turns.last_mut() {
                 Some(last) if last.role == turn.role && last.responds == turn.responds => {
@@ -90,7 +91,11 @@ impl GeminiEncoder<'_> {
             }
         }
         if turns.last().is_none_or(|turn| turn.role == "model") {
-            turns.push(GeminiTurn::words(if turns.is_empty() { parts::EMPTY } else { parts::GO_ON }));
+            turns.push(GeminiTurn::words(if turns.is_empty() {
+                encoding::EMPTY_MESSAGE
+            } else {
+                encoding::CONTINUE
+            }));
         }
         turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
@@ -108,7 +113,7 @@ impl GeminiEncoder<'_> {
                     Value::Object(_) => result.response.clone(),
                     other => json!({"result": other}),
                 };
-                json!({"functionResponse": {"id": id, "name": self.names.wire(&result.name), "response": response}})
+                json!({"functionResponse": {"id": id, "name": self.names.wire_name(&result.name), "response": response}})
             })
             .collect();
         let turns = [
@@ -119,7 +124,7 @@ impl GeminiEncoder<'_> {
     }
 
     fn spoken_by_model(&self, wired: &WireMessage<'_>) -> Vec<Value> {
-        let mut ids = wired.calls.iter();
+        let mut ids = wired.call_ids.iter();
         let mut first = true;
         wired
             .message
@@ -143,8 +148,8 @@ impl GeminiEncoder<'_> {
 
     fn called(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
         let signature = call.signature.as_deref().or(stand_in);
-        parts::with(
-            json!({"functionCall": {"id": id, "name": self.names.wire(&call.name), "args": call.args}}),
+        encoding::with_fields(
+            json!({"functionCall": {"id": id, "name": self.names.wire_name(&call.name), "args": call.args}}),
             [("thoughtSignature", signature.map(Value::from))],
         )
     }
@@ -153,9 +158,12 @@ impl GeminiEncoder<'_> {
 /// Empty text is refused, unless it carries a signature.
 fn text(part: &MessagePart) -> Option<Value> {
     match part {
-        MessagePart::Text { text, signature } if !text.is_empty() || signature.is_some() => Some(
-            parts::with(json!({"text": text}), [("thoughtSignature", signature.clone().map(Value::from))]),
-        ),
+        MessagePart::Text { text, signature } if !text.is_empty() || signature.is_some() => {
+            Some(encoding::with_fields(
+                json!({"text": text}),
+                [("thoughtSignature", signature.clone().map(Value::from))],
+            ))
+        }
         MessagePart::Text { .. }
         | MessagePart::Thought { .. }
         | MessagePart::Call(_)
@@ -175,9 +183,9 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
             MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
         })
         .collect();
-    said.extend(wired.loose.iter().map(|result| json!({"text": parts::loose_text(result)})));
+    said.extend(wired.orphans.iter().map(|result| json!({"text": encoding::orphan_result_text(result)})));
     if said.is_empty() && wired.message.role == Role::User {
-        said.push(json!({"text": parts::EMPTY}));
+        said.push(json!({"text": encoding::EMPTY_MESSAGE}));
     }
     said
 }
@@ -190,7 +198,7 @@ pub(crate) fn accepts_media(media: &Media) -> bool {
 fn shown(media: &Media) -> Value {
     let taken = ["image/", "audio/", "video/", "text/", "application/pdf"];
     if !taken.iter().any(|kind| media.mime_type.starts_with(kind)) {
-        return json!({"text": parts::media_text(media)});
+        return json!({"text": encoding::media_placeholder(media)});
     }
     match &media.source {
         MediaSource::Base64(data) => json!({"inlineData": {"mimeType": media.mime_type, "data": data}}),

@@ -1,6 +1,6 @@
 //! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
 
-use crate::{ModelRequest, ReasoningEffort, ToolChoice, ids::ToolNames, parts};
+use crate::{ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Map, Value, json};
 
 /// How many stop sequences are taken.
@@ -16,7 +16,7 @@ pub(super) struct GeminiModel<'a> {
 
 impl<'a> GeminiModel<'a> {
     pub(super) fn of(name: &'a str) -> Self {
-        Self { name, version: parts::version(name, "gemini") }
+        Self { name, version: encoding::model_version(name, "gemini") }
     }
 
     /// From 3 on, the first call of a turn must be signed.
@@ -89,7 +89,7 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
         ("top_p", options.top_p.is_some() && !model.is_sampled()),
         ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > STOPS),
         ("reasoning", options.reasoning == Some(ReasoningEffort::Off) && !model.can_rest()),
-        ("tool_choice", forced && tool_config(request, &ToolNames::of(request)).is_none()),
+        ("tool_choice", forced && tool_config(request, &ToolNames::for_request(request)).is_none()),
     ];
     left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
 }
@@ -100,8 +100,8 @@ pub(super) fn generation(request: &ModelRequest) -> Map<String, Value> {
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
     let sampled = |setting: Option<f64>| setting.filter(|_| model.is_sampled());
     let fields = [
-        ("temperature", parts::within(sampled(options.temperature), 2.0)),
-        ("topP", parts::within(sampled(options.top_p), 1.0)),
+        ("temperature", encoding::clamped(sampled(options.temperature), 2.0)),
+        ("topP", encoding::clamped(sampled(options.top_p), 1.0)),
         ("maxOutputTokens", options.max_output_tokens.map(Value::from)),
         ("stopSequences", (!stops.is_empty()).then(|| json!(stops))),
         ("seed", options.seed.map(seed)),
@@ -124,7 +124,7 @@ pub(super) fn tool_config(request: &ModelRequest, names: &ToolNames) -> Option<V
         ToolChoice::Required => json!({"mode": "ANY"}),
         ToolChoice::Named(name) => {
             request.tools.iter().find(|tool| tool.name == *name)?;
-            json!({"mode": "ANY", "allowedFunctionNames": [names.wire(name)]})
+            json!({"mode": "ANY", "allowedFunctionNames": [names.wire_name(name)]})
         }
     };
     Some(json!({"functionCallingConfig": calling}))

@@ -1,6 +1,6 @@
 //! Values that are sent and never shown.
 
-use crate::{Error, ids::cut};
+use crate::{Error, truncate::truncate_chars};
 use std::fmt;
 
 /// A key, or a header's value. It has no way into a log: both of its formats hide it.
@@ -46,7 +46,7 @@ const MESSAGE: usize = 1000;
 impl Error {
     /// The same without the secrets, which a server may have repeated, and not longer than people read.
     pub(crate) fn without(self, secrets: &[SecretString]) -> Self {
-        self.reworded(|message| cut(&hide(message, secrets), MESSAGE).to_owned())
+        self.reworded(|message| truncate_chars(&hide(message, secrets), MESSAGE).to_owned())
     }
 }
 

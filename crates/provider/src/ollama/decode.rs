@@ -1,8 +1,8 @@
 //! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
 
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, answer,
-    classify, ids::ToolNames, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    decoding, tool_names::ToolNames,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ struct OllamaFunction {
 
 impl OllamaDecoder {
     pub fn new(provider: &str, request: &ModelRequest) -> Self {
-        Self { provider: provider.to_owned(), names: ToolNames::of(request), calls: Vec::new() }
+        Self { provider: provider.to_owned(), names: ToolNames::for_request(request), calls: Vec::new() }
     }
 
     fn piece(&mut self, piece: OllamaMessage, out: &mut Vec<StreamEvent>) {
@@ -58,18 +58,18 @@ impl OllamaDecoder {
         out.extend(said(piece.thinking).map(|text| StreamEvent::thought_piece(text, None)));
         out.extend(said(piece.content).map(StreamEvent::text));
         for OllamaToolCall { id, function } in piece.tool_calls.into_iter().flatten() {
-            let name = self.names.own(&function.name);
-            self.calls.push(answer::call(id.unwrap_or_default(), name, function.arguments));
+            let name = self.names.original_name(&function.name);
+            self.calls.push(decoding::tool_call(id.unwrap_or_default(), name, function.arguments));
         }
     }
 }
 
 impl crate::StreamDecoder for OllamaDecoder {
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let line: OllamaLine = answer::parse(&self.provider, frame.data)?;
+        let line: OllamaLine = decoding::parse_frame(&self.provider, frame.data)?;
         if !line.error.is_null()
             && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": line.error}))
         {

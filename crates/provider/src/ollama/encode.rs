@@ -3,29 +3,29 @@
 use super::schema;
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
-    ToolChoice, ToolSpec,
-    ids::{self, ToolNames, WireMessage},
-    parts,
+    ToolChoice, ToolSpec, encoding,
+    tool_names::ToolNames,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Map, Value, json};
 use shared_text::SharedText;
 
 /// It takes any id; so long ones are not its own.
-const IDS: ids::IdRules = ids::IdRules { longest: 64, accepts: |c| c.is_ascii_graphic() };
+const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
-    let names = ToolNames::of(request);
+    let names = ToolNames::for_request(request);
     let offered = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
     let tools: Vec<Value> = offered.map(|offered| tool(offered, &names)).collect();
     // A model that is held to a format cannot call tools: then the wish is told in words.
     let (format, wish) = match &options.response_schema {
         Some(schema) if tools.is_empty() && schema.is_object() => (Some(schema.clone()), None),
-        Some(schema) => (None, Some(parts::schema_text(schema))),
+        Some(schema) => (None, Some(encoding::schema_instruction(schema))),
         None => (None, None),
     };
     let settings = settings(options);
-    parts::with(
+    encoding::with_fields(
         json!({"model": request.model, "messages": messages(&request.messages, &names, wish)}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
@@ -48,11 +48,11 @@ pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
 
 fn settings(options: &GenerationOptions) -> Value {
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).collect();
-    parts::with(
+    encoding::with_fields(
         Map::new().into(),
         [
-            ("temperature", parts::within(options.temperature, 2.0)),
-            ("top_p", parts::within(options.top_p, 1.0)),
+            ("temperature", encoding::clamped(options.temperature, 2.0)),
+            ("top_p", encoding::clamped(options.top_p, 1.0)),
             ("num_predict", options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
@@ -72,7 +72,7 @@ fn think(effort: ReasoningEffort) -> Value {
 
 fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({"type": "function", "function": {
-        "name": names.wire(&tool.name),
+        "name": names.wire_name(&tool.name),
         "description": tool.description,
         "parameters": schema::parameters(&tool.parameters),
     }})
@@ -81,11 +81,12 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
 fn messages(messages: &[ModelMessage], names: &ToolNames, wish: Option<String>) -> Vec<Value> {
     let mut encoded: Vec<Value> = Vec::new();
     encoded.extend(wish.map(|wish| json!({"role": "system", "content": wish})));
-    for wired in ids::wire(messages, IDS) {
+    for wired in wire_ids::assign_wire_ids(messages, IDS) {
         match wired.message.role {
             Role::System => encoded.extend(said("system", &wired)),
             Role::User => encoded.push(
-                said("user", &wired).unwrap_or_else(|| json!({"role": "user", "content": parts::EMPTY})),
+                said("user", &wired)
+                    .unwrap_or_else(|| json!({"role": "user", "content": encoding::EMPTY_MESSAGE})),
             ),
             Role::Assistant => encoded.extend(spoken_by_model(&wired, names)),
             Role::Tool => {
@@ -95,7 +96,7 @@ fn messages(messages: &[ModelMessage], names: &ToolNames, wish: Option<String>) 
         }
     }
     if encoded.is_empty() {
-        encoded.push(json!({"role": "user", "content": parts::EMPTY}));
+        encoded.push(json!({"role": "user", "content": encoding::EMPTY_MESSAGE}));
     }
     encoded
 }
@@ -109,16 +110,17 @@ fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
             MessagePart::Text { text, .. } => texts.push(text.clone()),
             MessagePart::Media(media) => match image(media) {
                 Some(data) => images.push(Value::from(data)),
-                None => texts.push(parts::media_text(media).into()),
+                None => texts.push(encoding::media_placeholder(media).into()),
             },
             MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => {}
         }
     }
-    texts.extend(wired.loose.iter().map(|result| parts::loose_text(result).into()));
+    texts.extend(wired.orphans.iter().map(|result| encoding::orphan_result_text(result).into()));
     texts.retain(|text| !text.is_empty());
     let images = (!images.is_empty()).then(|| images.into());
-    (!texts.is_empty() || images.is_some())
-        .then(|| parts::with(json!({"role": role, "content": texts.join("\n")}), [("images", images)]))
+    (!texts.is_empty() || images.is_some()).then(|| {
+        encoding::with_fields(json!({"role": role, "content": texts.join("\n")}), [("images", images)])
+    })
 }
 
 /// Whether the model is shown such a file, and not its name alone.
@@ -136,15 +138,15 @@ fn image(media: &Media) -> Option<&str> {
 fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> {
     let mut texts: Vec<SharedText> = Vec::new();
     let (mut thoughts, mut calls) = (Vec::new(), Vec::new());
-    let mut ids = wired.calls.iter();
+    let mut ids = wired.call_ids.iter();
     for part in &wired.message.parts {
         match part {
             MessagePart::Text { text, .. } => texts.push(text.clone()),
             MessagePart::Thought { text, .. } => thoughts.push(text.as_str()),
             MessagePart::Call(call) => calls.extend(ids.next().map(
-                |id| json!({"id": id, "function": {"name": names.wire(&call.name), "arguments": call.args}}),
+                |id| json!({"id": id, "function": {"name": names.wire_name(&call.name), "arguments": call.args}}),
             )),
-            MessagePart::Media(media) => texts.push(parts::media_text(media).into()),
+            MessagePart::Media(media) => texts.push(encoding::media_placeholder(media).into()),
             MessagePart::Result(_) => {}
         }
     }
@@ -152,7 +154,7 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> 
     thoughts.retain(|text| !text.is_empty());
     // Thoughts alone are no message.
     (!texts.is_empty() || !calls.is_empty()).then(|| {
-        parts::with(
+        encoding::with_fields(
             json!({"role": "assistant", "content": texts.join("\n")}),
             [
                 ("thinking", (!thoughts.is_empty()).then(|| thoughts.join("\n").into())),
@@ -167,9 +169,9 @@ fn answers(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let answer = |(id, result): &(String, &crate::ToolResult)| {
         json!({
             "role": "tool",
-            "tool_name": names.wire(&result.name),
+            "tool_name": names.wire_name(&result.name),
             "tool_call_id": id,
-            "content": parts::response_text(&result.response),
+            "content": encoding::response_text(&result.response),
         })
     };
     wired.results.iter().map(answer).collect()

@@ -1,6 +1,6 @@
 //! Schemas of tools as Ollama reads them: it knows a few keywords, refuses other shapes of them, and drops the rest.
 
-use crate::schema;
+use crate::tool_schema;
 use serde_json::{Map, Value, json};
 
 /// Keywords that reach the model.
@@ -8,7 +8,7 @@ const KNOWN: [&str; 7] = ["type", "description", "enum", "properties", "required
 
 /// The schema with everything in it that Ollama would drop told in descriptions.
 pub(super) fn parameters(schema: &Value) -> Value {
-    schema::for_gemini(schema).map_or_else(|| json!({"type": "object", "properties": {}}), known)
+    tool_schema::for_gemini(schema).map_or_else(|| json!({"type": "object", "properties": {}}), known)
 }
 
 fn known(schema: Value) -> Value {
@@ -37,7 +37,7 @@ fn known(schema: Value) -> Value {
         };
         kept.insert(key, value);
     }
-    schema::describe(&mut kept, &notes);
+    tool_schema::describe(&mut kept, &notes);
     Value::Object(kept)
 }
 

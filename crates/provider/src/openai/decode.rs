@@ -8,8 +8,8 @@ use super::{
     wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, answer,
-    classify, ids::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    decoding, tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ impl ChatDecoder {
     pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: ToolNames::of(request),
+            names: ToolNames::for_request(request),
             calls: Vec::new(),
             details: ReasoningDetails::default(),
             refusal: String::new(),
@@ -59,15 +59,15 @@ impl ChatDecoder {
 
     fn delta(&mut self, delta: ChatDelta, out: &mut Vec<StreamEvent>) {
         // Some servers give one thought under both names.
-        let thought = answer::text(delta.reasoning_content);
-        let thought = if thought.is_empty() { answer::text(delta.reasoning) } else { thought };
+        let thought = decoding::string_or_empty(delta.reasoning_content);
+        let thought = if thought.is_empty() { decoding::string_or_empty(delta.reasoning) } else { thought };
         say(thought, true, out);
         match delta.content {
             Value::Array(parts) => parts.into_iter().for_each(|part| say_part(part, out)),
-            content => say(answer::text(content), false, out),
+            content => say(decoding::string_or_empty(content), false, out),
         }
         self.details.extend(delta.reasoning_details.unwrap_or_default());
-        self.refusal.push_str(&answer::text(delta.refusal));
+        self.refusal.push_str(&decoding::string_or_empty(delta.refusal));
         delta.tool_calls.into_iter().flatten().for_each(|piece| self.piece(piece));
     }
 
@@ -166,7 +166,7 @@ impl crate::StreamDecoder for ChatDecoder {
             "[DONE]" => return self.complete(out),
             _ => {}
         }
-        let chunk: ChatChunk = answer::parse(&self.provider, frame.data)?;
+        let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
             && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": chunk.error}))
         {
@@ -207,7 +207,10 @@ impl PartialChatCall {
     }
 
     fn made(self, names: &ToolNames) -> ToolCall {
-        ToolCall { signature: self.signature, ..answer::call(self.id, names.own(&self.name), self.arguments) }
+        ToolCall {
+            signature: self.signature,
+            ..decoding::tool_call(self.id, names.original_name(&self.name), self.arguments)
+        }
     }
 }
 
@@ -227,11 +230,11 @@ fn say_part(mut part: Value, out: &mut Vec<StreamEvent>) {
     match take(&mut part, "thinking") {
         Value::Array(texts) => {
             for mut text in texts {
-                say(answer::text(take(&mut text, "text")), true, out);
+                say(decoding::string_or_empty(take(&mut text, "text")), true, out);
             }
         }
         Value::String(text) => say(text, true, out),
-        _ => say(answer::text(take(&mut part, "text")), false, out),
+        _ => say(decoding::string_or_empty(take(&mut part, "text")), false, out),
     }
 }
 

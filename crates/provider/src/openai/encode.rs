@@ -3,13 +3,15 @@
 use super::{Dialect, ReasoningEcho, details::ReasoningDetails, strict};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
-    ToolCall, ToolChoice, ToolSpec,
-    ids::{self, ToolNames, WireMessage},
-    parts, schema,
+    ToolCall, ToolChoice, ToolSpec, encoding,
+    tool_names::ToolNames,
+    tool_schema,
+    truncate::truncate_chars,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
-const IDS: ids::IdRules = ids::IdRules { longest: 40, accepts: |c| c.is_ascii_graphic() };
+const IDS: IdRules = IdRules { max_chars: 40, accepts: |c| c.is_ascii_graphic() };
 
 /// The longest description that is taken.
 const DESCRIPTION: usize = 1024;
@@ -25,19 +27,19 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
 pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Value {
     let dialect = *dialect;
     let options = &request.options;
-    let names = ToolNames::of(request);
+    let names = ToolNames::for_request(request);
     let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names, dialect)).collect();
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
     let format = options.response_schema.as_ref().and_then(|schema| format(schema, dialect));
     let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-    parts::with(
+    encoding::with_fields(
         json!({"model": request.model, "messages": messages(request, &names, dialect, format.is_none())}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", choice),
-            ("temperature", parts::within(options.temperature, 2.0)),
-            ("top_p", parts::within(options.top_p, 1.0)),
+            ("temperature", encoding::clamped(options.temperature, 2.0)),
+            ("top_p", encoding::clamped(options.top_p, 1.0)),
             (limit, options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
@@ -67,15 +69,15 @@ pub(crate) fn effort(effort: ReasoningEffort) -> &'static str {
 }
 
 fn tool(tool: &ToolSpec, names: &ToolNames, dialect: Dialect) -> Value {
-    let parameters = schema::parameters(&tool.parameters);
+    let parameters = tool_schema::parameters(&tool.parameters);
     let enforced = strict(&parameters).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
     let function = json!({
-        "name": names.wire(&tool.name),
-        "description": ids::cut(&tool.description, DESCRIPTION),
+        "name": names.wire_name(&tool.name),
+        "description": truncate_chars(&tool.description, DESCRIPTION),
         "parameters": enforced.unwrap_or(parameters),
     });
-    json!({"type": "function", "function": parts::with(function, [("strict", is_enforced)])})
+    json!({"type": "function", "function": encoding::with_fields(function, [("strict", is_enforced)])})
 }
 
 /// A choice among no tools is refused, and so is a tool that is not on offer.
@@ -86,7 +88,7 @@ fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -
         ToolChoice::None => "none".into(),
         ToolChoice::Required => "required".into(),
         ToolChoice::Named(name) if offered(name) => {
-            json!({"type": "function", "function": {"name": names.wire(name)}})
+            json!({"type": "function", "function": {"name": names.wire_name(name)}})
         }
         ToolChoice::Named(_) => return None,
     };
@@ -100,26 +102,30 @@ fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
     let fits = !dialect.strict || schema["type"] == "object";
     let answer = json!({"name": "answer", "schema": enforced.unwrap_or_else(|| schema.clone())});
     fits.then(
-        || json!({"type": "json_schema", "json_schema": parts::with(answer, [("strict", is_enforced)])}),
+        || json!({"type": "json_schema", "json_schema": encoding::with_fields(answer, [("strict", is_enforced)])}),
     )
 }
 
 fn messages(request: &ModelRequest, names: &ToolNames, dialect: Dialect, in_words: bool) -> Vec<Value> {
-    let wish = request.options.response_schema.as_ref().filter(|_| in_words).map(parts::schema_text);
+    let wish =
+        request.options.response_schema.as_ref().filter(|_| in_words).map(encoding::schema_instruction);
     let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
-    for (at, wired) in ids::wire(&request.messages, IDS).iter().enumerate() {
+    for (at, wired) in wire_ids::assign_wire_ids(&request.messages, IDS).iter().enumerate() {
         match wired.message.role {
             Role::System => encoded.extend(said("system", plain(wired.message))),
             Role::User => {
-                encoded.extend(said("user", user_content(wired).or_else(|| Some(parts::EMPTY.into()))));
+                encoded.extend(said(
+                    "user",
+                    user_content(wired).or_else(|| Some(encoding::EMPTY_MESSAGE.into())),
+                ));
             }
             Role::Assistant => encoded.extend(assistant(wired, names, dialect, at > turn)),
             Role::Tool => encoded.extend(answers(wired)),
         }
     }
     if encoded.is_empty() {
-        encoded.push(json!({"role": "user", "content": parts::EMPTY}));
+        encoded.push(json!({"role": "user", "content": encoding::EMPTY_MESSAGE}));
     }
     encoded
 }
@@ -150,15 +156,19 @@ fn assistant(wired: &WireMessage<'_>, names: &ToolNames, dialect: Dialect, goes_
     let mut content = wired.message.parts.iter().filter_map(spoken).map(str::to_owned).collect::<Vec<_>>();
     content.extend(wired.message.parts.iter().filter_map(pictured));
     let text = (!content.is_empty()).then(|| content.join("\n"));
-    let calls: Vec<Value> =
-        wired.message.calls().zip(&wired.calls).map(|(asked, id)| call(asked, id, names, dialect)).collect();
+    let calls: Vec<Value> = wired
+        .message
+        .calls()
+        .zip(&wired.call_ids)
+        .map(|(asked, id)| call(asked, id, names, dialect))
+        .collect();
     if calls.is_empty() && text.is_none() {
         return Vec::new();
     }
     let thoughts = thoughts(wired.message)
         .filter(|_| dialect.echo == ReasoningEcho::Reasoning && goes_on && !calls.is_empty());
     let details = details(wired.message).filter(|_| dialect.echo == ReasoningEcho::Details);
-    vec![parts::with(
+    vec![encoding::with_fields(
         json!({"role": "assistant", "content": text}),
         [
             ("reasoning_content", thoughts.map(Value::from)),
@@ -180,8 +190,8 @@ fn details(message: &ModelMessage) -> Option<Vec<Value>> {
 fn call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value {
     let arguments = Value::Object(call.args.clone()).to_string();
     let signature = call.signature.as_ref().filter(|_| dialect.echo == ReasoningEcho::Signatures);
-    parts::with(
-        json!({"id": id, "type": "function", "function": {"name": names.wire(&call.name), "arguments": arguments}}),
+    encoding::with_fields(
+        json!({"id": id, "type": "function", "function": {"name": names.wire_name(&call.name), "arguments": arguments}}),
         [("extra_content", signature.map(|signature| json!({"google": {"thought_signature": signature}})))],
     )
 }
@@ -199,7 +209,7 @@ fn thoughts(message: &ModelMessage) -> Option<String> {
 
 fn pictured(part: &MessagePart) -> Option<String> {
     match part {
-        MessagePart::Media(media) => Some(parts::media_text(media)),
+        MessagePart::Media(media) => Some(encoding::media_placeholder(media)),
         MessagePart::Text { .. }
         | MessagePart::Thought { .. }
         | MessagePart::Call(_)
@@ -213,7 +223,7 @@ fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
         .results
         .iter()
         .map(|(id, result)| {
-            json!({"role": "tool", "tool_call_id": id, "content": parts::response_text(&result.response)})
+            json!({"role": "tool", "tool_call_id": id, "content": encoding::response_text(&result.response)})
         })
         .collect();
     messages.extend(said("user", user_content(wired)));
@@ -222,7 +232,9 @@ fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
 
 fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
     let mut blocks: Vec<Value> = wired.message.parts.iter().filter_map(block).collect();
-    blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
+    blocks.extend(
+        wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
+    );
     match blocks.as_slice() {
         [] => None,
         // Many compatible servers know only plain text.
@@ -233,7 +245,7 @@ fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
 
 fn block(part: &MessagePart) -> Option<Value> {
     match part {
-        MessagePart::Text { .. } => spoken(part).map(parts::text_block),
+        MessagePart::Text { .. } => spoken(part).map(encoding::text_block),
         MessagePart::Media(media) => Some(shown(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }
@@ -266,10 +278,10 @@ fn shown(media: &Media) -> Value {
                     let name = media.name.as_deref().unwrap_or("file.pdf");
                     json!({"type": "file", "file": {"filename": name, "file_data": url}})
                 }
-                _ => parts::text_block(parts::media_text(media)),
+                _ => encoding::text_block(encoding::media_placeholder(media)),
             }
         }
-        MediaSource::Uri(_) => parts::text_block(parts::media_text(media)),
+        MediaSource::Uri(_) => encoding::text_block(encoding::media_placeholder(media)),
     }
 }
 

@@ -12,8 +12,8 @@ use super::{
     wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, answer, classify,
-    ids::ToolNames, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, classify, decoding,
+    tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl ResponsesDecoder {
     pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: ToolNames::of(request),
+            names: ToolNames::for_request(request),
             items: Vec::new(),
             held: Vec::new(),
             last: None,
@@ -66,17 +66,22 @@ impl ResponsesDecoder {
             "response.output_item.done" => self.end_item(event.output_index, event.item, out),
             "response.output_text.delta" => {
                 let at = self.place(key(ItemKind::Message));
-                self.tell(at, event.content_index.unwrap_or_default(), answer::text(event.delta), out);
+                self.tell(
+                    at,
+                    event.content_index.unwrap_or_default(),
+                    decoding::string_or_empty(event.delta),
+                    out,
+                );
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let at = self.place(key(ItemKind::Reasoning));
                 let part = event.summary_index.or(event.content_index).unwrap_or_default();
-                self.tell(at, part, answer::text(event.delta), out);
+                self.tell(at, part, decoding::string_or_empty(event.delta), out);
             }
-            "response.refusal.delta" => self.refusal.push_str(&answer::text(event.delta)),
+            "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
             "response.function_call_arguments.delta" => {
                 let at = self.place(key(ItemKind::Call));
-                self.items[at].extend(&answer::text(event.delta));
+                self.items[at].extend(&decoding::string_or_empty(event.delta));
             }
             "response.function_call_arguments.done" => {
                 let at = self.place(key(ItemKind::Call));
@@ -282,16 +287,16 @@ impl ResponsesDecoder {
             FinishReason::Refused { .. } => false,
         };
         let id = if call.call_id.is_empty() { call.id.clone() } else { call.call_id.clone() };
-        is_whole.then(|| answer::call(id, self.names.own(&call.name), call.arguments.take()))
+        is_whole.then(|| decoding::tool_call(id, self.names.original_name(&call.name), call.arguments.take()))
     }
 }
 
 impl crate::StreamDecoder for ResponsesDecoder {
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let mut event: ResponsesEvent<'_> = answer::parse(&self.provider, frame.data)?;
+        let mut event: ResponsesEvent<'_> = decoding::parse_frame(&self.provider, frame.data)?;
         if !event.error.is_null() {
             return Err(self.failed(&json!({"error": event.error})));
         }
@@ -299,7 +304,7 @@ impl crate::StreamDecoder for ResponsesDecoder {
         match if kind.is_empty() { frame.event } else { &kind } {
             // A server that does not stream sends the response as it is.
             "" => {
-                let response: ResponsesBody = answer::parse(&self.provider, frame.data)?;
+                let response: ResponsesBody = decoding::parse_frame(&self.provider, frame.data)?;
                 if response.output.is_none() { Ok(()) } else { self.finish("completed", response, out) }
             }
             kind => self.event(kind, event, out),

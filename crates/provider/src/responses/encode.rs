@@ -3,15 +3,17 @@
 use super::sealed::{SealedPhase, SealedReasoning};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolChoice,
-    ToolSpec,
-    ids::{self, ToolNames, WireMessage},
+    ToolSpec, encoding,
     openai::{effort, strict},
-    parts, schema,
+    tool_names::ToolNames,
+    tool_schema,
+    truncate::truncate_chars,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-const IDS: ids::IdRules = ids::IdRules { longest: 64, accepts: |c| c.is_ascii_graphic() };
+const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
 /// The longest description that is taken.
 const DESCRIPTION: usize = 1024;
@@ -24,10 +26,11 @@ const UNTHINKING: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
-    let names = ToolNames::of(request);
+    let names = ToolNames::for_request(request);
     let (system, rest) = split_system(&request.messages);
     let format = options.response_schema.as_ref().and_then(format);
-    let wish = options.response_schema.as_ref().filter(|_| format.is_none()).map(parts::schema_text);
+    let wish =
+        options.response_schema.as_ref().filter(|_| format.is_none()).map(encoding::schema_instruction);
     let instructions: Vec<String> = system.into_iter().flat_map(texts).chain(wish).collect();
     let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names)).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
@@ -36,7 +39,7 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
         level => json!({"effort": level, "summary": "auto"}),
     });
     let include = thinks(&request.model).then(|| json!(["reasoning.encrypted_content"]));
-    parts::with(
+    encoding::with_fields(
         json!({"model": request.model, "store": false}),
         [
             ("instructions", (!instructions.is_empty()).then(|| instructions.join("\n").into())),
@@ -46,8 +49,8 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
             ("tool_choice", choice),
             ("reasoning", reasoning),
             ("text", format.map(|format| json!({"format": format}))),
-            ("temperature", parts::within(options.temperature, 2.0)),
-            ("top_p", parts::within(options.top_p, 1.0)),
+            ("temperature", encoding::clamped(options.temperature, 2.0)),
+            ("top_p", encoding::clamped(options.top_p, 1.0)),
             ("max_output_tokens", options.max_output_tokens.map(|limit| limit.max(LEAST).into())),
             ("stream", stream.then(|| true.into())),
         ],
@@ -88,12 +91,12 @@ fn text(part: &MessagePart) -> Option<&str> {
 
 /// A tool that does not say so is enforced, and its schema changed to fit.
 fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
-    let parameters = schema::parameters(&tool.parameters);
+    let parameters = tool_schema::parameters(&tool.parameters);
     let enforced = strict(&parameters);
     json!({
         "type": "function",
-        "name": names.wire(&tool.name),
-        "description": ids::cut(&tool.description, DESCRIPTION),
+        "name": names.wire_name(&tool.name),
+        "description": truncate_chars(&tool.description, DESCRIPTION),
         "strict": enforced.is_some(),
         "parameters": enforced.unwrap_or(parameters),
     })
@@ -106,7 +109,9 @@ fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -
         ToolChoice::Auto => "auto".into(),
         ToolChoice::None => "none".into(),
         ToolChoice::Required => "required".into(),
-        ToolChoice::Named(name) if offered(name) => json!({"type": "function", "name": names.wire(name)}),
+        ToolChoice::Named(name) if offered(name) => {
+            json!({"type": "function", "name": names.wire_name(name)})
+        }
         ToolChoice::Named(_) => return None,
     };
     (!request.tools.is_empty()).then_some(choice)
@@ -129,13 +134,13 @@ fn input(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut items = Vec::new();
     // An id that is there twice is refused.
     let mut shown = HashSet::new();
-    for wired in ids::wire(messages, IDS) {
+    for wired in wire_ids::assign_wire_ids(messages, IDS) {
         match wired.message.role {
             Role::System => items.extend(said("system", &content(&wired))),
             Role::User => {
                 let mut content = content(&wired);
                 if content.is_empty() {
-                    content.push(input_text(parts::EMPTY));
+                    content.push(input_text(encoding::EMPTY_MESSAGE));
                 }
                 items.extend(said("user", &content));
             }
@@ -144,7 +149,7 @@ fn input(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
         }
     }
     if items.is_empty() {
-        items.extend(said("user", &[input_text(parts::EMPTY)]));
+        items.extend(said("user", &[input_text(encoding::EMPTY_MESSAGE)]));
     }
     items
 }
@@ -155,7 +160,7 @@ fn said(role: &str, content: &[Value]) -> Option<Value> {
 
 /// Reasoning is refused without the item that it led to, so that what nothing follows stays behind.
 fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames, shown: &mut HashSet<String>) -> Vec<Value> {
-    let mut ids = wired.calls.iter();
+    let mut ids = wired.call_ids.iter();
     let mut items = Vec::new();
     let mut reasoning: Vec<Value> = Vec::new();
     for part in &wired.message.parts {
@@ -167,13 +172,13 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames, shown: &mut HashS
             }
             MessagePart::Text { signature, .. } => {
                 let phase = signature.as_deref().and_then(SealedPhase::open).map(|phase| phase.phase.into());
-                text(part).map(|text| parts::with(output_text(text), [("phase", phase)]))
+                text(part).map(|text| encoding::with_fields(output_text(text), [("phase", phase)]))
             }
             MessagePart::Call(call) => ids.next().map(|id| {
                 let arguments = Value::Object(call.args.clone()).to_string();
-                json!({"type": "function_call", "call_id": id, "name": names.wire(&call.name), "arguments": arguments})
+                json!({"type": "function_call", "call_id": id, "name": names.wire_name(&call.name), "arguments": arguments})
             }),
-            MessagePart::Media(media) => Some(output_text(&parts::media_text(media))),
+            MessagePart::Media(media) => Some(output_text(&encoding::media_placeholder(media))),
             MessagePart::Result(_) => None,
         };
         if let Some(item) = item {
@@ -194,7 +199,7 @@ fn input_text(text: &str) -> Value {
 
 /// One item per result; what else the tool gave follows as the user's.
 fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
-    let output = |(id, result): &(String, &crate::ToolResult)| json!({"type": "function_call_output", "call_id": id, "output": parts::response_text(&result.response)});
+    let output = |(id, result): &(String, &crate::ToolResult)| json!({"type": "function_call_output", "call_id": id, "output": encoding::response_text(&result.response)});
     wired.results.iter().map(output).chain(said("user", &content(wired))).collect()
 }
 
@@ -204,7 +209,9 @@ fn content(wired: &WireMessage<'_>) -> Vec<Value> {
         MessagePart::Media(media) => Some(shown(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     });
-    blocks.chain(wired.loose.iter().map(|result| input_text(&parts::loose_text(result)))).collect()
+    blocks
+        .chain(wired.orphans.iter().map(|result| input_text(&encoding::orphan_result_text(result))))
+        .collect()
 }
 
 /// Whether the model is shown such a file, and not its name alone.
@@ -220,7 +227,7 @@ fn shown(media: &Media) -> Value {
             json!({"type": "input_image", "detail": "auto", "image_url": format!("data:{kind};base64,{data}")})
         }
         MediaSource::Base64(data) if kind == "application/pdf" => {
-            let name = media.name.as_deref().filter(|name| !parts::is_blank(name)).unwrap_or("file.pdf");
+            let name = media.name.as_deref().filter(|name| !encoding::is_blank(name)).unwrap_or("file.pdf");
             json!({"type": "input_file", "filename": name, "file_data": format!("data:{kind};base64,{data}")})
         }
         MediaSource::Uri(uri) if is_image && uri.starts_with("http") => {
@@ -229,7 +236,7 @@ fn shown(media: &Media) -> Value {
         MediaSource::Uri(uri) if kind == "application/pdf" && uri.starts_with("http") => {
             json!({"type": "input_file", "file_url": uri})
         }
-        MediaSource::Base64(_) | MediaSource::Uri(_) => input_text(&parts::media_text(media)),
+        MediaSource::Base64(_) | MediaSource::Uri(_) => input_text(&encoding::media_placeholder(media)),
     }
 }
 
