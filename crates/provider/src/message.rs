@@ -1,4 +1,4 @@
-//! What a model is shown: messages in order, each a list of parts in order.
+//! Messages of a conversation: an ordered list, each message an ordered list of parts.
 
 use serde_json::{Map, Value};
 use shared_text::SharedText;
@@ -8,11 +8,11 @@ pub enum Role {
     System,
     User,
     Assistant,
-    /// Answers to the calls of the assistant's message before.
+    /// Results of the calls in the preceding assistant message.
     Tool,
 }
 
-/// Who made a message: opaque data goes back to the very model that made it, and to no other.
+/// A model of a provider. Opaque data in a message goes back only to the model that produced it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelId {
     pub provider: String,
@@ -61,12 +61,12 @@ pub enum MessagePart {
         text: SharedText,
         signature: Option<String>,
     },
-    /// Reasoning. A signature without text is reasoning that the provider keeps secret.
+    /// Reasoning. A signature without text is reasoning that the provider encrypts.
     Thought {
         text: SharedText,
         signature: Option<String>,
     },
-    /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
+    /// Boxed: most parts are text, and an unboxed call would make every part larger.
     Call(Box<ToolCall>),
     Result(Box<ToolResult>),
     Media(Box<Media>),
@@ -98,12 +98,12 @@ impl From<Media> for MessagePart {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolCall {
-    /// Empty in a stream where the provider gave none.
+    /// Empty if the provider sent no id.
     pub id: String,
     pub name: String,
     pub args: Map<String, Value>,
     pub signature: Option<String>,
-    /// What the model wrote, where it is not a JSON object; `args` are empty then, and the tool must not run.
+    /// The raw arguments if they are not a JSON object. `args` is empty then, and the tool must not run.
     pub malformed: Option<String>,
 }
 
@@ -123,7 +123,7 @@ pub struct Media {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum MediaSource {
-    /// Standard base64.
+    /// Standard base64, with padding.
     Base64(String),
     Uri(String),
 }

@@ -63,8 +63,8 @@ impl RemoteProvider {
         let EndpointClient { address, client, headers } = self.link()?;
         let mut request = reqwest::Request::new(Method::GET, address.list());
         *request.headers_mut() = headers.clone();
-        let body = http::fetch(&self.endpoint.name, client, request, within).await;
-        let body = body.map_err(|error| error.without(&self.secrets))?;
+        let body = http::fetch_json(&self.endpoint.name, client, request, within).await;
+        let body = body.map_err(|error| error.mask_secrets(&self.secrets))?;
         list::models(self.endpoint.api, &body).ok_or_else(|| Error::Protocol {
             provider: self.endpoint.name.clone(),
             message: "a list of models was expected".to_owned(),
@@ -97,7 +97,7 @@ impl RemoteProvider {
             return Ok(link);
         }
         let link = self.endpoint.link().map_err(|message| {
-            Error::Setup { provider: self.endpoint.name.clone(), message }.without(&self.secrets)
+            Error::Setup { provider: self.endpoint.name.clone(), message }.mask_secrets(&self.secrets)
         })?;
         Ok(self.link.get_or_init(|| link))
     }

@@ -1,8 +1,9 @@
-//! JSON Schemas of tools as providers take them. What a provider cannot express goes into the description.
+//! Conversion of JSON Schemas to the subset that each provider accepts. Keywords that a provider cannot express go into
+//! the description.
 
 use serde_json::{Map, Value, json};
 
-/// The schema of a tool's arguments: always an object, with nothing at the top that OpenAI and Anthropic refuse there.
+/// The schema of a tool's arguments: always an object, without the top-level keywords that OpenAI and Anthropic reject.
 pub(crate) fn parameters(schema: &Value) -> Value {
     let mut object = schema.as_object().cloned().unwrap_or_default();
     let mut notes = Vec::new();
@@ -21,28 +22,29 @@ pub(crate) fn describe(object: &mut Map<String, Value>, notes: &[String]) {
     if notes.is_empty() {
         return;
     }
-    let said = object.get("description").and_then(Value::as_str).unwrap_or_default();
-    let all: Vec<&str> = std::iter::once(said).chain(notes.iter().map(String::as_str)).collect();
+    let existing = object.get("description").and_then(Value::as_str).unwrap_or_default();
+    let all: Vec<&str> = std::iter::once(existing).chain(notes.iter().map(String::as_str)).collect();
     let text = all.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
     object.insert("description".to_owned(), text.into());
 }
 
-/// Gemini's subset of OpenAPI, from JSON Schema. `None` for an object without properties, which it does not take.
+/// Converts a JSON Schema to Gemini's OpenAPI subset. Returns `None` for an object without properties, which Gemini
+/// rejects.
 pub(crate) fn for_gemini(schema: &Value) -> Option<Value> {
-    let cleaner = GeminiSchemaConverter { root: schema };
-    let cleaned = cleaner.clean(&parameters(schema), 0);
+    let converter = GeminiSchemaConverter { root: schema };
+    let gemini = converter.convert(&parameters(schema), 0);
     let has_properties =
-        cleaned.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
-    has_properties.then_some(cleaned)
+        gemini.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+    has_properties.then_some(gemini)
 }
 
-/// As [`for_gemini`], for the schema of an answer, which need not be an object.
+/// Like [`for_gemini`], for the schema of an answer, which need not be an object.
 pub(crate) fn answer_for_gemini(schema: &Value) -> Value {
-    GeminiSchemaConverter { root: schema }.clean(schema, 0)
+    GeminiSchemaConverter { root: schema }.convert(schema, 0)
 }
 
-/// Keywords that Gemini knows and that need no change.
-const KEPT: [&str; 14] = [
+/// Keywords that Gemini supports unchanged.
+const SUPPORTED: [&str; 14] = [
     "title",
     "description",
     "nullable",
@@ -59,8 +61,8 @@ const KEPT: [&str; 14] = [
     "propertyOrdering",
 ];
 
-/// Keywords that say nothing to a model.
-const SILENT: [&str; 9] = [
+/// Keywords that carry no information for a model.
+const OMITTED: [&str; 9] = [
     "$schema",
     "$id",
     "$comment",
@@ -72,57 +74,58 @@ const SILENT: [&str; 9] = [
     "additionalProperties",
 ];
 
-/// References deeper than this are cut: a recursive schema has no end.
-const DEEPEST: usize = 12;
+/// The maximum depth of references; a recursive schema would never end.
+const MAX_DEPTH: usize = 12;
 
 struct GeminiSchemaConverter<'a> {
     root: &'a Value,
 }
 
 impl GeminiSchemaConverter<'_> {
-    fn clean(&self, schema: &Value, depth: usize) -> Value {
-        let Some(object) = schema.as_object().map(|object| self.resolve(object)).filter(|_| depth < DEEPEST)
+    fn convert(&self, schema: &Value, depth: usize) -> Value {
+        let Some(object) =
+            schema.as_object().map(|object| self.resolve(object)).filter(|_| depth < MAX_DEPTH)
         else {
             return json!({"type": "string"});
         };
-        let mut clean = Map::new();
+        let mut converted = Map::new();
         let mut notes = Vec::new();
-        let kind = self.kind(&object, &mut clean, depth);
+        let kind = self.resolve_type(&object, &mut converted, depth);
         for (key, value) in &object {
             match key.as_str() {
                 "type" | "anyOf" | "oneOf" | "required" | "items" => {}
                 "properties" => {
                     let properties = value.as_object().into_iter().flatten();
-                    let cleaned =
-                        properties.map(|(name, value)| (name.clone(), self.clean(value, depth + 1)));
-                    clean.insert(key.clone(), Value::Object(cleaned.collect()));
+                    let members =
+                        properties.map(|(name, value)| (name.clone(), self.convert(value, depth + 1)));
+                    converted.insert(key.clone(), Value::Object(members.collect()));
                 }
-                "enum" | "const" => choices(kind.as_deref(), value, &mut clean, &mut notes),
+                "enum" | "const" => convert_choices(kind.as_deref(), value, &mut converted, &mut notes),
                 "format" if is_known_format(kind.as_deref(), value) => {
-                    clean.insert(key.clone(), value.clone());
+                    converted.insert(key.clone(), value.clone());
                 }
-                known if KEPT.contains(&known) => {
-                    clean.insert(key.clone(), value.clone());
+                known if SUPPORTED.contains(&known) => {
+                    converted.insert(key.clone(), value.clone());
                 }
-                silent if SILENT.contains(&silent) => {}
+                omitted if OMITTED.contains(&omitted) => {}
                 _ => notes.push(format!("{key}: {value}.")),
             }
         }
         if kind.as_deref() == Some("array") {
             let items = object
                 .get("items")
-                .map_or_else(|| json!({"type": "string"}), |items| self.clean(items, depth + 1));
-            clean.insert("items".to_owned(), items);
+                .map_or_else(|| json!({"type": "string"}), |items| self.convert(items, depth + 1));
+            converted.insert("items".to_owned(), items);
         }
-        require(&object, &mut clean);
-        describe(&mut clean, &notes);
-        Value::Object(clean)
+        copy_required(&object, &mut converted);
+        describe(&mut converted, &notes);
+        Value::Object(converted)
     }
 
-    /// Follows a reference and folds `allOf` into one object.
+    /// Resolves `$ref` and merges `allOf` into one object.
     fn resolve(&self, object: &Map<String, Value>) -> Map<String, Value> {
         let mut resolved = object.clone();
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             let target = resolved.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));
             let Some(target) = target.and_then(|path| self.root.pointer(path)).and_then(Value::as_object)
             else {
@@ -138,11 +141,11 @@ impl GeminiSchemaConverter<'_> {
         resolved
     }
 
-    /// The one type that Gemini wants; several become `anyOf`, and `null` becomes `nullable`.
-    fn kind(
+    /// Determines the single type that Gemini requires. Several types become `anyOf`, and `null` becomes `nullable`.
+    fn resolve_type(
         &self,
         object: &Map<String, Value>,
-        clean: &mut Map<String, Value>,
+        converted: &mut Map<String, Value>,
         depth: usize,
     ) -> Option<String> {
         let named: Vec<&str> = match object.get("type") {
@@ -154,29 +157,29 @@ impl GeminiSchemaConverter<'_> {
         let is_null = |value: &&Value| value.get("type").and_then(Value::as_str) == Some("null");
         let null_branch = branches.is_some_and(|branches| branches.iter().any(|branch| is_null(&branch)));
         if named.contains(&"null") || null_branch {
-            clean.insert("nullable".to_owned(), true.into());
+            converted.insert("nullable".to_owned(), true.into());
         }
-        let mut cleaned: Vec<Value> = branches
+        let mut alternatives: Vec<Value> = branches
             .into_iter()
             .flatten()
             .filter(|branch| !is_null(branch))
-            .map(|branch| self.clean(branch, depth + 1))
+            .map(|branch| self.convert(branch, depth + 1))
             .collect();
         let kinds: Vec<&str> = named.into_iter().filter(|kind| *kind != "null").collect();
         if kinds.len() > 1 {
-            cleaned.extend(kinds.iter().map(|kind| self.clean(&json!({"type": kind}), depth + 1)));
+            alternatives.extend(kinds.iter().map(|kind| self.convert(&json!({"type": kind}), depth + 1)));
         }
-        if !cleaned.is_empty() && kinds.len() != 1 {
-            clean.insert("anyOf".to_owned(), Value::Array(cleaned));
+        if !alternatives.is_empty() && kinds.len() != 1 {
+            converted.insert("anyOf".to_owned(), Value::Array(alternatives));
             return None;
         }
-        let kind = kinds.first().copied().unwrap_or_else(|| implied(object));
-        clean.insert("type".to_owned(), kind.into());
+        let kind = kinds.first().copied().unwrap_or_else(|| implied_type(object));
+        converted.insert("type".to_owned(), kind.into());
         Some(kind.to_owned())
     }
 }
 
-fn implied(object: &Map<String, Value>) -> &'static str {
+fn implied_type(object: &Map<String, Value>) -> &'static str {
     if object.contains_key("properties") {
         "object"
     } else if object.contains_key("items") {
@@ -186,7 +189,7 @@ fn implied(object: &Map<String, Value>) -> &'static str {
     }
 }
 
-/// Properties and demands of both; for the rest the first speaks.
+/// Merges `part` into `into`: unions of objects and of `required`; otherwise the existing value wins.
 fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
     for (key, value) in part {
         match (into.get_mut(&key), value) {
@@ -200,15 +203,20 @@ fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
     }
 }
 
-/// Choices are an `enum` for strings only; others are told in words.
-fn choices(kind: Option<&str>, value: &Value, clean: &mut Map<String, Value>, notes: &mut Vec<String>) {
+/// Writes choices as `enum` if all of them are strings, and into the description otherwise.
+fn convert_choices(
+    kind: Option<&str>,
+    value: &Value,
+    converted: &mut Map<String, Value>,
+    notes: &mut Vec<String>,
+) {
     let values = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
-    let spoken = values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty()));
-    if kind == Some("string") && spoken && !values.is_empty() {
-        clean.insert("enum".to_owned(), Value::Array(values));
+    let all_strings = values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+    if kind == Some("string") && all_strings && !values.is_empty() {
+        converted.insert("enum".to_owned(), Value::Array(values));
     } else {
-        let said: Vec<String> = values.iter().map(Value::to_string).collect();
-        notes.push(format!("One of: {}.", said.join(", ")));
+        let choices: Vec<String> = values.iter().map(Value::to_string).collect();
+        notes.push(format!("One of: {}.", choices.join(", ")));
     }
 }
 
@@ -222,16 +230,16 @@ fn is_known_format(kind: Option<&str>, format: &Value) -> bool {
     format.as_str().is_some_and(|format| known.contains(&format))
 }
 
-/// Only what is described can be required.
-fn require(object: &Map<String, Value>, clean: &mut Map<String, Value>) {
-    let properties = clean.get("properties").and_then(Value::as_object);
+/// Copies `required`, restricted to properties that exist.
+fn copy_required(object: &Map<String, Value>, converted: &mut Map<String, Value>) {
+    let properties = converted.get("properties").and_then(Value::as_object);
     let names = object.get("required").and_then(Value::as_array).into_iter().flatten();
     let known = |name: &&Value| {
         name.as_str().is_some_and(|name| properties.is_some_and(|all| all.contains_key(name)))
     };
     let required: Vec<Value> = names.filter(known).cloned().collect();
     if !required.is_empty() {
-        clean.insert("required".to_owned(), Value::Array(required));
+        converted.insert("required".to_owned(), Value::Array(required));
     }
 }
 
@@ -241,7 +249,7 @@ mod tests {
     use insta::assert_snapshot;
 
     #[test]
-    fn what_gemini_cannot_express_is_told_in_the_description() {
+    fn gemini_schema_moves_unsupported_keywords_into_the_description() {
         let schema = json!({
             "$schema": "x", "type": "object", "additionalProperties": false,
             "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number", "exclusiveMinimum": 0}}, "required": ["x", "y"]}},
@@ -256,8 +264,8 @@ mod tests {
             },
             "required": ["at", "nothing"],
         });
-        let cleaned = for_gemini(&schema).expect("it has properties");
-        let properties = cleaned["properties"].as_object().into_iter().flatten();
+        let gemini = for_gemini(&schema).expect("it has properties");
+        let properties = gemini["properties"].as_object().into_iter().flatten();
         let lines: Vec<String> = properties.map(|(name, schema)| format!("{name}  {schema}")).collect();
         assert_snapshot!(lines.join("\n"), @r#"
         at  {"type":"object","properties":{"x":{"type":"number","description":"exclusiveMinimum: 0."}},"description":"where","required":["x"]}
@@ -268,18 +276,18 @@ mod tests {
         any  {"nullable":true,"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}
         both  {"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}
         "#);
-        assert_snapshot!(cleaned["required"], @r#"["at"]"#);
+        assert_snapshot!(gemini["required"], @r#"["at"]"#);
         assert!(for_gemini(&json!({"type": "object", "properties": {}})).is_none());
     }
 
     #[test]
-    fn a_recursive_schema_ends() {
+    fn recursive_schema_is_cut_at_the_maximum_depth() {
         let schema = json!({"$defs": {"T": {"type": "object", "properties": {"next": {"$ref": "#/$defs/T"}}}}, "properties": {"t": {"$ref": "#/$defs/T"}}});
         assert!(for_gemini(&schema).is_some());
     }
 
     #[test]
-    fn arguments_are_an_object_with_nothing_refused_at_its_top() {
+    fn tool_parameters_are_an_object_without_top_level_combinators() {
         assert_snapshot!(parameters(&json!({"anyOf": [{"required": ["a"]}], "description": "d"})), @r#"{"description":"d anyOf: [{\"required\":[\"a\"]}]","type":"object","properties":{}}"#);
         assert_snapshot!(parameters(&Value::Null), @r#"{"type":"object","properties":{}}"#);
     }

@@ -1,6 +1,7 @@
-//! The wire formats by name, and what every one of them can do: make a body of a request, and read the answer frame by frame.
+//! The supported wire formats, and the operations that all of them have: encode a request, decode a stream frame by
+//! frame.
 //!
-//! All of it is pure; sending and receiving bytes is the business of [`crate::http`].
+//! Everything here is pure; [`crate::http`] does the I/O.
 
 use crate::{
     Error, Media, ModelRequest, StreamEvent, anthropic, gemini,
@@ -11,22 +12,22 @@ use crate::{
 };
 use serde_json::Value;
 
-/// A wire format.
+/// The wire format of a provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireApi {
-    /// OpenAI's chat completions, and the many servers that speak them.
+    /// OpenAI Chat Completions, which many other servers implement.
     Chat,
-    /// OpenAI's Responses.
+    /// The OpenAI Responses API.
     Responses,
-    /// Anthropic's Messages.
+    /// The Anthropic Messages API.
     Anthropic,
     Gemini,
-    /// Ollama's own format; it speaks chat completions too.
+    /// Ollama's native API. Ollama also implements Chat Completions.
     Ollama,
 }
 
 impl WireApi {
-    /// The address of whoever made the format.
+    /// The URL of the vendor that defined the format.
     pub fn default_base_url(self) -> &'static str {
         match self {
             Self::Chat | Self::Responses => "https://api.openai.com/v1",
@@ -36,7 +37,7 @@ impl WireApi {
         }
     }
 
-    /// The body of a request whose answer comes as a stream, for the server at this address.
+    /// Encodes the body of a streaming request for the server at `base_url`.
     pub fn encode(self, base_url: &str, request: &ModelRequest) -> Value {
         match self {
             Self::Chat => openai::encode_for(request, true, &Dialect::for_base_url(base_url)),
@@ -47,7 +48,7 @@ impl WireApi {
         }
     }
 
-    /// The settings of a request that have no place in its body.
+    /// The options of a request that the format or the model does not support.
     pub fn unsupported_options(self, request: &ModelRequest) -> Vec<&'static str> {
         match self {
             Self::Chat => openai::unsupported_options(&request.options),
@@ -58,7 +59,7 @@ impl WireApi {
         }
     }
 
-    /// Reads the answer to this request. Errors call the server `provider`.
+    /// Returns a decoder for the response to `request`. Errors name the server `provider`.
     pub fn decoder(self, provider: &str, request: &ModelRequest) -> Box<dyn StreamDecoder> {
         match self {
             Self::Chat => Box::new(openai::ChatDecoder::new(provider, request)),
@@ -69,7 +70,7 @@ impl WireApi {
         }
     }
 
-    /// Whether a model is shown such a file; it is told the name of any other.
+    /// Whether the format can transmit this file. Of any other file the model sees only the name.
     pub fn accepts_media(self, media: &Media) -> bool {
         match self {
             Self::Chat => openai::accepts_media(media),
@@ -88,20 +89,20 @@ impl WireApi {
     }
 }
 
-/// One piece of a stream: a server-sent event, or a line of JSON, which has no name.
+/// One frame of a stream: a server-sent event, or a line of JSON, whose `event` is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamFrame<'a> {
     pub event: &'a str,
     pub data: &'a str,
 }
 
-/// Reads one answer. Text and thoughts leave at once; calls wait until the answer is complete, since a stream can fail
-/// after a call in it is whole.
+/// Decodes one response. Text and thoughts are emitted at once. Tool calls are held back until the response is
+/// complete, because a stream can fail after a complete call.
 pub trait StreamDecoder: Send {
-    /// Takes the next frame. After [`StreamEvent::Done`] or an error nothing more is read.
+    /// Decodes the next frame. The caller passes no frame after [`StreamEvent::Done`] or an error.
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error>;
 
-    /// The body has ended without [`StreamEvent::Done`]. A server that said why it stopped has finished; any other answer
-    /// is cut off.
+    /// Handles the end of a body without [`StreamEvent::Done`]. The response is complete if the server sent a finish
+    /// reason, and truncated otherwise.
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error>;
 }

@@ -72,7 +72,7 @@ impl AnthropicDecoder {
 
     fn think(&mut self, text: Option<String>, signature: Option<&str>, out: &mut Vec<StreamEvent>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.say(StreamEvent::thought_piece(text, None), out);
+            self.say(StreamEvent::thought_delta(text, None), out);
         }
         self.signature.push_str(signature.unwrap_or_default());
     }
@@ -81,7 +81,7 @@ impl AnthropicDecoder {
     fn end_thought(&mut self, out: &mut Vec<StreamEvent>) {
         let signature = std::mem::take(&mut self.signature);
         if !signature.is_empty() {
-            self.say(StreamEvent::thought_piece(String::new(), Some(signature)), out);
+            self.say(StreamEvent::thought_delta(String::new(), Some(signature)), out);
         }
     }
 
@@ -153,7 +153,7 @@ impl AnthropicDecoder {
 
     fn error(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
-        classify::in_json(&self.provider, None, &value)
+        classify::error_in_json(&self.provider, None, &value)
             .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }

@@ -58,16 +58,16 @@ impl GeminiDecoder {
             return;
         }
         let piece = if part.thought == Some(true) {
-            StreamEvent::thought_piece(text, signature)
+            StreamEvent::thought_delta(text, signature)
         } else {
-            StreamEvent::text_piece(text, signature)
+            StreamEvent::text_delta(text, signature)
         };
         if self.held.is_empty() { out.push(piece) } else { self.held.push(piece) }
     }
 
     fn error(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
-        classify::in_json(&self.provider, None, &value)
+        classify::error_in_json(&self.provider, None, &value)
             .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }

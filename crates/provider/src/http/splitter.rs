@@ -1,30 +1,30 @@
-//! Bytes, however they are cut, as frames that borrow from one buffer.
+//! Splits a byte stream into frames that borrow from one buffer.
 
-use super::{lines::LineBuffer, sse::SseParser};
+use super::{line_buffer::LineBuffer, sse::SseParser};
 use crate::StreamFrame;
 
-/// How a stream is divided.
+/// How a stream is divided into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
     Sse,
-    /// A JSON value in each line.
+    /// One JSON value per line.
     JsonLines,
 }
 
-/// The longest frame. An image may be some megabytes; a server that never ends its line must not fill the memory.
-const LONGEST: usize = 64 << 20;
+/// The maximum frame size. An image takes some megabytes; a line without end must not exhaust memory.
+const MAX_FRAME: usize = 64 << 20;
 
-/// Why a stream cannot be divided.
+/// Why a stream cannot be split into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    #[error("a piece of the stream is longer than {} MB", .longest >> 20)]
-    TooLong { longest: usize },
-    #[error("the stream is not UTF-8")]
+    #[error("an SSE event or a JSON line exceeds {} MB", .max >> 20)]
+    TooLong { max: usize },
+    #[error("the stream is not valid UTF-8")]
     NotUtf8,
 }
 
-/// Divides a stream into frames.
+/// Splits a stream into frames.
 ///
 /// ```
 /// # use provider::http::{Framing, Splitter};
@@ -42,7 +42,7 @@ pub struct Splitter {
     framing: Framing,
     lines: LineBuffer,
     events: SseParser,
-    longest: usize,
+    max: usize,
     too_long: bool,
 }
 
@@ -52,26 +52,26 @@ impl Splitter {
             framing,
             lines: LineBuffer::default(),
             events: SseParser::default(),
-            longest: LONGEST,
+            max: MAX_FRAME,
             too_long: false,
         }
     }
 
-    /// Takes more bytes. All frames of the earlier ones have been read.
+    /// Appends bytes. The caller has read all frames of the previous bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.too_long |= self.lines.held() > self.longest;
+        self.too_long |= self.lines.retained() > self.max;
         self.lines.feed(bytes);
     }
 
-    /// No more bytes come: what is left counts as a frame.
+    /// Marks the end of the input: the remaining bytes are a frame.
     pub fn end(&mut self) {
         self.lines.end();
     }
 
-    /// The next whole frame, or nothing until more is fed.
+    /// The next complete frame, or `None` until more bytes are fed.
     pub fn next_frame(&mut self) -> Result<Option<StreamFrame<'_>>, FramingError> {
         if self.too_long {
-            return Err(FramingError::TooLong { longest: self.longest });
+            return Err(FramingError::TooLong { max: self.max });
         }
         match self.framing {
             Framing::Sse => self.events.next(&mut self.lines),
@@ -82,16 +82,16 @@ impl Splitter {
 
 /// The next line that is not blank.
 fn next_line(lines: &mut LineBuffer) -> Result<Option<StreamFrame<'_>>, FramingError> {
-    while let Some(line) = lines.by_feed() {
+    while let Some(line) = lines.next_line_lf() {
         lines.release();
         if !lines.get(line.clone()).trim_ascii().is_empty() {
-            return Ok(Some(StreamFrame { event: "", data: text(lines.get(line).trim_ascii())? }));
+            return Ok(Some(StreamFrame { event: "", data: as_utf8(lines.get(line).trim_ascii())? }));
         }
     }
     Ok(None)
 }
 
-pub(super) fn text(bytes: &[u8]) -> Result<&str, FramingError> {
+pub(super) fn as_utf8(bytes: &[u8]) -> Result<&str, FramingError> {
     str::from_utf8(bytes).map_err(|_| FramingError::NotUtf8)
 }
 

@@ -55,7 +55,7 @@ impl OllamaDecoder {
 
     fn piece(&mut self, piece: OllamaMessage, out: &mut Vec<StreamEvent>) {
         let said = |text: Option<String>| text.filter(|text| !text.is_empty());
-        out.extend(said(piece.thinking).map(|text| StreamEvent::thought_piece(text, None)));
+        out.extend(said(piece.thinking).map(|text| StreamEvent::thought_delta(text, None)));
         out.extend(said(piece.content).map(StreamEvent::text));
         for OllamaToolCall { id, function } in piece.tool_calls.into_iter().flatten() {
             let name = self.names.original_name(&function.name);
@@ -71,7 +71,7 @@ impl crate::StreamDecoder for OllamaDecoder {
         }
         let line: OllamaLine = decoding::parse_frame(&self.provider, frame.data)?;
         if !line.error.is_null()
-            && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": line.error}))
+            && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": line.error}))
         {
             return Err(error);
         }

@@ -133,7 +133,7 @@ impl ChatDecoder {
             _ => FinishReason::Stop,
         };
         if let Some(sealed) = self.details.seal() {
-            out.push(StreamEvent::thought_piece(String::new(), Some(sealed)));
+            out.push(StreamEvent::thought_delta(String::new(), Some(sealed)));
         }
         out.extend(self.whole_calls(&finish).into_iter().map(StreamEvent::ToolCall));
         out.extend(self.usage.take().map(StreamEvent::Usage));
@@ -168,7 +168,7 @@ impl crate::StreamDecoder for ChatDecoder {
         }
         let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
-            && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": chunk.error}))
+            && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": chunk.error}))
         {
             return Err(error);
         }
@@ -220,7 +220,7 @@ fn is_blank(arguments: &Value) -> bool {
 
 fn say(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
     if !text.is_empty() {
-        let piece = if thought { StreamEvent::thought_piece } else { StreamEvent::text_piece };
+        let piece = if thought { StreamEvent::thought_delta } else { StreamEvent::text_delta };
         out.push(piece(text, None));
     }
 }

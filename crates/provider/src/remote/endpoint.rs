@@ -64,7 +64,7 @@ impl ProviderEndpoint {
 
     pub(super) fn link(&self) -> Result<EndpointClient, String> {
         let address = BaseUrl::parse(self.api, &self.base_url)?;
-        let extra = self.ca_file.as_deref().map(http::certificates).transpose()?.unwrap_or_default();
+        let extra = self.ca_file.as_deref().map(http::read_certificates).transpose()?.unwrap_or_default();
         let client = http::build_client(address.base(), &extra, self.connect_timeout)?;
         Ok(EndpointClient { address, client, headers: self.all_headers()? })
     }

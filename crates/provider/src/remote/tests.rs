@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     GenerationOptions, Media, MediaSource, ModelMessage, Role, WireApi,
-    http::fake::{ServerAction, chunk, head, serve, stream_head},
+    http::fake_server::{ServerAction, chunk, head, serve, stream_head},
 };
 
 const KEY: &str = "sk-canary-0123456789";
@@ -35,7 +35,7 @@ async fn told(endpoint: ProviderEndpoint) -> String {
 async fn sent(change: impl FnOnce(ProviderEndpoint) -> ProviderEndpoint, api: WireApi) -> String {
     let server = serve(vec![vec![head("500 X", &[])]]).await;
     ask(change(endpoint(api, &server.url)), request()).await;
-    let heard = server.heard.await.unwrap().remove(0);
+    let heard = server.requests.await.unwrap().remove(0);
     let (head, _) = heard.split_once("\r\n\r\n").unwrap();
     let lines = head.lines().filter(|line| !line.starts_with("content-length") && !line.starts_with("host"));
     let head = lines.collect::<Vec<_>>().join("\n").replace(KEY, "KEY");
@@ -107,11 +107,11 @@ async fn the_configurations_headers_win() {
 async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
     let chat = || endpoint(WireApi::Chat, "http://127.0.0.1:9");
     let with = |name: &str, value: &str| vec![(name.to_owned(), SecretString::new(value))];
-    insta::assert_snapshot!(told(endpoint(WireApi::Chat, KEY)).await, @"SETUP: fake cannot be reached as it is configured: base_url is not an address that begins with http:// or https://");
-    insta::assert_snapshot!(told(ProviderEndpoint { key: Some(SecretString::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: the key has a character that cannot be sent in a header");
-    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: `x key` cannot be the name of a header");
-    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: x-key has a character that cannot be sent in a header");
-    insta::assert_snapshot!(told(ProviderEndpoint { ca_file: Some("no/such.pem".into()), ..chat() }).await, @"SETUP: fake cannot be reached as it is configured: no/such.pem cannot be read: No such file or directory (os error 2)");
+    insta::assert_snapshot!(told(endpoint(WireApi::Chat, KEY)).await, @"SETUP: fake is not configured correctly: base_url is not an address that begins with http:// or https://");
+    insta::assert_snapshot!(told(ProviderEndpoint { key: Some(SecretString::new(format!("{KEY}\n{KEY}"))), ..chat() }).await, @"SETUP: fake is not configured correctly: the key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x key", KEY), ..chat() }).await, @"SETUP: fake is not configured correctly: `x key` cannot be the name of a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { headers: with("x-key", "a\nb"), ..chat() }).await, @"SETUP: fake is not configured correctly: x-key has a character that cannot be sent in a header");
+    insta::assert_snapshot!(told(ProviderEndpoint { ca_file: Some("no/such.pem".into()), ..chat() }).await, @"SETUP: fake is not configured correctly: no/such.pem cannot be read: No such file or directory (os error 2)");
     let nameless = ask(chat(), ModelRequest::default()).await;
     assert!(
         matches!(&nameless[..], [StreamEvent::Error(Error::BadRequest { message, .. })] if message == "no model is named")
@@ -121,13 +121,13 @@ async fn a_configuration_that_cannot_work_is_told_without_its_secrets() {
 #[tokio::test]
 async fn what_a_header_holds_is_hidden_word_by_word() {
     let body = format!("you sent {KEY}, a longer-secret and true");
-    let server = serve(vec![vec![head("400 X", &[]), ServerAction::Say(body)]]).await;
+    let server = serve(vec![vec![head("400 X", &[]), ServerAction::Send(body)]]).await;
     let headers = vec![
         ("authorization".to_owned(), SecretString::new("Bearer longer-secret")),
         ("x-on".to_owned(), SecretString::new("true")),
     ];
     let told = told(ProviderEndpoint { headers, ..endpoint(WireApi::Chat, &server.url) }).await;
-    insta::assert_snapshot!(told, @"BAD_REQUEST: fake does not accept the request: you sent [hidden], a [hidden] and true");
+    insta::assert_snapshot!(told, @"BAD_REQUEST: fake rejected the request: you sent [hidden], a [hidden] and true");
 }
 
 #[tokio::test]
@@ -198,9 +198,9 @@ fn nothing_is_built_before_the_first_call() {
 #[tokio::test]
 async fn a_list_that_is_none_is_an_error() {
     let server = serve(vec![
-        vec![head("200 OK", &[]), ServerAction::Say("<html>".to_owned())],
-        vec![head("200 OK", &[]), ServerAction::Say("{}".to_owned())],
-        vec![head("401 X", &[]), ServerAction::Say(format!("{{\"error\": \"{KEY}\"}}"))],
+        vec![head("200 OK", &[]), ServerAction::Send("<html>".to_owned())],
+        vec![head("200 OK", &[]), ServerAction::Send("{}".to_owned())],
+        vec![head("401 X", &[]), ServerAction::Send(format!("{{\"error\": \"{KEY}\"}}"))],
         vec![ServerAction::UntilClosed],
     ])
     .await;
@@ -211,16 +211,16 @@ async fn a_list_that_is_none_is_an_error() {
     }
     told.push(remote.models_within(Duration::from_millis(30)).await.unwrap_err().to_string());
     insta::assert_snapshot!(told.join("\n"), @"
-    fake answered with something that cannot be read: a web page came instead of an answer; is base_url right, or does a proxy want a sign-in?
-    fake answered with something that cannot be read: a list of models was expected
-    fake refuses the key: [hidden]
-    fake has been silent for 30ms
+    fake sent a response that cannot be parsed: a web page came instead of an answer; is base_url right, or does a proxy want a sign-in?
+    fake sent a response that cannot be parsed: a list of models was expected
+    fake rejected the API key: [hidden]
+    fake sent no data for 30ms
     ");
 }
 
 #[tokio::test]
 async fn model_servers_are_found_where_they_listen() {
-    let list = |body: &str| vec![head("200 OK", &[]), ServerAction::Say(body.to_owned())];
+    let list = |body: &str| vec![head("200 OK", &[]), ServerAction::Send(body.to_owned())];
     // The first connection only looks whether anyone is there.
     let one = serve_after_a_look(list(r#"{"data": [{"id": "smol"}]}"#)).await;
     let none = serve_after_a_look(list(r#"{"data": []}"#)).await;

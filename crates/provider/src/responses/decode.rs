@@ -102,7 +102,7 @@ impl ResponsesDecoder {
     }
 
     fn failed(&self, body: &Value) -> Error {
-        classify::in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
+        classify::error_in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
             provider: self.provider.clone(),
             message: "the answer failed".to_owned(),
             retry_after: None,
@@ -156,7 +156,7 @@ impl ResponsesDecoder {
                 self.tell_rest(at, content.into_iter().map(|part| part.text), out);
                 let phase = phase.and_then(|phase| SealedPhase { phase }.seal());
                 if self.items[at].told > 0 && phase.is_some() {
-                    self.close(StreamEvent::text_piece(String::new(), phase), out);
+                    self.close(StreamEvent::text_delta(String::new(), phase), out);
                 }
             }
             ResponsesItem::Reasoning { id, summary, content, encrypted_content } => {
@@ -168,7 +168,7 @@ impl ResponsesDecoder {
                 let (id, encrypted_content) = (id.unwrap_or_default(), encrypted_content.unwrap_or_default());
                 let sealed = SealedReasoning { id, summary, encrypted_content }.seal();
                 if sealed.is_some() {
-                    self.close(StreamEvent::thought_piece(String::new(), sealed), out);
+                    self.close(StreamEvent::thought_delta(String::new(), sealed), out);
                 }
             }
             ResponsesItem::FunctionCall { id, call_id, name, arguments, status } => {
@@ -209,8 +209,8 @@ impl ResponsesDecoder {
         let text = if apart { format!("\n\n{text}") } else { text };
         self.last = Some(spot);
         let piece = match kind {
-            ItemKind::Reasoning => StreamEvent::thought_piece,
-            ItemKind::Message | ItemKind::Call => StreamEvent::text_piece,
+            ItemKind::Reasoning => StreamEvent::thought_delta,
+            ItemKind::Message | ItemKind::Call => StreamEvent::text_delta,
         };
         self.send(piece(text, None), out);
     }

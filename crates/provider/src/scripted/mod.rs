@@ -58,9 +58,9 @@ impl ScriptedProvider {
         let mut usage = self.script.usage;
         for step in &rule.reply {
             match step {
-                ScriptStep::Text(piece) => self.say(&prompt, piece, StreamEvent::text_piece, &mut beats)?,
+                ScriptStep::Text(piece) => self.say(&prompt, piece, StreamEvent::text_delta, &mut beats)?,
                 ScriptStep::Thought(piece) => {
-                    self.say(&prompt, piece, StreamEvent::thought_piece, &mut beats)?
+                    self.say(&prompt, piece, StreamEvent::thought_delta, &mut beats)?
                 }
                 ScriptStep::Call(call) => {
                     beats.push(PlaybackStep::Event(StreamEvent::ToolCall(self.call(&prompt, call)?)))

@@ -176,7 +176,7 @@ fn a_rule_on_the_users_words_does_not_answer_the_results_they_led_to() {
     let once = script("rules: [{when: {contains: weather}, reply: [{call: {name: w}}]}]");
     let log =
         vec![user("the weather?"), ModelMessage::new(Role::Assistant, vec![]), result("w", json!("rain"))];
-    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: the script test.yaml: no rule answers the result of w: "rain""#);
+    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: script test.yaml: no rule answers the result of w: "rain""#);
 }
 
 #[test]
@@ -224,15 +224,15 @@ fn every_kind_of_failure_can_be_played() {
         })
         .collect();
     assert_snapshot!(all.join("\n"), @"
-    error AUTH: scripted refuses the key: m
-    error QUOTA: the quota at scripted is used up: m
-    error RATE_LIMITED: scripted asks to slow down: m
+    error AUTH: scripted rejected the API key: m
+    error QUOTA: the quota at scripted is exhausted: m
+    error RATE_LIMITED: rate limit at scripted reached: m
     error CONTEXT_OVERFLOW: the conversation is too long for the model: m
-    error BAD_REQUEST: scripted does not accept the request: m
-    error TRANSIENT: scripted is not available right now: m
-    error TRUNCATED: scripted ended its answer before it was complete
-    error PROTOCOL: scripted answered with something that cannot be read: m
-    error STALLED: scripted has been silent for 30s
+    error BAD_REQUEST: scripted rejected the request: m
+    error TRANSIENT: scripted is temporarily unavailable: m
+    error TRUNCATED: scripted ended the stream before the answer was complete
+    error PROTOCOL: scripted sent a response that cannot be parsed: m
+    error STALLED: scripted sent no data for 30s
     error X1: m
     ");
 }
@@ -249,26 +249,26 @@ fn a_broken_script_is_refused_with_its_line_and_column() {
     ];
     let all: Vec<String> = broken.iter().map(|yaml| refusal(yaml)).collect();
     assert_snapshot!(all.join("\n"), @"
-    the script test.yaml: unknown field `wenn`, expected one of when, reply at line 2, column 5
-    the script test.yaml: unknown variant `txt`, expected one of text, thought, call, usage, refuse, fail, length, delay_ms, hang at line 3, column 9
-    the script test.yaml: expected a text, or a mapping with `text` and `signature` at line 3, column 15
-    the script test.yaml: `retry_after` belongs to `kind: rate_limited` at line 3, column 15
-    the script test.yaml: a failure has either a `kind` or a `code` at line 3, column 15
-    the script test.yaml: unclosed bracket '[' at line 1, column 8
+    script test.yaml: unknown field `wenn`, expected one of when, reply at line 2, column 5
+    script test.yaml: unknown variant `txt`, expected one of text, thought, call, usage, refuse, fail, length, delay_ms, hang at line 3, column 9
+    script test.yaml: expected a text, or a mapping with `text` and `signature` at line 3, column 15
+    script test.yaml: `retry_after` belongs to `kind: rate_limited` at line 3, column 15
+    script test.yaml: a failure has either a `kind` or a `code` at line 3, column 15
+    script test.yaml: unclosed bracket '[' at line 1, column 8
     ");
     assert_snapshot!(
         ScriptedProvider::from_file("no/such.yaml").expect_err("no such file"),
-        @"the script no/such.yaml: cannot be read: No such file or directory (os error 2)"
+        @"script no/such.yaml: cannot be read: No such file or directory (os error 2)"
     );
 }
 
 #[test]
 fn a_request_that_no_rule_fits_is_an_error_that_names_script_and_question() {
     let narrow = script("rules: [{when: {starts_with: A}, reply: []}]");
-    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: the script test.yaml: no rule answers "B""#);
+    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: script test.yaml: no rule answers "B""#);
     let missing = script("rules: [{reply: [{text: '{tool.response.x.0}'}]}]");
-    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: the script test.yaml: {tool.response.x.0} where no tool has answered");
-    assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: the script test.yaml: {tool.response.x.0} is not in the response of t");
+    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: script test.yaml: {tool.response.x.0} where no tool has answered");
+    assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: script test.yaml: {tool.response.x.0} is not in the response of t");
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,7 +133,7 @@ async fn a_stranger_is_not_trusted_and_the_remedy_is_named() {
         ..ProviderEndpoint::new("test", WireApi::Chat, base_url)
     };
     let told = ask(endpoint).await;
-    assert!(told.contains("is not trusted (") && told.contains("can be given as ca_file"), "{told}");
+    assert!(told.contains("is not trusted (") && told.contains("set ca_file to the certificate"), "{told}");
 }
 
 #[cfg(target_os = "linux")]
@@ -153,7 +153,7 @@ async fn without_any_certificate_only_what_needs_one_fails() {
     let none = || [("SSL_CERT_FILE", path(&file)), ("SSL_CERT_DIR", path(folder.path()))];
     let told = ask_with(none(), "https://localhost:9/v1".to_owned()).await;
     assert!(
-        told.contains("No CA certificates were loaded from the system; certificates can be given as ca_file"),
+        told.contains("No CA certificates were loaded from the system; set ca_file to add CA certificates"),
         "{told}"
     );
 

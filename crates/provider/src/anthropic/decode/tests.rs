@@ -86,14 +86,14 @@ fn a_stream_that_ends_early_is_cut_off_and_runs_nothing() {
     assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: anthropic ended its answer before it was complete
+    error TRUNCATED: anthropic ended the stream before the answer was complete
     "#);
     assert_snapshot!(heard(&stream(&[START, TEXT])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: anthropic ended its answer before it was complete
+    error TRUNCATED: anthropic ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: anthropic ended its answer before it was complete");
+    assert_snapshot!(heard(""), @"error TRUNCATED: anthropic ended the stream before the answer was complete");
 }
 
 #[test]
@@ -102,15 +102,15 @@ fn an_error_in_mid_stream_ends_it() {
     assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, overloaded, STOP])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: anthropic is not available right now: Overloaded
+    error TRANSIENT: anthropic is temporarily unavailable: Overloaded
     "#);
-    assert_snapshot!(heard(&stream(&[START, r#"{"type":"error","message":"no idea"}"#])), @"error TRANSIENT: anthropic is not available right now: no idea");
+    assert_snapshot!(heard(&stream(&[START, r#"{"type":"error","message":"no idea"}"#])), @"error TRANSIENT: anthropic is temporarily unavailable: no idea");
 }
 
 #[test]
 fn a_frame_that_is_no_json_is_an_error_that_quotes_little_of_it() {
     let broken = format!(r#"{{"type":"content_block_delta","ind{}"#, "ü".repeat(500));
-    assert_snapshot!(heard(&stream(&[START, &broken, TEXT, &end("end_turn"), STOP])), @r#"error PROTOCOL: anthropic answered with something that cannot be read: {"type":"content_block_delta","indüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"#);
+    assert_snapshot!(heard(&stream(&[START, &broken, TEXT, &end("end_turn"), STOP])), @r#"error PROTOCOL: anthropic sent a response that cannot be parsed: {"type":"content_block_delta","indüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"#);
 }
 
 #[test]

@@ -90,11 +90,11 @@ fn a_stream_that_ends_early_is_cut_off_and_runs_nothing() {
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: gemini ended its answer before it was complete
+    error TRUNCATED: gemini ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: gemini ended its answer before it was complete");
+    assert_snapshot!(heard(""), @"error TRUNCATED: gemini ended the stream before the answer was complete");
     let unspecified = end("FINISH_REASON_UNSPECIFIED");
-    assert_snapshot!(heard(&unspecified), @"error TRUNCATED: gemini ended its answer before it was complete");
+    assert_snapshot!(heard(&unspecified), @"error TRUNCATED: gemini ended the stream before the answer was complete");
 }
 
 #[test]
@@ -116,15 +116,15 @@ fn an_error_in_mid_stream_ends_it() {
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: gemini is not available right now: The model is overloaded.
+    error TRANSIENT: gemini is temporarily unavailable: The model is overloaded.
     "#);
 }
 
 #[test]
 fn a_frame_that_is_no_json_is_an_error_that_quotes_little_of_it() {
     let broken = format!(r#"{{"candidates":[{{"con{}"#, "x".repeat(500));
-    assert_snapshot!(heard(&stream(&[&broken, &talk(), &end("STOP")])), @r#"error PROTOCOL: gemini answered with something that cannot be read: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
-    assert_snapshot!(heard(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini answered with something that cannot be read: {"candidates":"none"}"#);
+    assert_snapshot!(heard(&stream(&[&broken, &talk(), &end("STOP")])), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
+    assert_snapshot!(heard(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":"none"}"#);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Frames do not depend on how the bytes were cut.
+//! Framing does not depend on how the bytes are split.
 
 use super::*;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn events(text: &str) -> String {
 }
 
 #[test]
-fn an_event_has_a_name_and_data_and_ends_with_a_blank_line() {
+fn event_has_name_and_data_and_ends_at_a_blank_line() {
     insta::assert_snapshot!(events("event: a\ndata: 1\n\ndata: 2\n\nevent:b\ndata:3\nid: x\nretry: 5\n\n"), @r#"
     "a" "1"
     "" "2"
@@ -50,7 +50,7 @@ fn an_event_has_a_name_and_data_and_ends_with_a_blank_line() {
 }
 
 #[test]
-fn a_line_ends_with_a_feed_a_return_or_both() {
+fn sse_line_ends_with_lf_cr_or_crlf() {
     insta::assert_snapshot!(events("data: 1\r\n\r\ndata: 2\r\rdata: 3\n\ndata: 4\r\ndata: 5\r\n\r\n"), @r#"
     "" "1"
     "" "2"
@@ -60,7 +60,7 @@ fn a_line_ends_with_a_feed_a_return_or_both() {
 }
 
 #[test]
-fn one_space_after_the_colon_is_not_part_of_the_data() {
+fn one_space_after_the_colon_is_stripped() {
     insta::assert_snapshot!(events("data:{}\n\ndata:  two\n\ndata: a: b\n\n"), @r#"
     "" "{}"
     "" " two"
@@ -69,7 +69,7 @@ fn one_space_after_the_colon_is_not_part_of_the_data() {
 }
 
 #[test]
-fn lines_of_data_are_joined_even_when_they_are_empty() {
+fn several_data_lines_are_joined_with_line_feeds() {
     insta::assert_snapshot!(events("data: a\n: comment\ndata\ndata:\ndata: b\n\ndata: c\n\n"), @r#"
     "" "a\n\n\nb"
     "" "c"
@@ -77,12 +77,12 @@ fn lines_of_data_are_joined_even_when_they_are_empty() {
 }
 
 #[test]
-fn what_has_no_data_is_no_frame() {
+fn events_without_data_yield_no_frame() {
     insta::assert_snapshot!(events(": hello\n\n:\n\nevent: ping\n\ndata:\n\nevent: x\n\ndata: 1\n\n"), @r#""" "1""#);
 }
 
 #[test]
-fn the_last_event_needs_no_blank_line() {
+fn last_event_is_returned_without_a_blank_line() {
     insta::assert_snapshot!(events("data: 1\n\nevent: e\ndata: 2"), @r#"
     "" "1"
     "e" "2"
@@ -94,13 +94,13 @@ fn the_last_event_needs_no_blank_line() {
 }
 
 #[test]
-fn a_byte_order_mark_is_skipped_once() {
+fn byte_order_mark_is_skipped_only_at_the_start() {
     insta::assert_snapshot!(events("\u{feff}data: 1\n\n\u{feff}data: 2\n\n"), @r#""" "1""#);
     insta::assert_snapshot!(shape(Framing::JsonLines, "\u{feff}{}\n".as_bytes()), @r#""" "{}""#);
 }
 
 #[test]
-fn lines_of_json_end_with_a_feed_only() {
+fn json_lines_end_with_lf_only() {
     insta::assert_snapshot!(shape(Framing::JsonLines, b"{\"a\":\r1}\r\n\n  \n{}\n\r\n[]"), @r#"
     "" "{\"a\":\r1}"
     "" "{}"
@@ -109,34 +109,34 @@ fn lines_of_json_end_with_a_feed_only() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_an_error() {
-    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @"the stream is not UTF-8");
+fn invalid_utf8_is_a_framing_error() {
+    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @"the stream is not valid UTF-8");
+    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @"the stream is not valid UTF-8");
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @"the stream is not valid UTF-8");
 }
 
 #[test]
-fn a_piece_that_never_ends_is_an_error_and_a_long_stream_is_none() {
+fn oversized_frame_is_an_error_and_a_long_stream_is_not() {
     for framing in [Framing::Sse, Framing::JsonLines] {
-        let endless = |piece: &[u8], pieces: usize| {
-            let mut splitter = Splitter { longest: 1000, ..Splitter::new(framing) };
+        let feed_repeatedly = |piece: &[u8], pieces: usize| {
+            let mut splitter = Splitter { max: 1000, ..Splitter::new(framing) };
             for _ in 0..pieces {
                 splitter.feed(piece);
                 while splitter.next_frame()?.is_some() {}
             }
             Ok(())
         };
-        assert_eq!(endless(b"data: 12345", 200), Err(FramingError::TooLong { longest: 1000 }));
-        assert_eq!(endless(b"data: 12345\n\n", 200), Ok(()));
-        assert_eq!(endless(b": comment\n", 200), Ok(()));
+        assert_eq!(feed_repeatedly(b"data: 12345", 200), Err(FramingError::TooLong { max: 1000 }));
+        assert_eq!(feed_repeatedly(b"data: 12345\n\n", 200), Ok(()));
+        assert_eq!(feed_repeatedly(b": comment\n", 200), Ok(()));
     }
     assert_eq!(
-        FramingError::TooLong { longest: LONGEST }.to_string(),
-        "a piece of the stream is longer than 64 MB"
+        FramingError::TooLong { max: MAX_FRAME }.to_string(),
+        "an SSE event or a JSON line exceeds 64 MB"
     );
 }
 
-/// Streams with all that may be in one, and with what may not.
+/// Valid and invalid event streams.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just("data: ".to_owned()),
@@ -155,7 +155,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_cut_of_the_bytes_gives_the_same_frames(
+    fn frames_do_not_depend_on_chunk_boundaries(
         bytes in stream(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         framing in prop_oneof![Just(Framing::Sse), Just(Framing::JsonLines)],
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_written_is_read(events in prop::collection::vec(("[a-z.]{0,8}", "[ -~ü🌍]{1,20}(\n[ -~ü🌍]{0,9}){0,3}"), 0..9)) {
+    fn written_events_are_read_back(events in prop::collection::vec(("[a-z.]{0,8}", "[ -~ü🌍]{1,20}(\n[ -~ü🌍]{0,9}){0,3}"), 0..9)) {
         let mut bytes = String::new();
         for (name, data) in &events {
             if !name.is_empty() {

@@ -52,9 +52,9 @@ fn an_answer_that_is_not_done_is_cut_off() {
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(heard(""), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn an_error_in_the_stream_is_one_and_so_is_a_line_that_is_not_json() {
     let first = r#"{"message":{"content":"Hel"},"done":false}"#;
     assert_snapshot!(heard(&format!("{first}\n{}", r#"{"error":"llama runner process has terminated"}"#)), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: llama runner process has terminated
+    error TRANSIENT: p is temporarily unavailable: llama runner process has terminated
     "#);
     assert_snapshot!(heard(&format!("{first}\n{}\n{DONE}", r#"{"model":"ll"#)), @r#"
     text "Hel"
-    error PROTOCOL: p answered with something that cannot be read: {"model":"ll
+    error PROTOCOL: p sent a response that cannot be parsed: {"model":"ll
     "#);
 }
 

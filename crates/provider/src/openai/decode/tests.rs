@@ -167,12 +167,12 @@ fn an_answer_without_a_reason_to_stop_is_cut_off() {
     let text = delta(r#"{"content":"Hel"}"#);
     assert_snapshot!(heard(&text), @r#"
     text "Hel"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
     let call = delta(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#);
-    assert_snapshot!(heard(&stream(&[call, "[DONE]".to_owned()])), @"error TRUNCATED: p ended its answer before it was complete");
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
-    assert_snapshot!(heard(&finish("abort")), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(heard(&stream(&[call, "[DONE]".to_owned()])), @"error TRUNCATED: p ended the stream before the answer was complete");
+    assert_snapshot!(heard(""), @"error TRUNCATED: p ended the stream before the answer was complete");
+    assert_snapshot!(heard(&finish("abort")), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn an_error_in_the_stream_is_one() {
     let text = delta(r#"{"content":"Hel"}"#);
     assert_snapshot!(heard(&stream(&[text.clone(), r#"{"error":{"message":"The server had an error","type":"server_error","code":"overloaded"}}"#.to_owned()])), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: The server had an error
+    error TRANSIENT: p is temporarily unavailable: The server had an error
     "#);
     let choices = r#"{"error":{"code":502,"message":"upstream"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}"#;
     assert_snapshot!(heard(&stream(&[text, choices.to_owned()])), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: upstream
+    error TRANSIENT: p is temporarily unavailable: upstream
     "#);
-    assert_snapshot!(heard(&finish("insufficient_system_resource")), @"error TRANSIENT: p is not available right now: the answer ended with: insufficient_system_resource");
+    assert_snapshot!(heard(&finish("insufficient_system_resource")), @"error TRANSIENT: p is temporarily unavailable: the answer ended with: insufficient_system_resource");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_line_that_is_not_json_ends_the_answer() {
     let broken = format!(r#"{{"id":"c","choices":[{{"ind{}"#, "x".repeat(200));
     assert_snapshot!(heard(&stream(&[delta(r#"{"content":"Hel"}"#), broken, finish("stop")])), @r#"
     text "Hel"
-    error PROTOCOL: p answered with something that cannot be read: {"id":"c","choices":[{"indxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    error PROTOCOL: p sent a response that cannot be parsed: {"id":"c","choices":[{"indxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
     "#);
 }
 

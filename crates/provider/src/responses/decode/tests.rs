@@ -218,9 +218,9 @@ fn a_stream_without_its_end_is_cut_off_even_if_every_item_is_done() {
     assert_snapshot!(heard(&format!("{TEXT}{CALLS}")), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(heard(""), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
@@ -228,13 +228,13 @@ fn errors_in_the_stream_are_ones() {
     assert_snapshot!(heard(&format!("{TEXT}\n{}", r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}"#)), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: p is not available right now: boom
+    error TRANSIENT: p is temporarily unavailable: boom
     "#);
-    assert_snapshot!(heard(r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#), @"error TRANSIENT: p is not available right now: the answer failed");
-    assert_snapshot!(heard(r#"{"type":"error","code":"server_error","message":"flat","param":null}"#), @"error TRANSIENT: p is not available right now: flat");
-    assert_snapshot!(heard(r#"{"type":"error","error":{"type":"server_error","message":"nested"}}"#), @"error TRANSIENT: p is not available right now: nested");
-    assert_snapshot!(heard(r#"{"error":{"code":500,"message":"bare"}}"#), @"error TRANSIENT: p is not available right now: bare");
-    assert_snapshot!(heard(r#"{"type":"resp"#), @r#"error PROTOCOL: p answered with something that cannot be read: {"type":"resp"#);
+    assert_snapshot!(heard(r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#), @"error TRANSIENT: p is temporarily unavailable: the answer failed");
+    assert_snapshot!(heard(r#"{"type":"error","code":"server_error","message":"flat","param":null}"#), @"error TRANSIENT: p is temporarily unavailable: flat");
+    assert_snapshot!(heard(r#"{"type":"error","error":{"type":"server_error","message":"nested"}}"#), @"error TRANSIENT: p is temporarily unavailable: nested");
+    assert_snapshot!(heard(r#"{"error":{"code":500,"message":"bare"}}"#), @"error TRANSIENT: p is temporarily unavailable: bare");
+    assert_snapshot!(heard(r#"{"type":"resp"#), @r#"error PROTOCOL: p sent a response that cannot be parsed: {"type":"resp"#);
 }
 
 #[test]

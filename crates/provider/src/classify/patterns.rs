@@ -1,4 +1,4 @@
-//! The words in which providers say what is wrong.
+//! Error codes and phrases that providers use.
 
 use super::ReportedError;
 
@@ -9,7 +9,7 @@ pub(super) enum ErrorClass {
     RateLimited,
     Overflow,
     Refused,
-    /// No such model, or nothing at this address.
+    /// No such model, or no such URL.
     Missing,
     BadRequest,
     Transient,
@@ -17,14 +17,14 @@ pub(super) enum ErrorClass {
 
 struct ErrorPattern {
     class: ErrorClass,
-    /// A code or a type that is this word.
+    /// Exact codes or types, in lower case.
     codes: &'static [&'static str],
-    /// A message, in small letters, that has these words in it.
+    /// Substrings of the message, in lower case.
     phrases: &'static [&'static str],
 }
 
-/// Words that mean one thing, whatever the status is. The first that fits counts.
-const PLAIN: [ErrorPattern; 7] = [
+/// Patterns that are unambiguous whatever the status is. The first match wins.
+const UNAMBIGUOUS: [ErrorPattern; 7] = [
     ErrorPattern {
         class: ErrorClass::Overflow,
         codes: &[
@@ -45,7 +45,7 @@ const PLAIN: [ErrorPattern; 7] = [
             "prompt is too long",
             "prompt too long",
             "reduce the length of the messages",
-            // A single request beyond the limit of a minute: no wait helps, less does.
+            // A single request above the limit per minute: only a shorter request helps.
             "tokens must be reduced",
             "tokens to keep from the initial prompt",
         ],
@@ -112,8 +112,8 @@ const PLAIN: [ErrorPattern; 7] = [
     },
 ];
 
-/// Words that say less than a status does.
-const VAGUE: [ErrorPattern; 2] = [
+/// Patterns that are less specific than a status.
+const AMBIGUOUS: [ErrorPattern; 2] = [
     ErrorPattern {
         class: ErrorClass::Auth,
         codes: &["forbidden", "permission_denied", "permission_error", "unauthorized"],
@@ -136,14 +136,14 @@ const VAGUE: [ErrorPattern; 2] = [
     },
 ];
 
-/// Gemini says it of every limit; only without a wait is it the end.
+/// Gemini uses this phrase for all limits. It means an exhausted quota only without a retry delay.
 const QUOTA_OR_RATE: &str = "exceeded your current quota";
 
-pub(super) fn plain(fault: &ReportedError<'_>) -> Option<ErrorClass> {
-    let message = fault.message.to_ascii_lowercase();
-    match find(&PLAIN, fault, &message) {
+pub(super) fn unambiguous(reported: &ReportedError<'_>) -> Option<ErrorClass> {
+    let message = reported.message.to_ascii_lowercase();
+    match find_class(&UNAMBIGUOUS, reported, &message) {
         None | Some(ErrorClass::RateLimited)
-            if message.contains(QUOTA_OR_RATE) && fault.retry_after.is_none() =>
+            if message.contains(QUOTA_OR_RATE) && reported.retry_after.is_none() =>
         {
             Some(ErrorClass::Quota)
         }
@@ -151,13 +151,16 @@ pub(super) fn plain(fault: &ReportedError<'_>) -> Option<ErrorClass> {
     }
 }
 
-pub(super) fn vague(fault: &ReportedError<'_>) -> Option<ErrorClass> {
-    find(&VAGUE, fault, "")
+pub(super) fn ambiguous(reported: &ReportedError<'_>) -> Option<ErrorClass> {
+    find_class(&AMBIGUOUS, reported, "")
 }
 
-fn find(rules: &[ErrorPattern], fault: &ReportedError<'_>, message: &str) -> Option<ErrorClass> {
-    let is = |word: &&str| fault.code.eq_ignore_ascii_case(word) || fault.kind.eq_ignore_ascii_case(word);
-    let says = |phrase: &&str| message.contains(phrase);
-    let fits = |rule: &&ErrorPattern| rule.codes.iter().any(is) || rule.phrases.iter().any(says);
-    rules.iter().find(fits).map(|rule| rule.class)
+fn find_class(patterns: &[ErrorPattern], reported: &ReportedError<'_>, message: &str) -> Option<ErrorClass> {
+    let has_code =
+        |word: &&str| reported.code.eq_ignore_ascii_case(word) || reported.kind.eq_ignore_ascii_case(word);
+    let has_phrase = |phrase: &&str| message.contains(phrase);
+    let matches = |pattern: &&ErrorPattern| {
+        pattern.codes.iter().any(has_code) || pattern.phrases.iter().any(has_phrase)
+    };
+    patterns.iter().find(matches).map(|pattern| pattern.class)
 }
