@@ -20,8 +20,6 @@ mod classify;
 mod decoding;
 mod encoding;
 pub mod error;
-#[cfg(test)]
-mod fixture;
 pub mod gemini;
 pub mod http;
 pub mod message;
@@ -32,6 +30,8 @@ pub mod request;
 pub mod responses;
 pub mod scripted;
 pub mod stream;
+#[cfg(test)]
+mod test_fixture;
 mod tool_names;
 mod tool_schema;
 mod truncate;

@@ -1,6 +1,7 @@
-//! A request as Anthropic's Messages take it: user and assistant in turns, all results of a turn in one user message.
+//! Encodes a request for the Anthropic Messages API: alternating user and assistant turns, all results of a turn in one
+//! user message.
 
-use super::{redacted, settings::AnthropicSettings};
+use super::{redacted_thinking, settings::AnthropicSettings};
 use crate::{
     Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, encoding,
     tool_names::ToolNames,
@@ -16,18 +17,18 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::for_request(request);
     let (system, messages) = split_system(&request.messages);
-    let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
+    let mut blocks: Vec<Value> = system.into_iter().flat_map(text_blocks).collect();
     blocks.extend(
         options
             .response_schema
             .as_ref()
             .map(|schema| encoding::text_block(encoding::schema_instruction(schema))),
     );
-    mark(blocks.last_mut());
-    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
-    mark(tools.last_mut());
-    let turns = turns(messages, &names);
-    let settings = AnthropicSettings::of(request, &names, is_opened(&turns));
+    mark_cache(blocks.last_mut());
+    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    mark_cache(tools.last_mut());
+    let turns = encode_turns(messages, &names);
+    let settings = AnthropicSettings::for_request(request, &names, calls_began_with_thinking(&turns));
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !encoding::is_blank(stop)).collect();
     encoding::with_fields(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
@@ -46,9 +47,9 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     )
 }
 
-/// Whether the model was thinking when it made the calls that are answered last. Calls that were made without, or by
-/// another model, cannot be followed by a thought.
-fn is_opened(turns: &[Value]) -> bool {
+/// Whether the unanswered calls began with a thinking block. Thinking must not follow calls that were made without it,
+/// or by another model.
+fn calls_began_with_thinking(turns: &[Value]) -> bool {
     let holds = |turn: &Value, kind: &str| {
         turn["content"].as_array().into_iter().flatten().any(|block| block["type"] == kind)
     };
@@ -58,9 +59,9 @@ fn is_opened(turns: &[Value]) -> bool {
     pairs.last().is_none_or(|pair| thinks(&pair[0]))
 }
 
-/// Asks the server to keep all up to here in its cache. Four marks are taken: the tools, the system, and the ends of the
-/// last two turns of the user, of which the first is where the request before ended.
-fn mark(block: Option<&mut Value>) {
+/// Sets a cache breakpoint. The API allows four: the tools, the system prompt, and the ends of the last two user turns,
+/// of which the first is where the previous request ended.
+fn mark_cache(block: Option<&mut Value>) {
     if let Some(block) = block {
         block["cache_control"] = json!({"type": "ephemeral"});
     }
@@ -73,11 +74,11 @@ fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMes
     }
 }
 
-fn texts(message: &ModelMessage) -> Vec<Value> {
-    message.parts.iter().filter_map(|part| text(part).map(encoding::text_block)).collect()
+fn text_blocks(message: &ModelMessage) -> Vec<Value> {
+    message.parts.iter().filter_map(|part| text_of(part).map(encoding::text_block)).collect()
 }
 
-fn text(part: &MessagePart) -> Option<&str> {
+fn text_of(part: &MessagePart) -> Option<&str> {
     match part {
         MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !encoding::is_blank(text)),
         MessagePart::Thought { .. }
@@ -87,7 +88,7 @@ fn text(part: &MessagePart) -> Option<&str> {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({
         "name": names.wire_name(&tool.name),
         "description": tool.description,
@@ -95,13 +96,13 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     })
 }
 
-/// Roles in turns: the user first, the user last, neighbours of one role as one.
-fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
+/// Alternating turns that start and end with the user; neighbours of the same role are merged.
+fn encode_turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for wired in wire_ids::assign_wire_ids(messages, IDS) {
         let (role, blocks) = match wired.message.role {
-            Role::Assistant => ("assistant", spoken_by_model(&wired, names)),
-            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(&wired)),
+            Role::Assistant => ("assistant", assistant_blocks(&wired, names)),
+            Role::System | Role::User | Role::Tool => ("user", user_blocks(&wired)),
         };
         if blocks.is_empty() {
             continue;
@@ -119,23 +120,23 @@ fn turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
         turns.push(("user", vec![encoding::text_block(text)]));
     }
     for (_, blocks) in turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2) {
-        mark(blocks.last_mut());
+        mark_cache(blocks.last_mut());
     }
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
-fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
+/// Encodes an assistant message. The API rejects a message that ends with thinking, so trailing thoughts are omitted.
+fn assistant_blocks(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let mut ids = wired.call_ids.iter();
     let mut blocks = Vec::new();
     let mut thoughts = Vec::new();
     for part in &wired.message.parts {
         let block = match part {
             MessagePart::Thought { text, signature } => {
-                thoughts.extend(thinking(text, signature.as_deref()));
+                thoughts.extend(thinking_block(text, signature.as_deref()));
                 None
             }
-            MessagePart::Text { .. } => text(part).map(encoding::text_block),
+            MessagePart::Text { .. } => text_of(part).map(encoding::text_block),
             MessagePart::Call(call) => ids.next().map(|id| {
                 json!({"type": "tool_use", "id": id, "name": names.wire_name(&call.name), "input": call.args})
             }),
@@ -150,22 +151,22 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     blocks
 }
 
-/// Without its signature a thought is refused.
-fn thinking(text: &str, signature: Option<&str>) -> Option<Value> {
+/// The API rejects thinking without its signature.
+fn thinking_block(text: &str, signature: Option<&str>) -> Option<Value> {
     let signature = signature.filter(|signature| !signature.is_empty())?;
-    Some(match redacted::unpack(signature) {
+    Some(match redacted_thinking::from_signature(signature) {
         Some(data) => json!({"type": "redacted_thinking", "data": data}),
         None => json!({"type": "thinking", "thinking": text, "signature": signature}),
     })
 }
 
-/// Results come first in their message; what the user says follows.
-fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
+/// Results first, then text and files.
+fn user_blocks(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut blocks: Vec<Value> =
-        wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
+        wired.results.iter().map(|(id, result)| tool_result(id, &result.response)).collect();
     blocks.extend(wired.message.parts.iter().filter_map(|part| match part {
-        MessagePart::Text { .. } => text(part).map(encoding::text_block),
-        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Text { .. } => text_of(part).map(encoding::text_block),
+        MessagePart::Media(media) => Some(media_block(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }));
     blocks.extend(
@@ -177,7 +178,7 @@ fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
     blocks
 }
 
-fn answer(id: &str, response: &Value) -> Value {
+fn tool_result(id: &str, response: &Value) -> Value {
     let text = encoding::response_text(response);
     let failed = response.get("error").is_some_and(|error| !error.is_null());
     encoding::with_fields(
@@ -189,12 +190,12 @@ fn answer(id: &str, response: &Value) -> Value {
     )
 }
 
-/// Whether the model is shown such a file, and not its name alone.
+/// Whether the file itself can be sent, and not only its name.
 pub(crate) fn accepts_media(media: &Media) -> bool {
-    shown(media)["type"] != "text"
+    media_block(media)["type"] != "text"
 }
 
-fn shown(media: &Media) -> Value {
+fn media_block(media: &Media) -> Value {
     let kind = match media.mime_type.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
         "application/pdf" => "document",

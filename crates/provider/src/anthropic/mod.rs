@@ -1,9 +1,9 @@
-//! Anthropic's Messages.
+//! The Anthropic Messages API.
 
+mod claude_generation;
 mod decode;
 mod encode;
-mod generation;
-mod redacted;
+mod redacted_thinking;
 mod settings;
 mod wire;
 

@@ -1,4 +1,4 @@
-//! The events of a stream, as far as they matter here. Fields and events that nobody knows are passed over.
+//! The events of a stream, reduced to the fields in use. Unknown fields and events are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(super) struct AnthropicBlock<'a> {
     pub(super) input: Option<Value>,
 }
 
-/// A piece of a block, or what the end of a message says.
+/// The delta of a block, or the end of a message.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnthropicDelta<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -56,7 +56,7 @@ pub(super) struct AnthropicStopDetails {
     pub(super) explanation: Option<String>,
 }
 
-/// Counts grow while a message is made; a later event may repeat some of them, or none.
+/// Token counts, which grow during a message. Later events may repeat some of them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct AnthropicUsage {
     #[serde(rename = "input_tokens")]
@@ -70,7 +70,7 @@ pub(super) struct AnthropicUsage {
 }
 
 impl AnthropicUsage {
-    /// The larger of each; a gateway may send zero where it knows nothing new.
+    /// Keeps the larger value of each: a gateway may send zero for an unchanged count.
     pub(super) fn raise(&mut self, other: Self) {
         self.new = self.new.max(other.new);
         self.written = self.written.max(other.written);

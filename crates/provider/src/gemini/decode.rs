@@ -1,7 +1,8 @@
-//! An answer of Gemini's `streamGenerateContent`, piece by piece.
+//! Decodes a response of Gemini's `streamGenerateContent`.
 //!
-//! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
-//! their order. The end is the end of the body: a reason to finish may come with every piece, and more may follow it.
+//! Text and thoughts are emitted at once up to the first call. Everything after it is deferred to the end, so parts
+//! keep their order. Only the end of the body ends the response: every chunk may carry a finish reason, and more chunks
+//! may follow.
 
 use super::wire::{
     GeminiCandidate, GeminiChunk, GeminiFile, GeminiFunctionCall, GeminiPart, GeminiPromptFeedback,
@@ -18,11 +19,11 @@ pub struct GeminiDecoder {
     provider: String,
     names: ToolNames,
     model: Option<String>,
-    tokens: GeminiUsage,
-    /// Why the model stopped, once the server has said it.
+    usage: GeminiUsage,
+    /// The finish reason, once the server has sent it.
     finish: Option<FinishReason>,
-    /// The first call, and what came after it.
-    held: Vec<StreamEvent>,
+    /// The first call and everything after it.
+    deferred: Vec<StreamEvent>,
 }
 
 impl GeminiDecoder {
@@ -31,41 +32,43 @@ impl GeminiDecoder {
             provider: provider.to_owned(),
             names: ToolNames::for_request(request),
             model: None,
-            tokens: GeminiUsage::default(),
+            usage: GeminiUsage::default(),
             finish: None,
-            held: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
-    fn take(&mut self, candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
+    fn read_candidate(&mut self, candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
         for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
-            self.take_part(part, out);
+            self.read_part(part, out);
         }
-        self.finish = finish(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
+        self.finish = finish_reason(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
     }
 
-    fn take_part(&mut self, part: GeminiPart, out: &mut Vec<StreamEvent>) {
+    fn read_part(&mut self, part: GeminiPart, out: &mut Vec<StreamEvent>) {
         let signature = part.thought_signature.filter(|signature| !signature.is_empty());
         if let Some(call) = part.function_call {
-            let call = called(call, signature, &self.names);
-            return self.held.push(StreamEvent::ToolCall(call));
+            let call = tool_call(call, signature, &self.names);
+            return self.deferred.push(StreamEvent::ToolCall(call));
         }
-        let noted = part.inline_data.or(part.file_data).map(|file| note(&file));
-        let ran = part.executable_code.or(part.code_execution_result);
-        let shown = ran.and_then(|ran| ran.code.or(ran.output)).map(|text| format!("\n```\n{text}\n```\n"));
-        let text = part.text.or(noted).or(shown).unwrap_or_default();
+        let file = part.inline_data.or(part.file_data).map(|file| file_placeholder(&file));
+        let executed = part.executable_code.or(part.code_execution_result);
+        let code = executed
+            .and_then(|executed| executed.code.or(executed.output))
+            .map(|text| format!("\n```\n{text}\n```\n"));
+        let text = part.text.or(file).or(code).unwrap_or_default();
         if text.is_empty() && signature.is_none() {
             return;
         }
-        let piece = if part.thought == Some(true) {
+        let event = if part.thought == Some(true) {
             StreamEvent::thought_delta(text, signature)
         } else {
             StreamEvent::text_delta(text, signature)
         };
-        if self.held.is_empty() { out.push(piece) } else { self.held.push(piece) }
+        if self.deferred.is_empty() { out.push(event) } else { self.deferred.push(event) }
     }
 
-    fn error(&self, data: &str) -> Error {
+    fn error_in_frame(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
         classify::error_in_json(&self.provider, None, &value)
             .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
@@ -78,18 +81,18 @@ impl crate::StreamDecoder for GeminiDecoder {
             return Ok(());
         }
         let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
-            return Err(self.error(frame.data));
+            return Err(self.error_in_frame(frame.data));
         };
         if chunk.error.is_some() {
-            return Err(self.error(frame.data));
+            return Err(self.error_in_frame(frame.data));
         }
-        self.tokens.renew(chunk.usage_metadata.unwrap_or_default());
+        self.usage.update(chunk.usage_metadata.unwrap_or_default());
         self.model = chunk.model_version.or(self.model.take());
-        self.finish = chunk.prompt_feedback.and_then(blocked).or(self.finish.take());
-        // One answer is asked for; of others nothing is shown.
+        self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
+        // The request asks for one candidate; others are ignored.
         let mut candidates = chunk.candidates.into_iter().flatten();
         if let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) {
-            self.take(candidate, out);
+            self.read_candidate(candidate, out);
         }
         Ok(())
     }
@@ -100,15 +103,15 @@ impl crate::StreamDecoder for GeminiDecoder {
         };
         let refused = matches!(finish, FinishReason::Refused { .. });
         out.extend(
-            self.held.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
+            self.deferred.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
         );
-        out.extend(usage(self.tokens).map(StreamEvent::Usage));
+        out.extend(token_usage(self.usage).map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
         Ok(())
     }
 }
 
-fn called(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
+fn tool_call(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
     let (args, malformed) = match call.args {
         None | Some(Value::Null) => (Map::new(), None),
         Some(Value::Object(args)) => (args, None),
@@ -118,8 +121,8 @@ fn called(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames
     ToolCall { id, name, args, signature, malformed }
 }
 
-/// An answer has no place for files yet: one is named, so that it does not vanish.
-fn note(file: &GeminiFile) -> String {
+/// The port has no output files; a placeholder keeps the file visible.
+fn file_placeholder(file: &GeminiFile) -> String {
     encoding::media_placeholder(&Media {
         mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
         source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
@@ -127,46 +130,42 @@ fn note(file: &GeminiFile) -> String {
     })
 }
 
-/// All but two reasons mean that there is no answer, or not the whole one.
-fn finish(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
+/// All reasons except two mean that the answer is missing or incomplete.
+fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
     let reason = reason?;
     match reason.as_str() {
         "" | "FINISH_REASON_UNSPECIFIED" => None,
         "STOP" => Some(FinishReason::Stop),
         "MAX_TOKENS" => Some(FinishReason::Length),
         "MALFORMED_FUNCTION_CALL" => {
-            Some(refused(reason, message, "the model wrote a call that cannot be read"))
+            Some(refusal(reason, message, "the model wrote a malformed function call"))
         }
         "UNEXPECTED_TOOL_CALL" => {
-            Some(refused(reason, message, "the model called a tool that it was not given"))
+            Some(refusal(reason, message, "the model called a function that is not declared"))
         }
-        _ => Some(refused(reason, message, "the provider stopped the answer")),
+        _ => Some(refusal(reason, message, "the provider stopped the answer")),
     }
 }
 
-fn blocked(feedback: GeminiPromptFeedback) -> Option<FinishReason> {
+fn block_reason(feedback: GeminiPromptFeedback) -> Option<FinishReason> {
     let reason = feedback.block_reason.filter(|reason| reason != "BLOCK_REASON_UNSPECIFIED")?;
-    Some(refused(
-        reason,
-        feedback.block_reason_message,
-        "the provider does not let the model see this request",
-    ))
+    Some(refusal(reason, feedback.block_reason_message, "the provider blocked the prompt"))
 }
 
-fn refused(code: String, message: Option<String>, otherwise: &str) -> FinishReason {
-    let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| otherwise.to_owned());
+fn refusal(code: String, message: Option<String>, default: &str) -> FinishReason {
+    let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| default.to_owned());
     FinishReason::Refused { code, message }
 }
 
-fn usage(tokens: GeminiUsage) -> Option<TokenUsage> {
+fn token_usage(usage: GeminiUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let usage = TokenUsage {
-        input: count(tokens.prompt) + count(tokens.tools),
-        cached: count(tokens.cached),
-        output: count(tokens.answer),
-        reasoning: count(tokens.thoughts),
+    let total = TokenUsage {
+        input: count(usage.prompt) + count(usage.tools),
+        cached: count(usage.cached),
+        output: count(usage.answer),
+        reasoning: count(usage.thoughts),
     };
-    (usage != TokenUsage::default()).then_some(usage)
+    (total != TokenUsage::default()).then_some(total)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! A request as Gemini's `generateContent` takes it: contents of parts, signatures on the parts that they came with.
+//! Encodes a request for Gemini's `generateContent`: contents of parts, with signatures on the parts they arrived with.
 //!
-//! Whether the answer streams is said by the URL, not by the body.
+//! The URL, not the body, selects streaming.
 
 use super::settings::{self, GeminiModel};
 use crate::{
@@ -11,11 +11,11 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Any id goes back as it came; only repetitions change.
+/// Any id is accepted; only repeated ids change.
 const IDS: IdRules = IdRules { max_chars: 256, accepts: |_| true };
 
-/// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
-const FOREIGN: &str = "skip_thought_signature_validator";
+/// Gemini 3 requires a signature on the first call of a turn. This value replaces it for calls of other models.
+const SIGNATURE_PLACEHOLDER: &str = "skip_thought_signature_validator";
 
 pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
     let (system, messages) = match request.messages.split_first() {
@@ -23,12 +23,12 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
         Some(_) | None => (None, request.messages.as_slice()),
     };
     let mut instruction: Vec<Value> =
-        system.into_iter().flat_map(|message| message.parts.iter().filter_map(text)).collect();
+        system.into_iter().flat_map(|message| message.parts.iter().filter_map(text_part)).collect();
     let names = ToolNames::for_request(request);
-    let declared: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
-    let mut generation = settings::generation(request);
+    let declared: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    let mut generation = settings::generation_config(request);
     if let Some(schema) = &request.options.response_schema {
-        // A schema for the answer and tools do not go together.
+        // Gemini does not allow a response schema together with tools.
         if declared.is_empty() {
             generation.insert("responseMimeType".to_owned(), "application/json".into());
             generation.insert("responseSchema".to_owned(), tool_schema::answer_for_gemini(schema));
@@ -36,12 +36,15 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
             instruction.push(json!({"text": encoding::schema_instruction(schema)}));
         }
     }
-    let scribe = GeminiEncoder { names: &names, signs: GeminiModel::of(&request.model).signs_calls() };
+    let encoder = GeminiEncoder {
+        names: &names,
+        sign_first_call: GeminiModel::from_name(&request.model).requires_call_signature(),
+    };
     encoding::with_fields(
         json!({}),
         [
             ("systemInstruction", (!instruction.is_empty()).then(|| json!({"parts": instruction}))),
-            ("contents", Some(scribe.contents(messages).into())),
+            ("contents", Some(encoder.contents(messages).into())),
             ("tools", (!declared.is_empty()).then(|| json!([{"functionDeclarations": declared}]))),
             ("toolConfig", settings::tool_config(request, &names)),
             ("generationConfig", (!generation.is_empty()).then(|| generation.into())),
@@ -49,49 +52,51 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
     )
 }
 
-fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     encoding::with_fields(
         json!({"name": names.wire_name(&tool.name), "description": tool.description}),
         [("parameters", tool_schema::for_gemini(&tool.parameters))],
     )
 }
 
-/// One side's part of the conversation. Responses stand alone, as many as there were calls.
+/// The contents of one role. Function responses are a turn of their own, one for each call.
 struct GeminiTurn {
     role: &'static str,
-    responds: bool,
+    is_response: bool,
     parts: Vec<Value>,
 }
 
 impl GeminiTurn {
-    fn words(text: &str) -> Self {
-        Self { role: "user", responds: false, parts: vec![json!({"text": text})] }
+    fn user_text(text: &str) -> Self {
+        Self { role: "user", is_response: false, parts: vec![json!({"text": text})] }
     }
 }
 
-/// Writes contents down for one model.
+/// Encodes contents for one model.
 struct GeminiEncoder<'a> {
     names: &'a ToolNames,
-    /// The model wants the first call of a turn signed.
-    signs: bool,
+    /// The first call of a turn needs a signature.
+    sign_first_call: bool,
 }
 
 impl GeminiEncoder<'_> {
     fn contents(&self, messages: &[ModelMessage]) -> Vec<Value> {
         let mut turns: Vec<GeminiTurn> = Vec::new();
-        for turn in wire_ids::assign_wire_ids(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
+        for turn in
+            wire_ids::assign_wire_ids(messages, IDS).iter().flat_map(|wired| self.encode_message(wired))
+        {
             if turns.is_empty() && turn.role == "model" {
-                turns.push(GeminiTurn::words(encoding::EARLIER_OMITTED));
+                turns.push(GeminiTurn::user_text(encoding::EARLIER_OMITTED));
             }
             match turns.last_mut() {
-                Some(last) if last.role == turn.role && last.responds == turn.responds => {
+                Some(last) if last.role == turn.role && last.is_response == turn.is_response => {
                     last.parts.extend(turn.parts);
                 }
                 Some(_) | None => turns.push(turn),
             }
         }
         if turns.last().is_none_or(|turn| turn.role == "model") {
-            turns.push(GeminiTurn::words(if turns.is_empty() {
+            turns.push(GeminiTurn::user_text(if turns.is_empty() {
                 encoding::EMPTY_MESSAGE
             } else {
                 encoding::CONTINUE
@@ -100,10 +105,10 @@ impl GeminiEncoder<'_> {
         turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
 
-    fn turns_of(&self, wired: &WireMessage<'_>) -> Vec<GeminiTurn> {
+    fn encode_message(&self, wired: &WireMessage<'_>) -> Vec<GeminiTurn> {
         let (role, parts) = match wired.message.role {
-            Role::Assistant => ("model", self.spoken_by_model(wired)),
-            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(wired)),
+            Role::Assistant => ("model", self.model_parts(wired)),
+            Role::System | Role::User | Role::Tool => ("user", user_parts(wired)),
         };
         let responses: Vec<Value> = wired
             .results
@@ -117,13 +122,13 @@ impl GeminiEncoder<'_> {
             })
             .collect();
         let turns = [
-            GeminiTurn { role: "user", responds: true, parts: responses },
-            GeminiTurn { role, responds: false, parts },
+            GeminiTurn { role: "user", is_response: true, parts: responses },
+            GeminiTurn { role, is_response: false, parts },
         ];
         turns.into_iter().filter(|turn| !turn.parts.is_empty()).collect()
     }
 
-    fn spoken_by_model(&self, wired: &WireMessage<'_>) -> Vec<Value> {
+    fn model_parts(&self, wired: &WireMessage<'_>) -> Vec<Value> {
         let mut ids = wired.call_ids.iter();
         let mut first = true;
         wired
@@ -131,22 +136,23 @@ impl GeminiEncoder<'_> {
             .parts
             .iter()
             .filter_map(|part| match part {
-                MessagePart::Text { .. } => text(part),
+                MessagePart::Text { .. } => text_part(part),
                 MessagePart::Thought { text, signature } => {
                     let signature = signature.as_ref()?;
                     Some(json!({"text": text, "thought": true, "thoughtSignature": signature}))
                 }
                 MessagePart::Call(call) => {
-                    let stand_in = (self.signs && std::mem::take(&mut first)).then_some(FOREIGN);
-                    Some(self.called(call, ids.next()?, stand_in))
+                    let stand_in =
+                        (self.sign_first_call && std::mem::take(&mut first)).then_some(SIGNATURE_PLACEHOLDER);
+                    Some(self.function_call(call, ids.next()?, stand_in))
                 }
-                MessagePart::Media(media) => Some(shown(media)),
+                MessagePart::Media(media) => Some(media_part(media)),
                 MessagePart::Result(_) => None,
             })
             .collect()
     }
 
-    fn called(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
+    fn function_call(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
         let signature = call.signature.as_deref().or(stand_in);
         encoding::with_fields(
             json!({"functionCall": {"id": id, "name": self.names.wire_name(&call.name), "args": call.args}}),
@@ -155,8 +161,8 @@ impl GeminiEncoder<'_> {
     }
 }
 
-/// Empty text is refused, unless it carries a signature.
-fn text(part: &MessagePart) -> Option<Value> {
+/// Gemini rejects empty text, unless it carries a signature.
+fn text_part(part: &MessagePart) -> Option<Value> {
     match part {
         MessagePart::Text { text, signature } if !text.is_empty() || signature.is_some() => {
             Some(encoding::with_fields(
@@ -172,32 +178,32 @@ fn text(part: &MessagePart) -> Option<Value> {
     }
 }
 
-fn spoken_to_model(wired: &WireMessage<'_>) -> Vec<Value> {
-    let mut said: Vec<Value> = wired
+fn user_parts(wired: &WireMessage<'_>) -> Vec<Value> {
+    let mut parts: Vec<Value> = wired
         .message
         .parts
         .iter()
         .filter_map(|part| match part {
             MessagePart::Text { text, .. } => (!text.is_empty()).then(|| json!({"text": text})),
-            MessagePart::Media(media) => Some(shown(media)),
+            MessagePart::Media(media) => Some(media_part(media)),
             MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
         })
         .collect();
-    said.extend(wired.orphans.iter().map(|result| json!({"text": encoding::orphan_result_text(result)})));
-    if said.is_empty() && wired.message.role == Role::User {
-        said.push(json!({"text": encoding::EMPTY_MESSAGE}));
+    parts.extend(wired.orphans.iter().map(|result| json!({"text": encoding::orphan_result_text(result)})));
+    if parts.is_empty() && wired.message.role == Role::User {
+        parts.push(json!({"text": encoding::EMPTY_MESSAGE}));
     }
-    said
+    parts
 }
 
-/// Whether the model is shown such a file, and not its name alone.
+/// Whether the file itself can be sent, and not only its name.
 pub(crate) fn accepts_media(media: &Media) -> bool {
-    shown(media).get("text").is_none()
+    media_part(media).get("text").is_none()
 }
 
-fn shown(media: &Media) -> Value {
-    let taken = ["image/", "audio/", "video/", "text/", "application/pdf"];
-    if !taken.iter().any(|kind| media.mime_type.starts_with(kind)) {
+fn media_part(media: &Media) -> Value {
+    let accepted = ["image/", "audio/", "video/", "text/", "application/pdf"];
+    if !accepted.iter().any(|kind| media.mime_type.starts_with(kind)) {
         return json!({"text": encoding::media_placeholder(media)});
     }
     match &media.source {

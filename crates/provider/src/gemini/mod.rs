@@ -1,4 +1,4 @@
-//! Google's Gemini.
+//! The Google Gemini API.
 
 mod decode;
 mod encode;

@@ -1,4 +1,4 @@
-//! The pieces of an answer, as far as they matter here. Fields that nobody knows are passed over.
+//! The chunks of a response, reduced to the fields in use. Unknown fields are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(super) struct GeminiFunctionCall {
     pub(super) args: Option<Value>,
 }
 
-/// A file that the model made, but for its bytes.
+/// A file that the model produced, without its bytes.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GeminiFile {
@@ -56,7 +56,7 @@ pub(super) struct GeminiFile {
     pub(super) file_uri: Option<String>,
 }
 
-/// A program that the server ran, or what it printed.
+/// Code that the server executed, or its output.
 #[derive(Debug, Deserialize)]
 pub(super) struct GeminiCode {
     pub(super) code: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct GeminiPromptFeedback {
     pub(super) block_reason_message: Option<String>,
 }
 
-/// Each piece may count anew; what it leaves out stays as it was.
+/// Token counts. Each chunk may update some of them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct GeminiUsage {
     #[serde(rename = "promptTokenCount")]
@@ -86,7 +86,7 @@ pub(super) struct GeminiUsage {
 }
 
 impl GeminiUsage {
-    pub(super) fn renew(&mut self, newer: Self) {
+    pub(super) fn update(&mut self, newer: Self) {
         self.prompt = newer.prompt.or(self.prompt);
         self.tools = newer.tools.or(self.tools);
         self.cached = newer.cached.or(self.cached);

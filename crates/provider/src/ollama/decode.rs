@@ -1,4 +1,5 @@
-//! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
+//! Decodes a response of Ollama's API, one JSON document per line. Calls arrive complete; only the line with `done`
+//! ends the response.
 
 use crate::{
     Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
@@ -53,11 +54,11 @@ impl OllamaDecoder {
         Self { provider: provider.to_owned(), names: ToolNames::for_request(request), calls: Vec::new() }
     }
 
-    fn piece(&mut self, piece: OllamaMessage, out: &mut Vec<StreamEvent>) {
-        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
-        out.extend(said(piece.thinking).map(|text| StreamEvent::thought_delta(text, None)));
-        out.extend(said(piece.content).map(StreamEvent::text));
-        for OllamaToolCall { id, function } in piece.tool_calls.into_iter().flatten() {
+    fn read_message(&mut self, message: OllamaMessage, out: &mut Vec<StreamEvent>) {
+        let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        out.extend(non_empty(message.thinking).map(|text| StreamEvent::thought_delta(text, None)));
+        out.extend(non_empty(message.content).map(StreamEvent::text));
+        for OllamaToolCall { id, function } in message.tool_calls.into_iter().flatten() {
             let name = self.names.original_name(&function.name);
             self.calls.push(decoding::tool_call(id.unwrap_or_default(), name, function.arguments));
         }
@@ -75,7 +76,7 @@ impl crate::StreamDecoder for OllamaDecoder {
         {
             return Err(error);
         }
-        self.piece(line.message.unwrap_or_default(), out);
+        self.read_message(line.message.unwrap_or_default(), out);
         if !line.done {
             return Ok(());
         }
@@ -86,7 +87,7 @@ impl crate::StreamDecoder for OllamaDecoder {
         };
         out.extend(self.calls.drain(..).map(StreamEvent::ToolCall));
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
-            // Reasoning is not counted apart.
+            // Reasoning has no count of its own.
             let (input, output) =
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
             out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));

@@ -1,4 +1,4 @@
-//! A request as Ollama's `/api/chat` takes it.
+//! Encodes a request for Ollama's `/api/chat`.
 
 use super::schema;
 use crate::{
@@ -10,35 +10,35 @@ use crate::{
 use serde_json::{Map, Value, json};
 use shared_text::SharedText;
 
-/// It takes any id; so long ones are not its own.
+/// Ollama accepts any id; longer ones come from other providers.
 const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::for_request(request);
-    let offered = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
-    let tools: Vec<Value> = offered.map(|offered| tool(offered, &names)).collect();
-    // A model that is held to a format cannot call tools: then the wish is told in words.
-    let (format, wish) = match &options.response_schema {
+    let declared = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
+    let tools: Vec<Value> = declared.map(|spec| tool_declaration(spec, &names)).collect();
+    // A model with an enforced format cannot call tools, so the schema becomes an instruction.
+    let (format, instruction) = match &options.response_schema {
         Some(schema) if tools.is_empty() && schema.is_object() => (Some(schema.clone()), None),
         Some(schema) => (None, Some(encoding::schema_instruction(schema))),
         None => (None, None),
     };
-    let settings = settings(options);
+    let settings = model_options(options);
     encoding::with_fields(
-        json!({"model": request.model, "messages": messages(&request.messages, &names, wish)}),
+        json!({"model": request.model, "messages": messages(&request.messages, &names, instruction)}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("format", format),
-            ("think", options.reasoning.map(think)),
+            ("think", options.reasoning.map(think_level)),
             ("options", settings.as_object().is_some_and(|all| !all.is_empty()).then_some(settings)),
-            // A stream is what comes where nothing is said.
+            // Ollama streams unless told otherwise.
             ("stream", Some(stream.into())),
         ],
     )
 }
 
-/// Settings that are set and have no place here. A choice of no tools is made by offering none.
+/// The options that are set but not supported. `ToolChoice::None` is implemented by declaring no tools.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     match options.tool_choice {
         Some(ToolChoice::Required | ToolChoice::Named(_)) => vec!["tool_choice"],
@@ -46,7 +46,7 @@ pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     }
 }
 
-fn settings(options: &GenerationOptions) -> Value {
+fn model_options(options: &GenerationOptions) -> Value {
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).collect();
     encoding::with_fields(
         Map::new().into(),
@@ -60,8 +60,8 @@ fn settings(options: &GenerationOptions) -> Value {
     )
 }
 
-/// Models without levels take any level for yes.
-fn think(effort: ReasoningEffort) -> Value {
+/// Models without levels treat any level as `true`.
+fn think_level(effort: ReasoningEffort) -> Value {
     match effort {
         ReasoningEffort::Off | ReasoningEffort::Tokens(0) => false.into(),
         ReasoningEffort::Minimal | ReasoningEffort::Low | ReasoningEffort::Tokens(..=2048) => "low".into(),
@@ -70,7 +70,7 @@ fn think(effort: ReasoningEffort) -> Value {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({"type": "function", "function": {
         "name": names.wire_name(&tool.name),
         "description": tool.description,
@@ -78,20 +78,20 @@ fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
     }})
 }
 
-fn messages(messages: &[ModelMessage], names: &ToolNames, wish: Option<String>) -> Vec<Value> {
+fn messages(messages: &[ModelMessage], names: &ToolNames, instruction: Option<String>) -> Vec<Value> {
     let mut encoded: Vec<Value> = Vec::new();
-    encoded.extend(wish.map(|wish| json!({"role": "system", "content": wish})));
+    encoded.extend(instruction.map(|instruction| json!({"role": "system", "content": instruction})));
     for wired in wire_ids::assign_wire_ids(messages, IDS) {
         match wired.message.role {
-            Role::System => encoded.extend(said("system", &wired)),
+            Role::System => encoded.extend(text_message("system", &wired)),
             Role::User => encoded.push(
-                said("user", &wired)
+                text_message("user", &wired)
                     .unwrap_or_else(|| json!({"role": "user", "content": encoding::EMPTY_MESSAGE})),
             ),
-            Role::Assistant => encoded.extend(spoken_by_model(&wired, names)),
+            Role::Assistant => encoded.extend(assistant_message(&wired, names)),
             Role::Tool => {
-                encoded.extend(answers(&wired, names));
-                encoded.extend(said("user", &wired));
+                encoded.extend(tool_messages(&wired, names));
+                encoded.extend(text_message("user", &wired));
             }
         }
     }
@@ -101,14 +101,14 @@ fn messages(messages: &[ModelMessage], names: &ToolNames, wish: Option<String>) 
     encoded
 }
 
-/// Words in one text, and the images beside it.
-fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
+/// A message with all texts joined, and its images.
+fn text_message(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
     let mut texts: Vec<SharedText> = Vec::new();
     let mut images = Vec::new();
     for part in &wired.message.parts {
         match part {
             MessagePart::Text { text, .. } => texts.push(text.clone()),
-            MessagePart::Media(media) => match image(media) {
+            MessagePart::Media(media) => match image_data(media) {
                 Some(data) => images.push(Value::from(data)),
                 None => texts.push(encoding::media_placeholder(media).into()),
             },
@@ -123,19 +123,19 @@ fn said(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
     })
 }
 
-/// Whether the model is shown such a file, and not its name alone.
+/// Whether the file itself can be sent, and not only its name.
 pub(crate) fn accepts_media(media: &Media) -> bool {
-    image(media).is_some()
+    image_data(media).is_some()
 }
 
-fn image(media: &Media) -> Option<&str> {
+fn image_data(media: &Media) -> Option<&str> {
     match (&media.source, media.mime_type.as_str()) {
         (MediaSource::Base64(data), "image/png" | "image/jpeg" | "image/webp") => Some(data),
         (MediaSource::Base64(_) | MediaSource::Uri(_), _) => None,
     }
 }
 
-fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> {
+fn assistant_message(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> {
     let mut texts: Vec<SharedText> = Vec::new();
     let (mut thoughts, mut calls) = (Vec::new(), Vec::new());
     let mut ids = wired.call_ids.iter();
@@ -152,7 +152,7 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> 
     }
     texts.retain(|text| !text.is_empty());
     thoughts.retain(|text| !text.is_empty());
-    // Thoughts alone are no message.
+    // Ollama rejects a message that has only thoughts.
     (!texts.is_empty() || !calls.is_empty()).then(|| {
         encoding::with_fields(
             json!({"role": "assistant", "content": texts.join("\n")}),
@@ -164,8 +164,8 @@ fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames) -> Option<Value> 
     })
 }
 
-/// Older servers know a result by the tool's name, newer ones by the id of its call.
-fn answers(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
+/// Older servers match results by tool name, newer ones by call id.
+fn tool_messages(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
     let answer = |(id, result): &(String, &crate::ToolResult)| {
         json!({
             "role": "tool",

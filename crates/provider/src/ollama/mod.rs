@@ -1,4 +1,4 @@
-//! Ollama's own format: one line of JSON per piece, arguments as objects, images beside the text.
+//! Ollama's native API: one line of JSON per chunk, arguments as objects, images next to the text.
 
 mod decode;
 mod encode;

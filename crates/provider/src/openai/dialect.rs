@@ -1,25 +1,26 @@
-//! Where servers that speak chat completions differ.
+//! Differences between servers that implement Chat Completions.
 
-/// What a server takes beside the common ground. [`Dialect::for_base_url`] knows the well-known ones by their address.
+/// What a server supports beyond the common subset. [`Dialect::for_base_url`] knows the well-known servers by host
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
-    /// The limit of output tokens is `max_completion_tokens`; most others know only `max_tokens`.
+    /// The output limit is called `max_completion_tokens`; most servers know only `max_tokens`.
     pub max_completion_tokens: bool,
-    /// Schemas are enforced on demand (`strict`), and the answer's must be that of an object. Others take any schema, and
-    /// may not know the word.
+    /// Schemas can be enforced with `strict`, and the answer's schema must be an object. Other servers accept any
+    /// schema but may not know `strict`.
     pub strict: bool,
     pub echo: ReasoningEcho,
 }
 
-/// What a server wants to be shown again of an answer, beside its text and calls. Others refuse it.
+/// Which reasoning a server requires back in later requests. Other servers reject it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasoningEcho {
     Nothing,
-    /// The reasoning of a turn that still goes on, with its calls: `reasoning_content`.
+    /// The reasoning of the current turn, together with its calls, as `reasoning_content`.
     Reasoning,
-    /// The signatures of calls: `extra_content`.
+    /// The signatures of calls, as `extra_content`.
     Signatures,
-    /// Reasoning in the form that it came in: `reasoning_details`.
+    /// Reasoning in the form it arrived, as `reasoning_details`.
     Details,
 }
 
@@ -29,7 +30,7 @@ impl Dialect {
     pub const COMPATIBLE: Self =
         Self { max_completion_tokens: false, strict: false, echo: ReasoningEcho::Nothing };
 
-    /// The dialect of the server at this address.
+    /// The dialect of the server at this URL.
     pub fn for_base_url(base_url: &str) -> Self {
         let host = host(base_url);
         let is = |domains: &[&str]| {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_known_by_its_host() {
+    fn dialect_is_selected_by_host_name() {
         assert_eq!(Dialect::for_base_url("https://api.openai.com/v1"), Dialect::OPENAI);
         assert_eq!(Dialect::for_base_url("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
         assert_eq!(Dialect::for_base_url("https://api.DeepSeek.com").echo, ReasoningEcho::Reasoning);

@@ -1,6 +1,6 @@
-//! A request as OpenAI's chat completions take it: one message per tool result, arguments as JSON text.
+//! Encodes a request for Chat Completions: one message per tool result, arguments as a JSON string.
 
-use super::{Dialect, ReasoningEcho, details::ReasoningDetails, strict};
+use super::{Dialect, ReasoningEcho, reasoning_details::ReasoningDetails, strict_schema};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
     ToolCall, ToolChoice, ToolSpec, encoding,
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 const IDS: IdRules = IdRules { max_chars: 40, accepts: |c| c.is_ascii_graphic() };
 
-/// The longest description that is taken.
-const DESCRIPTION: usize = 1024;
+/// The maximum length of a tool description.
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// How many stop sequences are taken.
-const STOPS: usize = 4;
+/// The maximum number of stop sequences.
+const MAX_STOPS: usize = 4;
 
-/// A request for OpenAI itself.
+/// Encodes a request for OpenAI itself.
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     encode_for(request, stream, &Dialect::OPENAI)
 }
@@ -28,10 +28,11 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
     let dialect = *dialect;
     let options = &request.options;
     let names = ToolNames::for_request(request);
-    let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names, dialect)).collect();
-    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
+    let tools: Vec<Value> =
+        request.tools.iter().map(|spec| tool_declaration(spec, &names, dialect)).collect();
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
-    let format = options.response_schema.as_ref().and_then(|schema| format(schema, dialect));
+    let format = options.response_schema.as_ref().and_then(|schema| response_format(schema, dialect));
     let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     encoding::with_fields(
         json!({"model": request.model, "messages": messages(request, &names, dialect, format.is_none())}),
@@ -43,7 +44,7 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
             (limit, options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
-            ("reasoning_effort", options.reasoning.map(|wish| effort(wish).into())),
+            ("reasoning_effort", options.reasoning.map(|instruction| effort_level(instruction).into())),
             ("response_format", format),
             ("stream", stream.then(|| true.into())),
             ("stream_options", stream.then(|| json!({"include_usage": true}))),
@@ -51,14 +52,14 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
     )
 }
 
-/// Settings that are set and have no place here: more stop sequences than are taken.
+/// The options that are set but not supported: stop sequences beyond the maximum.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stops = options.stop.iter().filter(|stop| !stop.is_empty()).count();
-    (stops > STOPS).then_some("stop").into_iter().collect()
+    (stops > MAX_STOPS).then_some("stop").into_iter().collect()
 }
 
-/// The nearest of OpenAI's levels; it takes no number of tokens.
-pub(crate) fn effort(effort: ReasoningEffort) -> &'static str {
+/// The nearest of OpenAI's levels, which has no token budgets.
+pub(crate) fn effort_level(effort: ReasoningEffort) -> &'static str {
     match effort {
         ReasoningEffort::Off | ReasoningEffort::Tokens(0) => "none",
         ReasoningEffort::Minimal => "minimal",
@@ -68,26 +69,26 @@ pub(crate) fn effort(effort: ReasoningEffort) -> &'static str {
     }
 }
 
-fn tool(tool: &ToolSpec, names: &ToolNames, dialect: Dialect) -> Value {
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames, dialect: Dialect) -> Value {
     let parameters = tool_schema::parameters(&tool.parameters);
-    let enforced = strict(&parameters).filter(|_| dialect.strict);
+    let enforced = strict_schema(&parameters).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
     let function = json!({
         "name": names.wire_name(&tool.name),
-        "description": truncate_chars(&tool.description, DESCRIPTION),
+        "description": truncate_chars(&tool.description, MAX_DESCRIPTION_CHARS),
         "parameters": enforced.unwrap_or(parameters),
     });
     json!({"type": "function", "function": encoding::with_fields(function, [("strict", is_enforced)])})
 }
 
-/// A choice among no tools is refused, and so is a tool that is not on offer.
+/// OpenAI rejects a choice without tools, and a tool that is not declared.
 fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -> Option<Value> {
-    let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+    let is_declared = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
         ToolChoice::None => "none".into(),
         ToolChoice::Required => "required".into(),
-        ToolChoice::Named(name) if offered(name) => {
+        ToolChoice::Named(name) if is_declared(name) => {
             json!({"type": "function", "function": {"name": names.wire_name(name)}})
         }
         ToolChoice::Named(_) => return None,
@@ -95,9 +96,9 @@ fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -
     (!request.tools.is_empty()).then_some(choice)
 }
 
-/// OpenAI itself takes only the schema of an object; any other is told in words.
-fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
-    let enforced = strict(schema).filter(|_| dialect.strict);
+/// OpenAI itself accepts only object schemas; any other schema becomes an instruction.
+fn response_format(schema: &Value, dialect: Dialect) -> Option<Value> {
+    let enforced = strict_schema(schema).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
     let fits = !dialect.strict || schema["type"] == "object";
     let answer = json!({"name": "answer", "schema": enforced.unwrap_or_else(|| schema.clone())});
@@ -106,22 +107,32 @@ fn format(schema: &Value, dialect: Dialect) -> Option<Value> {
     )
 }
 
-fn messages(request: &ModelRequest, names: &ToolNames, dialect: Dialect, in_words: bool) -> Vec<Value> {
-    let wish =
-        request.options.response_schema.as_ref().filter(|_| in_words).map(encoding::schema_instruction);
-    let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
-    let mut encoded: Vec<Value> = said("system", wish.map(Value::from));
-    for (at, wired) in wire_ids::assign_wire_ids(&request.messages, IDS).iter().enumerate() {
+fn messages(
+    request: &ModelRequest,
+    names: &ToolNames,
+    dialect: Dialect,
+    schema_as_instruction: bool,
+) -> Vec<Value> {
+    let instruction = request
+        .options
+        .response_schema
+        .as_ref()
+        .filter(|_| schema_as_instruction)
+        .map(encoding::schema_instruction);
+    let last_user =
+        request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+    let mut encoded: Vec<Value> = message("system", instruction.map(Value::from));
+    for (index, wired) in wire_ids::assign_wire_ids(&request.messages, IDS).iter().enumerate() {
         match wired.message.role {
-            Role::System => encoded.extend(said("system", plain(wired.message))),
+            Role::System => encoded.extend(message("system", joined_text(wired.message))),
             Role::User => {
-                encoded.extend(said(
+                encoded.extend(message(
                     "user",
                     user_content(wired).or_else(|| Some(encoding::EMPTY_MESSAGE.into())),
                 ));
             }
-            Role::Assistant => encoded.extend(assistant(wired, names, dialect, at > turn)),
-            Role::Tool => encoded.extend(answers(wired)),
+            Role::Assistant => encoded.extend(assistant_message(wired, names, dialect, index > last_user)),
+            Role::Tool => encoded.extend(tool_messages(wired)),
         }
     }
     if encoded.is_empty() {
@@ -130,18 +141,18 @@ fn messages(request: &ModelRequest, names: &ToolNames, dialect: Dialect, in_word
     encoded
 }
 
-fn said(role: &str, content: Option<Value>) -> Vec<Value> {
+fn message(role: &str, content: Option<Value>) -> Vec<Value> {
     content.map(|content| json!({"role": role, "content": content})).into_iter().collect()
 }
 
-/// All texts as one, if there are any.
-fn plain(message: &ModelMessage) -> Option<Value> {
-    let texts: Vec<&str> = message.parts.iter().filter_map(spoken).collect();
+/// All texts joined, if there are any.
+fn joined_text(message: &ModelMessage) -> Option<Value> {
+    let texts: Vec<&str> = message.parts.iter().filter_map(text_of).collect();
     let text = texts.join("\n");
     (!text.is_empty()).then(|| text.into())
 }
 
-fn spoken(part: &MessagePart) -> Option<&str> {
+fn text_of(part: &MessagePart) -> Option<&str> {
     match part {
         MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
         MessagePart::Thought { .. }
@@ -151,43 +162,50 @@ fn spoken(part: &MessagePart) -> Option<&str> {
     }
 }
 
-/// Thoughts are sent only where the server asks for them: while the turn that they belong to goes on.
-fn assistant(wired: &WireMessage<'_>, names: &ToolNames, dialect: Dialect, goes_on: bool) -> Vec<Value> {
-    let mut content = wired.message.parts.iter().filter_map(spoken).map(str::to_owned).collect::<Vec<_>>();
-    content.extend(wired.message.parts.iter().filter_map(pictured));
+/// Encodes an assistant message. Reasoning is included only for servers that require it, and only in the current turn.
+fn assistant_message(
+    wired: &WireMessage<'_>,
+    names: &ToolNames,
+    dialect: Dialect,
+    in_current_turn: bool,
+) -> Vec<Value> {
+    let mut content = wired.message.parts.iter().filter_map(text_of).map(str::to_owned).collect::<Vec<_>>();
+    content.extend(wired.message.parts.iter().filter_map(placeholder_of));
     let text = (!content.is_empty()).then(|| content.join("\n"));
     let calls: Vec<Value> = wired
         .message
         .calls()
         .zip(&wired.call_ids)
-        .map(|(asked, id)| call(asked, id, names, dialect))
+        .map(|(call, id)| tool_call(call, id, names, dialect))
         .collect();
     if calls.is_empty() && text.is_none() {
         return Vec::new();
     }
-    let thoughts = thoughts(wired.message)
-        .filter(|_| dialect.echo == ReasoningEcho::Reasoning && goes_on && !calls.is_empty());
-    let details = details(wired.message).filter(|_| dialect.echo == ReasoningEcho::Details);
+    let reasoning = reasoning_text(wired.message)
+        .filter(|_| dialect.echo == ReasoningEcho::Reasoning && in_current_turn && !calls.is_empty());
+    let details = reasoning_details(wired.message).filter(|_| dialect.echo == ReasoningEcho::Details);
     vec![encoding::with_fields(
         json!({"role": "assistant", "content": text}),
         [
-            ("reasoning_content", thoughts.map(Value::from)),
+            ("reasoning_content", reasoning.map(Value::from)),
             ("reasoning_details", details.map(Value::from)),
             ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
         ],
     )]
 }
 
-fn details(message: &ModelMessage) -> Option<Vec<Value>> {
+fn reasoning_details(message: &ModelMessage) -> Option<Vec<Value>> {
     message.parts.iter().find_map(|part| match part {
-        MessagePart::Thought { signature, .. } => signature.as_deref().and_then(ReasoningDetails::open),
+        MessagePart::Thought { signature, .. } => {
+            signature.as_deref().and_then(ReasoningDetails::from_signature)
+        }
         MessagePart::Text { .. } | MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => {
             None
         }
     })
 }
 
-fn call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value {
+fn tool_call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value {
     let arguments = Value::Object(call.args.clone()).to_string();
     let signature = call.signature.as_ref().filter(|_| dialect.echo == ReasoningEcho::Signatures);
     encoding::with_fields(
@@ -196,7 +214,7 @@ fn call(call: &ToolCall, id: &str, names: &ToolNames, dialect: Dialect) -> Value
     )
 }
 
-fn thoughts(message: &ModelMessage) -> Option<String> {
+fn reasoning_text(message: &ModelMessage) -> Option<String> {
     let thoughts = message.parts.iter().filter_map(|part| match part {
         MessagePart::Thought { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
         MessagePart::Text { .. } | MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => {
@@ -207,7 +225,7 @@ fn thoughts(message: &ModelMessage) -> Option<String> {
     (!thoughts.is_empty()).then(|| thoughts.join("\n"))
 }
 
-fn pictured(part: &MessagePart) -> Option<String> {
+fn placeholder_of(part: &MessagePart) -> Option<String> {
     match part {
         MessagePart::Media(media) => Some(encoding::media_placeholder(media)),
         MessagePart::Text { .. }
@@ -217,8 +235,8 @@ fn pictured(part: &MessagePart) -> Option<String> {
     }
 }
 
-/// One message per result; what else the tool gave follows as the user's, since a tool's message holds only text.
-fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
+/// One message per result. Files follow in a user message, because a tool message holds only text.
+fn tool_messages(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut messages: Vec<Value> = wired
         .results
         .iter()
@@ -226,37 +244,37 @@ fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
             json!({"role": "tool", "tool_call_id": id, "content": encoding::response_text(&result.response)})
         })
         .collect();
-    messages.extend(said("user", user_content(wired)));
+    messages.extend(message("user", user_content(wired)));
     messages
 }
 
 fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
-    let mut blocks: Vec<Value> = wired.message.parts.iter().filter_map(block).collect();
+    let mut blocks: Vec<Value> = wired.message.parts.iter().filter_map(content_block).collect();
     blocks.extend(
         wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
     );
     match blocks.as_slice() {
         [] => None,
-        // Many compatible servers know only plain text.
+        // Many compatible servers accept only plain text.
         [only] if only["type"] == "text" => Some(only["text"].clone()),
         _ => Some(blocks.into()),
     }
 }
 
-fn block(part: &MessagePart) -> Option<Value> {
+fn content_block(part: &MessagePart) -> Option<Value> {
     match part {
-        MessagePart::Text { .. } => spoken(part).map(encoding::text_block),
-        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Text { .. } => text_of(part).map(encoding::text_block),
+        MessagePart::Media(media) => Some(media_block(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }
 }
 
-/// Whether the model is shown such a file, and not its name alone.
+/// Whether the file itself can be sent, and not only its name.
 pub(crate) fn accepts_media(media: &Media) -> bool {
-    shown(media)["type"] != "text"
+    media_block(media)["type"] != "text"
 }
 
-fn shown(media: &Media) -> Value {
+fn media_block(media: &Media) -> Value {
     let kind = media.mime_type.as_str();
     match &media.source {
         MediaSource::Uri(uri) if kind.starts_with("image/") && uri.starts_with("http") => {

@@ -1,7 +1,7 @@
-//! The chunks of a streamed answer. Servers leave out, null or reshape nearly every field, so that nearly all are
-//! optional, and what comes in several shapes is taken as it is.
+//! The chunks of a streamed response. Servers omit, null or reshape nearly every field, so nearly all are optional, and
+//! fields with several shapes stay a [`Value`].
 
-use super::usage::{OpenAiTokenDetails, counted};
+use super::usage::{OpenAiTokenDetails, normalize_usage};
 use crate::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) struct ChatChunk {
 #[serde(default)]
 pub(super) struct ChatChoice {
     pub(super) delta: Option<ChatDelta>,
-    /// Some servers send the whole message where a piece of it is due.
+    /// Some servers send the whole message in place of a delta.
     pub(super) message: Option<ChatDelta>,
     pub(super) finish_reason: Option<String>,
 }
@@ -27,11 +27,11 @@ pub(super) struct ChatChoice {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatDelta {
-    /// Text, or a list of parts.
+    /// Text, or an array of parts.
     pub(super) content: Value,
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
-    /// OpenRouter's.
+    /// OpenRouter only.
     pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
     pub(super) tool_calls: Option<Vec<ChatToolCallDelta>>,
@@ -62,15 +62,15 @@ pub(super) struct ChatUsage {
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<OpenAiTokenDetails>,
     completion_tokens_details: Option<OpenAiTokenDetails>,
-    /// DeepSeek's word for what was cached.
+    /// DeepSeek's field for cached tokens.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 impl ChatUsage {
-    pub(super) fn usage(&self) -> TokenUsage {
+    pub(super) fn normalized(&self) -> TokenUsage {
         let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        counted(
+        normalize_usage(
             self.prompt_tokens.unwrap_or_default(),
             cached.or(self.prompt_cache_hit_tokens).unwrap_or_default(),
             self.completion_tokens.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What the configuration says of a server, and the link that is made of it.
+//! The configuration of a server, and the HTTP client that is built from it.
 
 use super::{BaseUrl, EndpointClient};
 use crate::{
@@ -13,19 +13,19 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 #[derive(Clone)]
 pub struct ProviderEndpoint {
-    /// As people write it before the slash of a model's name.
+    /// The provider's part of a model name, in front of the slash.
     pub name: String,
     pub api: WireApi,
     pub base_url: String,
     pub key: Option<SecretString>,
-    /// Sent with every request; they win over those of the format.
+    /// Sent with every request; they override the headers of the wire format.
     pub headers: Vec<(String, SecretString)>,
-    /// OpenAI's name for who pays.
+    /// The OpenAI organization that is billed.
     pub organization: Option<String>,
-    /// Certificates in PEM that are trusted beside the system's.
+    /// A PEM file with certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     pub connect_timeout: Duration,
-    /// How long the server may be silent, before its answer and in it. An answer as a whole has no limit.
+    /// The timeout of the response head and of each read. A whole response has no limit.
     pub idle_timeout: Duration,
 }
 
@@ -40,15 +40,15 @@ impl ProviderEndpoint {
             organization: None,
             ca_file: None,
             connect_timeout: Duration::from_secs(10),
-            // A model on a slow machine reads a long conversation in silence.
+            // A local model sends nothing while it processes a long prompt.
             idle_timeout: Duration::from_mins(5),
         }
     }
 
-    /// What no message may show: the key, the headers word by word, and what an address hides.
+    /// Values to mask in messages: the key, each word of the headers, and the query of the URL.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
         let words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
-        // A short value, `true` or a name, is no secret.
+        // Short values, such as `true`, are not secret.
         let mut secrets: Vec<SecretString> =
             words.filter(|word| word.len() >= 8).map(SecretString::new).collect();
         secrets.extend(self.key.clone());
@@ -62,14 +62,14 @@ impl ProviderEndpoint {
         secrets
     }
 
-    pub(super) fn link(&self) -> Result<EndpointClient, String> {
-        let address = BaseUrl::parse(self.api, &self.base_url)?;
+    pub(super) fn build_client(&self) -> Result<EndpointClient, String> {
+        let base_url = BaseUrl::parse(self.api, &self.base_url)?;
         let extra = self.ca_file.as_deref().map(http::read_certificates).transpose()?.unwrap_or_default();
-        let client = http::build_client(address.base(), &extra, self.connect_timeout)?;
-        Ok(EndpointClient { address, client, headers: self.all_headers()? })
+        let client = http::build_client(base_url.base(), &extra, self.connect_timeout)?;
+        Ok(EndpointClient { base_url, client, headers: self.header_map()? })
     }
 
-    fn all_headers(&self) -> Result<HeaderMap, String> {
+    fn header_map(&self) -> Result<HeaderMap, String> {
         let accept = match self.api.framing() {
             Framing::Sse => "text/event-stream, application/json",
             Framing::JsonLines => "application/x-ndjson, application/json",
@@ -82,15 +82,16 @@ impl ProviderEndpoint {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         if let Some(organization) = &self.organization {
-            headers.insert("openai-organization", hidden("organization", organization)?);
+            headers.insert("openai-organization", sensitive_value("organization", organization)?);
         }
         if let Some(key) = self.key.as_ref().filter(|key| !key.is_empty()) {
             let (name, value) = self.key_header(key);
-            headers.insert(name, hidden("the key", &value)?);
+            headers.insert(name, sensitive_value("the key", &value)?);
         }
         for (name, value) in &self.headers {
-            let wrong = |_| format!("`{name}` cannot be the name of a header");
-            headers.insert(HeaderName::try_from(name).map_err(wrong)?, hidden(name, value.reveal())?);
+            let invalid = |_| format!("`{name}` is not a valid header name");
+            headers
+                .insert(HeaderName::try_from(name).map_err(invalid)?, sensitive_value(name, value.reveal())?);
         }
         Ok(headers)
     }
@@ -101,21 +102,21 @@ impl ProviderEndpoint {
                 (AUTHORIZATION, format!("Bearer {}", key.reveal()))
             }
             WireApi::Anthropic => (HeaderName::from_static("x-api-key"), key.reveal().to_owned()),
-            // In the address it would end in logs.
+            // A key in the URL would appear in logs.
             WireApi::Gemini => (HeaderName::from_static("x-goog-api-key"), key.reveal().to_owned()),
         }
     }
 }
 
-/// A header's value that no log shows.
-fn hidden(what: &str, value: &str) -> Result<HeaderValue, String> {
+/// A header value that is marked sensitive, so logs do not print it.
+fn sensitive_value(what: &str, value: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::try_from(value)
-        .map_err(|_| format!("{what} has a character that cannot be sent in a header"))?;
+        .map_err(|_| format!("{what} contains a character that is not allowed in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Without the address, which may hold a secret.
+/// Omits the URL, which may contain a secret.
 impl fmt::Debug for ProviderEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("name", &self.name).field("api", &self.api).finish_non_exhaustive()

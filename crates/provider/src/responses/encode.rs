@@ -1,10 +1,10 @@
-//! A request as OpenAI's Responses take it: one item per message, call, result and piece of reasoning.
+//! Encodes a request for the Responses API: one item per message, call, result and reasoning item.
 
-use super::sealed::{SealedPhase, SealedReasoning};
+use super::opaque::{OpaquePhase, OpaqueReasoning};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolChoice,
     ToolSpec, encoding,
-    openai::{effort, strict},
+    openai::{effort_level, strict_schema},
     tool_names::ToolNames,
     tool_schema,
     truncate::truncate_chars,
@@ -15,35 +15,35 @@ use std::collections::HashSet;
 
 const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
-/// The longest description that is taken.
-const DESCRIPTION: usize = 1024;
+/// The maximum length of a tool description.
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// The smallest limit of output tokens that is taken.
-const LEAST: u32 = 16;
+/// The minimum that `max_output_tokens` accepts.
+const MIN_OUTPUT_TOKENS: u32 = 16;
 
-/// Models that do not reason, and refuse to be asked for it.
-const UNTHINKING: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
+/// Models without reasoning, which reject reasoning options.
+const NON_REASONING_MODELS: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
     let names = ToolNames::for_request(request);
     let (system, rest) = split_system(&request.messages);
-    let format = options.response_schema.as_ref().and_then(format);
-    let wish =
+    let format = options.response_schema.as_ref().and_then(response_format);
+    let instruction =
         options.response_schema.as_ref().filter(|_| format.is_none()).map(encoding::schema_instruction);
-    let instructions: Vec<String> = system.into_iter().flat_map(texts).chain(wish).collect();
-    let tools: Vec<Value> = request.tools.iter().map(|offered| tool(offered, &names)).collect();
+    let instructions: Vec<String> = system.into_iter().flat_map(text_parts).chain(instruction).collect();
+    let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
-    let reasoning = options.reasoning.map(|wish| match effort(wish) {
+    let reasoning = options.reasoning.map(|instruction| match effort_level(instruction) {
         "none" => json!({"effort": "none"}),
         level => json!({"effort": level, "summary": "auto"}),
     });
-    let include = thinks(&request.model).then(|| json!(["reasoning.encrypted_content"]));
+    let include = is_reasoning_model(&request.model).then(|| json!(["reasoning.encrypted_content"]));
     encoding::with_fields(
         json!({"model": request.model, "store": false}),
         [
             ("instructions", (!instructions.is_empty()).then(|| instructions.join("\n").into())),
-            ("input", Some(input(rest, &names).into())),
+            ("input", Some(input_items(rest, &names).into())),
             ("include", include),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", choice),
@@ -51,21 +51,21 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
             ("text", format.map(|format| json!({"format": format}))),
             ("temperature", encoding::clamped(options.temperature, 2.0)),
             ("top_p", encoding::clamped(options.top_p, 1.0)),
-            ("max_output_tokens", options.max_output_tokens.map(|limit| limit.max(LEAST).into())),
+            ("max_output_tokens", options.max_output_tokens.map(|limit| limit.max(MIN_OUTPUT_TOKENS).into())),
             ("stream", stream.then(|| true.into())),
         ],
     )
 }
 
-/// Settings that are set and have no place here.
+/// The options that are set but not supported.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stop = (!options.stop.is_empty()).then_some("stop");
     stop.into_iter().chain(options.seed.map(|_| "seed")).collect()
 }
 
-fn thinks(model: &str) -> bool {
+fn is_reasoning_model(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
-    !UNTHINKING.iter().any(|old| name.starts_with(old))
+    !NON_REASONING_MODELS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
@@ -75,11 +75,11 @@ fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMes
     }
 }
 
-fn texts(message: &ModelMessage) -> impl Iterator<Item = String> {
-    message.parts.iter().filter_map(text).map(str::to_owned)
+fn text_parts(message: &ModelMessage) -> impl Iterator<Item = String> {
+    message.parts.iter().filter_map(text_of).map(str::to_owned)
 }
 
-fn text(part: &MessagePart) -> Option<&str> {
+fn text_of(part: &MessagePart) -> Option<&str> {
     match part {
         MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
         MessagePart::Thought { .. }
@@ -89,27 +89,27 @@ fn text(part: &MessagePart) -> Option<&str> {
     }
 }
 
-/// A tool that does not say so is enforced, and its schema changed to fit.
-fn tool(tool: &ToolSpec, names: &ToolNames) -> Value {
+/// Without `strict: false` the API enforces the schema and changes it to do so.
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     let parameters = tool_schema::parameters(&tool.parameters);
-    let enforced = strict(&parameters);
+    let enforced = strict_schema(&parameters);
     json!({
         "type": "function",
         "name": names.wire_name(&tool.name),
-        "description": truncate_chars(&tool.description, DESCRIPTION),
+        "description": truncate_chars(&tool.description, MAX_DESCRIPTION_CHARS),
         "strict": enforced.is_some(),
         "parameters": enforced.unwrap_or(parameters),
     })
 }
 
-/// A choice among no tools is refused, and so is a tool that is not on offer.
+/// OpenAI rejects a choice without tools, and a tool that is not declared.
 fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -> Option<Value> {
-    let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+    let is_declared = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
     let choice = match choice {
         ToolChoice::Auto => "auto".into(),
         ToolChoice::None => "none".into(),
         ToolChoice::Required => "required".into(),
-        ToolChoice::Named(name) if offered(name) => {
+        ToolChoice::Named(name) if is_declared(name) => {
             json!({"type": "function", "name": names.wire_name(name)})
         }
         ToolChoice::Named(_) => return None,
@@ -117,9 +117,9 @@ fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -
     (!request.tools.is_empty()).then_some(choice)
 }
 
-/// Only the schema of an object is taken; any other is told in words.
-fn format(schema: &Value) -> Option<Value> {
-    let enforced = strict(schema);
+/// Only object schemas are accepted; any other schema becomes an instruction.
+fn response_format(schema: &Value) -> Option<Value> {
+    let enforced = strict_schema(schema);
     (schema["type"] == "object").then(|| {
         json!({
             "type": "json_schema",
@@ -130,49 +130,50 @@ fn format(schema: &Value) -> Option<Value> {
     })
 }
 
-fn input(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
+fn input_items(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut items = Vec::new();
-    // An id that is there twice is refused.
-    let mut shown = HashSet::new();
+    // The API rejects a repeated item id.
+    let mut sent_ids = HashSet::new();
     for wired in wire_ids::assign_wire_ids(messages, IDS) {
         match wired.message.role {
-            Role::System => items.extend(said("system", &content(&wired))),
+            Role::System => items.extend(message_item("system", &content_blocks(&wired))),
             Role::User => {
-                let mut content = content(&wired);
+                let mut content = content_blocks(&wired);
                 if content.is_empty() {
                     content.push(input_text(encoding::EMPTY_MESSAGE));
                 }
-                items.extend(said("user", &content));
+                items.extend(message_item("user", &content));
             }
-            Role::Assistant => items.extend(spoken_by_model(&wired, names, &mut shown)),
-            Role::Tool => items.extend(answers(&wired)),
+            Role::Assistant => items.extend(assistant_items(&wired, names, &mut sent_ids)),
+            Role::Tool => items.extend(result_items(&wired)),
         }
     }
     if items.is_empty() {
-        items.extend(said("user", &[input_text(encoding::EMPTY_MESSAGE)]));
+        items.extend(message_item("user", &[input_text(encoding::EMPTY_MESSAGE)]));
     }
     items
 }
 
-fn said(role: &str, content: &[Value]) -> Option<Value> {
+fn message_item(role: &str, content: &[Value]) -> Option<Value> {
     (!content.is_empty()).then(|| json!({"type": "message", "role": role, "content": content}))
 }
 
-/// Reasoning is refused without the item that it led to, so that what nothing follows stays behind.
-fn spoken_by_model(wired: &WireMessage<'_>, names: &ToolNames, shown: &mut HashSet<String>) -> Vec<Value> {
+/// Encodes an assistant message. The API rejects reasoning without the item that follows it, so trailing reasoning is
+/// omitted.
+fn assistant_items(wired: &WireMessage<'_>, names: &ToolNames, sent_ids: &mut HashSet<String>) -> Vec<Value> {
     let mut ids = wired.call_ids.iter();
     let mut items = Vec::new();
     let mut reasoning: Vec<Value> = Vec::new();
     for part in &wired.message.parts {
         let item = match part {
             MessagePart::Thought { signature, .. } => {
-                let sealed = signature.as_deref().and_then(SealedReasoning::open);
-                reasoning.extend(sealed.filter(|item| shown.insert(item.id.clone())).map(|item| item.item()));
+                let opaque = signature.as_deref().and_then(OpaqueReasoning::from_signature);
+                reasoning.extend(opaque.filter(|item| sent_ids.insert(item.id.clone())).map(|item| item.to_item()));
                 None
             }
             MessagePart::Text { signature, .. } => {
-                let phase = signature.as_deref().and_then(SealedPhase::open).map(|phase| phase.phase.into());
-                text(part).map(|text| encoding::with_fields(output_text(text), [("phase", phase)]))
+                let phase = signature.as_deref().and_then(OpaquePhase::from_signature).map(|phase| phase.phase.into());
+                text_of(part).map(|text| encoding::with_fields(output_text(text), [("phase", phase)]))
             }
             MessagePart::Call(call) => ids.next().map(|id| {
                 let arguments = Value::Object(call.args.clone()).to_string();
@@ -197,16 +198,16 @@ fn input_text(text: &str) -> Value {
     json!({"type": "input_text", "text": text})
 }
 
-/// One item per result; what else the tool gave follows as the user's.
-fn answers(wired: &WireMessage<'_>) -> Vec<Value> {
+/// One item per result. Files follow in a user message.
+fn result_items(wired: &WireMessage<'_>) -> Vec<Value> {
     let output = |(id, result): &(String, &crate::ToolResult)| json!({"type": "function_call_output", "call_id": id, "output": encoding::response_text(&result.response)});
-    wired.results.iter().map(output).chain(said("user", &content(wired))).collect()
+    wired.results.iter().map(output).chain(message_item("user", &content_blocks(wired))).collect()
 }
 
-fn content(wired: &WireMessage<'_>) -> Vec<Value> {
+fn content_blocks(wired: &WireMessage<'_>) -> Vec<Value> {
     let blocks = wired.message.parts.iter().filter_map(|part| match part {
-        MessagePart::Text { .. } => text(part).map(input_text),
-        MessagePart::Media(media) => Some(shown(media)),
+        MessagePart::Text { .. } => text_of(part).map(input_text),
+        MessagePart::Media(media) => Some(media_block(media)),
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     });
     blocks
@@ -214,12 +215,12 @@ fn content(wired: &WireMessage<'_>) -> Vec<Value> {
         .collect()
 }
 
-/// Whether the model is shown such a file, and not its name alone.
+/// Whether the file itself can be sent, and not only its name.
 pub(crate) fn accepts_media(media: &Media) -> bool {
-    shown(media)["type"] != "input_text"
+    media_block(media)["type"] != "input_text"
 }
 
-fn shown(media: &Media) -> Value {
+fn media_block(media: &Media) -> Value {
     let kind = media.mime_type.as_str();
     let is_image = matches!(kind, "image/png" | "image/jpeg" | "image/gif" | "image/webp");
     match &media.source {

@@ -1,9 +1,9 @@
-//! OpenAI's Responses, without state on the server: each request carries the whole conversation as a list of items.
+//! The OpenAI Responses API, without server-side state: each request carries the whole conversation as a list of items.
 
 mod decode;
 mod encode;
 mod items;
-mod sealed;
+mod opaque;
 mod wire;
 
 pub use decode::ResponsesDecoder;

@@ -1,8 +1,8 @@
-//! The events of a streamed answer, and the items and the response within them.
+//! The events of a streamed response, with their items and the final response.
 
 use crate::{
     TokenUsage,
-    openai::{OpenAiTokenDetails, counted},
+    openai::{OpenAiTokenDetails, normalize_usage},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(super) struct ResponsesEvent<'a> {
     pub(super) message: Value,
 }
 
-/// One thing that a model made. Servers differ in which of the ids they give.
+/// An output item. Servers differ in which ids they send.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponsesItem {
@@ -60,7 +60,7 @@ pub(super) enum ResponsesItem {
         #[serde(default)]
         status: Option<String>,
     },
-    /// What was not asked for.
+    /// Any other kind of item.
     #[serde(other)]
     Other,
 }
@@ -100,10 +100,10 @@ pub(super) struct ResponsesUsage {
 }
 
 impl ResponsesUsage {
-    pub(super) fn usage(&self) -> TokenUsage {
+    pub(super) fn normalized(&self) -> TokenUsage {
         let cached = self.input_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        counted(
+        normalize_usage(
             self.input_tokens.unwrap_or_default(),
             cached.unwrap_or_default(),
             self.output_tokens.unwrap_or_default(),

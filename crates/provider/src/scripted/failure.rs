@@ -1,4 +1,4 @@
-//! Failures that a script can play: each of the port's errors by its kind, or any other by a code of its own.
+//! Failures in a script: an error of the port by its kind, or any other error by a custom code.
 
 use crate::Error;
 use serde::Deserialize;
@@ -40,44 +40,44 @@ struct FailureYaml {
     code: Option<String>,
     #[serde(default)]
     message: String,
-    /// Seconds; for `rate_limited`.
+    /// Seconds, for `rate_limited`.
     retry_after: Option<f64>,
-    /// Seconds; for `stalled`.
+    /// Seconds, for `stalled`.
     after: Option<f64>,
 }
 
 impl TryFrom<FailureYaml> for ScriptFailure {
     type Error = &'static str;
 
-    fn try_from(written: FailureYaml) -> Result<Self, Self::Error> {
-        let FailureYaml { kind, code, message, retry_after, after } = written;
+    fn try_from(yaml: FailureYaml) -> Result<Self, Self::Error> {
+        let FailureYaml { kind, code, message, retry_after, after } = yaml;
         if retry_after.is_some() && kind != Some(FailureName::RateLimited) {
-            return Err("`retry_after` belongs to `kind: rate_limited`");
+            return Err("`retry_after` is valid only with `kind: rate_limited`");
         }
         if after.is_some() && kind != Some(FailureName::Stalled) {
-            return Err("`after` belongs to `kind: stalled`");
+            return Err("`after` is valid only with `kind: stalled`");
         }
         let kind = match (kind, code) {
             (Some(FailureName::RateLimited), None) => {
-                FailureKind::RateLimited { retry_after: retry_after.map(seconds).transpose()? }
+                FailureKind::RateLimited { retry_after: retry_after.map(duration).transpose()? }
             }
             (Some(FailureName::Stalled), None) => {
-                FailureKind::Stalled { after: seconds(after.unwrap_or_default())? }
+                FailureKind::Stalled { after: duration(after.unwrap_or_default())? }
             }
             (Some(name), None) => FailureKind::Named(name),
             (None, Some(code)) => FailureKind::Code(code),
-            (None, None) | (Some(_), Some(_)) => return Err("a failure has either a `kind` or a `code`"),
+            (None, None) | (Some(_), Some(_)) => return Err("a failure needs either `kind` or `code`"),
         };
         Ok(Self { kind, message })
     }
 }
 
-fn seconds(number: f64) -> Result<Duration, &'static str> {
-    Duration::try_from_secs_f64(number).map_err(|_| "not a number of seconds")
+fn duration(number: f64) -> Result<Duration, &'static str> {
+    Duration::try_from_secs_f64(number).map_err(|_| "not a valid number of seconds")
 }
 
 impl ScriptFailure {
-    pub(super) fn error(&self) -> Error {
+    pub(super) fn to_error(&self) -> Error {
         let (provider, message) = ("scripted".to_owned(), self.message.clone());
         match &self.kind {
             FailureKind::Code(code) => Error::Failed { code: code.clone(), message },

@@ -1,7 +1,7 @@
-//! A model that replays a script: the same request always gets the same answer, offline.
+//! A provider that replays a YAML script: deterministic and offline.
 //!
-//! The rules of the YAML file are tried from top to bottom; the first that fits the request's last message answers.
-//! Text leaves in pieces of one word, as a real model's does.
+//! Rules are tried from top to bottom; the first one that matches the request produces the response. Text is streamed
+//! word by word, as a model would.
 
 mod failure;
 mod prompt;
@@ -18,7 +18,7 @@ use std::{path::Path, time::Duration};
 
 #[derive(Debug)]
 pub struct ScriptedProvider {
-    /// How errors call the script.
+    /// The name of the script in errors.
     file: String,
     script: ModelScript,
 }
@@ -32,7 +32,7 @@ impl ScriptedProvider {
         }
     }
 
-    /// A script that is not in a file; `name` stands for it in errors.
+    /// Parses a script that is not in a file; `name` identifies it in errors.
     pub fn from_str(name: impl Into<String>, yaml: &str) -> Result<Self, Error> {
         let file = name.into();
         match serde_saphyr::from_str(yaml) {
@@ -41,76 +41,78 @@ impl ScriptedProvider {
         }
     }
 
-    /// What the script calls itself.
+    /// The model name in the script.
     pub fn model(&self) -> Option<&str> {
         self.script.model.as_deref()
     }
 
-    fn play(&self, request: &ModelRequest) -> Result<Vec<PlaybackStep>, Error> {
-        let prompt = ScriptPrompt::of(&request.messages);
+    fn response_steps(&self, request: &ModelRequest) -> Result<Vec<PlaybackStep>, Error> {
+        let prompt = ScriptPrompt::from_messages(&request.messages);
         let rule = self
             .script
             .rules
             .iter()
-            .find(|rule| prompt.fits(&rule.when))
-            .ok_or_else(|| self.complain(format!("no rule answers {}", prompt.describe())))?;
-        let mut beats = Vec::new();
+            .find(|rule| prompt.matches(&rule.when))
+            .ok_or_else(|| self.script_error(format!("no rule matches {}", prompt.describe())))?;
+        let mut steps = Vec::new();
         let mut usage = self.script.usage;
-        for step in &rule.reply {
-            match step {
-                ScriptStep::Text(piece) => self.say(&prompt, piece, StreamEvent::text_delta, &mut beats)?,
-                ScriptStep::Thought(piece) => {
-                    self.say(&prompt, piece, StreamEvent::thought_delta, &mut beats)?
+        for scripted in &rule.reply {
+            match scripted {
+                ScriptStep::Text(text) => {
+                    self.push_words(&prompt, text, StreamEvent::text_delta, &mut steps)?;
+                }
+                ScriptStep::Thought(text) => {
+                    self.push_words(&prompt, text, StreamEvent::thought_delta, &mut steps)?;
                 }
                 ScriptStep::Call(call) => {
-                    beats.push(PlaybackStep::Event(StreamEvent::ToolCall(self.call(&prompt, call)?)))
+                    steps.push(PlaybackStep::Event(StreamEvent::ToolCall(self.expand_call(&prompt, call)?)));
                 }
                 ScriptStep::Usage(counts) => usage = Some(*counts),
-                ScriptStep::DelayMs(millis) => beats.push(PlaybackStep::Wait(Duration::from_millis(*millis))),
-                ScriptStep::Hang => return Ok(with(beats, PlaybackStep::Hang)),
+                ScriptStep::DelayMs(millis) => steps.push(PlaybackStep::Wait(Duration::from_millis(*millis))),
+                ScriptStep::Hang => return Ok(append(steps, PlaybackStep::Hang)),
                 ScriptStep::Fail(failure) => {
-                    return Ok(with(beats, PlaybackStep::Event(StreamEvent::Error(failure.error()))));
+                    return Ok(append(steps, PlaybackStep::Event(StreamEvent::Error(failure.to_error()))));
                 }
-                // A refusal carries neither a version nor usage, as with the providers that send one.
+                // A refusal carries neither model version nor usage, like those of real providers.
                 ScriptStep::Refuse(refusal) => {
                     let finish = FinishReason::Refused {
                         code: refusal.code.clone(),
                         message: refusal.message.clone(),
                     };
-                    return Ok(with(beats, PlaybackStep::done(finish, None)));
+                    return Ok(append(steps, PlaybackStep::done(finish, None)));
                 }
-                ScriptStep::Length => return Ok(self.end(beats, usage, FinishReason::Length)),
+                ScriptStep::Length => return Ok(self.complete(steps, usage, FinishReason::Length)),
             }
         }
-        Ok(self.end(beats, usage, FinishReason::Stop))
+        Ok(self.complete(steps, usage, FinishReason::Stop))
     }
 
-    fn say(
+    fn push_words(
         &self,
         prompt: &ScriptPrompt<'_>,
-        piece: &ScriptText,
+        text: &ScriptText,
         event: fn(String, Option<String>) -> StreamEvent,
-        beats: &mut Vec<PlaybackStep>,
+        steps: &mut Vec<PlaybackStep>,
     ) -> Result<(), Error> {
-        let text = template::fill(piece.text(), prompt).map_err(|message| self.complain(message))?;
-        let mut words = split_words(&text).peekable();
+        let expanded = template::expand(text.text(), prompt).map_err(|message| self.script_error(message))?;
+        let mut words = split_words(&expanded).peekable();
         while let Some(word) = words.next() {
-            let signature = if words.peek().is_none() { piece.signature() } else { None };
-            beats.push(PlaybackStep::Event(event(word.to_owned(), signature)));
+            let signature = if words.peek().is_none() { text.signature() } else { None };
+            steps.push(PlaybackStep::Event(event(word.to_owned(), signature)));
             if let Some(millis) = self.script.word_delay_ms {
-                beats.push(PlaybackStep::Wait(Duration::from_millis(millis)));
+                steps.push(PlaybackStep::Wait(Duration::from_millis(millis)));
             }
         }
         Ok(())
     }
 
-    fn call(&self, prompt: &ScriptPrompt<'_>, call: &ScriptCall) -> Result<ToolCall, Error> {
+    fn expand_call(&self, prompt: &ScriptPrompt<'_>, call: &ScriptCall) -> Result<ToolCall, Error> {
         let args = call
             .args
             .iter()
-            .map(|(key, value)| Ok((key.clone(), template::fill_value(value, prompt)?)))
+            .map(|(key, value)| Ok((key.clone(), template::expand_value(value, prompt)?)))
             .collect::<Result<_, String>>()
-            .map_err(|message| self.complain(message))?;
+            .map_err(|message| self.script_error(message))?;
         Ok(ToolCall {
             id: call.id.clone().unwrap_or_default(),
             name: call.name.clone(),
@@ -120,17 +122,17 @@ impl ScriptedProvider {
         })
     }
 
-    fn end(
+    fn complete(
         &self,
-        mut beats: Vec<PlaybackStep>,
+        mut steps: Vec<PlaybackStep>,
         usage: Option<script::ScriptUsage>,
         finish: FinishReason,
     ) -> Vec<PlaybackStep> {
-        beats.extend(usage.map(|counts| PlaybackStep::Event(StreamEvent::Usage(counts.into()))));
-        with(beats, PlaybackStep::done(finish, self.script.model.clone()))
+        steps.extend(usage.map(|counts| PlaybackStep::Event(StreamEvent::Usage(counts.into()))));
+        append(steps, PlaybackStep::done(finish, self.script.model.clone()))
     }
 
-    fn complain(&self, message: String) -> Error {
+    fn script_error(&self, message: String) -> Error {
         Error::Script { file: self.file.clone(), message }
     }
 }
@@ -141,18 +143,19 @@ impl Provider for ScriptedProvider {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let beats =
-            self.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
-        stream::iter(beats).filter_map(PlaybackStep::act).boxed()
+        let steps = self
+            .response_steps(&request)
+            .unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
+        stream::iter(steps).filter_map(PlaybackStep::perform).boxed()
     }
 }
 
-/// A moment of an answer.
+/// One step of a response.
 #[derive(Debug)]
 enum PlaybackStep {
     Event(StreamEvent),
     Wait(Duration),
-    /// Silence until the caller gives up.
+    /// Never completes.
     Hang,
 }
 
@@ -161,7 +164,7 @@ impl PlaybackStep {
         Self::Event(StreamEvent::Done(Done { finish, model_version }))
     }
 
-    async fn act(self) -> Option<StreamEvent> {
+    async fn perform(self) -> Option<StreamEvent> {
         match self {
             Self::Event(event) => Some(event),
             Self::Wait(time) => {
@@ -173,9 +176,9 @@ impl PlaybackStep {
     }
 }
 
-fn with(mut beats: Vec<PlaybackStep>, last: PlaybackStep) -> Vec<PlaybackStep> {
-    beats.push(last);
-    beats
+fn append(mut steps: Vec<PlaybackStep>, last: PlaybackStep) -> Vec<PlaybackStep> {
+    steps.push(last);
+    steps
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The script as it stands in the file; a key that is not here is an error with its line.
+//! The schema of a script file. An unknown key is an error with its line.
 
 use super::failure::ScriptFailure;
 use crate::TokenUsage;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModelScript {
-    /// The model version that answers carry.
+    /// The model version that responses report.
     pub(super) model: Option<String>,
-    /// What each answer counts, unless it says otherwise.
+    /// The token usage of each response without its own.
     pub(super) usage: Option<ScriptUsage>,
-    /// The pause after each word.
+    /// The delay after each word.
     pub(super) word_delay_ms: Option<u64>,
     pub(super) rules: Vec<ScriptRule>,
 }
@@ -25,20 +25,20 @@ pub(super) struct ScriptRule {
     pub(super) reply: Vec<ScriptStep>,
 }
 
-/// All that is said must hold. Nothing said: always.
+/// Conditions that must all hold. Without conditions the rule always matches.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptCondition {
-    /// The user's first word, whatever its case.
+    /// The user's first word, case-insensitive.
     pub(super) first_word: Option<String>,
     pub(super) exact: Option<String>,
     pub(super) starts_with: Option<String>,
     pub(super) contains: Option<String>,
-    /// The last message is the result of this tool, or of `any`.
+    /// The last message is a result of this tool, or of `any` tool.
     pub(super) tool: Option<String>,
-    /// The last message is a tool's result, and its JSON has this in it.
+    /// The last message is a tool result whose JSON contains this text.
     pub(super) result_contains: Option<String>,
-    /// How many answers the model has given since the user spoke.
+    /// The number of assistant messages since the last user text.
     pub(super) turn: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum ScriptStep {
     Usage(ScriptUsage),
     Refuse(ScriptRefusal),
     Fail(ScriptFailure),
-    /// The answer is cut off by the limit of output tokens.
+    /// The response ends at the output token limit.
     Length,
     DelayMs(u64),
     Hang,
@@ -61,7 +61,7 @@ pub(super) enum ScriptStep {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "expected a text, or a mapping with `text` and `signature`"
+    expecting = "expected a string, or a mapping with `text` and `signature`"
 )]
 pub(super) enum ScriptText {
     Plain(String),
@@ -112,8 +112,8 @@ pub(super) struct ScriptUsage {
 }
 
 impl From<ScriptUsage> for TokenUsage {
-    fn from(counts: ScriptUsage) -> Self {
-        let ScriptUsage { input, output, cached, reasoning } = counts;
+    fn from(usage: ScriptUsage) -> Self {
+        let ScriptUsage { input, output, cached, reasoning } = usage;
         Self { input, cached, output, reasoning }
     }
 }

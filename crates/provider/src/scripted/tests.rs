@@ -1,4 +1,4 @@
-//! The script's words one by one, and all words of the canned agent.
+//! Every keyword of a script, and the script of the canned agent.
 
 use super::*;
 use crate::{MessagePart, ModelMessage, Role, ToolResult};
@@ -7,15 +7,15 @@ use serde_json::json;
 
 fn canned() -> ScriptedProvider {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/canned/agents/canned/canned.yaml");
-    ScriptedProvider::from_file(file).expect("the canned script is whole")
+    ScriptedProvider::from_file(file).expect("the canned script is valid")
 }
 
 fn script(yaml: &str) -> ScriptedProvider {
-    ScriptedProvider::from_str("test.yaml", yaml).expect("the script is whole")
+    ScriptedProvider::from_str("test.yaml", yaml).expect("the script is valid")
 }
 
-fn refusal(yaml: &str) -> String {
-    ScriptedProvider::from_str("test.yaml", yaml).expect_err("the script is broken").to_string()
+fn parse_error(yaml: &str) -> String {
+    ScriptedProvider::from_str("test.yaml", yaml).expect_err("the script is invalid").to_string()
 }
 
 fn user(text: &str) -> ModelMessage {
@@ -27,14 +27,15 @@ fn result(name: &str, response: serde_json::Value) -> ModelMessage {
     ModelMessage::new(Role::Tool, vec![MessagePart::from(result)])
 }
 
-/// One line per event; deltas are separated by bars.
+/// One line per event; deltas are separated by `|`.
 fn shape(provider: &ScriptedProvider, messages: Vec<ModelMessage>) -> String {
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let beats =
-        provider.play(&request).unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
+    let steps = provider
+        .response_steps(&request)
+        .unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
     let mut lines: Vec<String> = Vec::new();
-    for beat in beats {
-        let line = match beat {
+    for step in steps {
+        let line = match step {
             PlaybackStep::Wait(time) => format!("wait {time:?}"),
             PlaybackStep::Hang => "hang".to_owned(),
             PlaybackStep::Event(event) => line(event),
@@ -72,7 +73,7 @@ fn line(event: StreamEvent) -> String {
 }
 
 #[test]
-fn the_canned_model_echoes_what_it_has_no_word_for() {
+fn canned_script_echoes_unmatched_text() {
     assert_snapshot!(shape(&canned(), vec![user("hi there")]), @r#"
     text Hello| from| canned| model.| You| said:| hi| there
     usage 10/5
@@ -81,7 +82,7 @@ fn the_canned_model_echoes_what_it_has_no_word_for() {
 }
 
 #[test]
-fn the_canned_model_has_an_answer_for_each_of_its_words() {
+fn canned_script_answers_each_of_its_keywords() {
     let words = [
         "tool please",
         "parallel",
@@ -133,7 +134,7 @@ fn the_canned_model_has_an_answer_for_each_of_its_words() {
 }
 
 #[test]
-fn the_canned_model_tells_the_last_of_several_results() {
+fn canned_script_reports_the_last_of_several_results() {
     let mut results = result("get_weather", json!({"city": "Paris"}));
     results.parts.extend(result("get_weather", json!({"city": "Tokyo"})).parts);
     assert_snapshot!(shape(&canned(), vec![user("parallel"), ModelMessage::new(Role::Assistant, vec![]), results]), @r#"
@@ -144,7 +145,7 @@ fn the_canned_model_tells_the_last_of_several_results() {
 }
 
 #[test]
-fn a_loop_is_scripted_by_its_turns() {
+fn turn_condition_scripts_a_tool_loop() {
     let looping = script(
         "rules:
   - when: {first_word: count, turn: 0}
@@ -172,15 +173,15 @@ fn a_loop_is_scripted_by_its_turns() {
 }
 
 #[test]
-fn a_rule_on_the_users_words_does_not_answer_the_results_they_led_to() {
+fn user_text_rule_does_not_match_a_tool_result() {
     let once = script("rules: [{when: {contains: weather}, reply: [{call: {name: w}}]}]");
     let log =
         vec![user("the weather?"), ModelMessage::new(Role::Assistant, vec![]), result("w", json!("rain"))];
-    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: script test.yaml: no rule answers the result of w: "rain""#);
+    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: script test.yaml: no rule matches the result of w: "rain""#);
 }
 
 #[test]
-fn opaque_data_ids_and_usage_are_told_as_written() {
+fn signatures_ids_and_usage_are_emitted_verbatim() {
     let signed = script(
         "rules:
   - when: {exact: go}
@@ -203,7 +204,7 @@ fn opaque_data_ids_and_usage_are_told_as_written() {
 }
 
 #[test]
-fn every_kind_of_failure_can_be_played() {
+fn every_failure_kind_maps_to_its_error() {
     let kinds = [
         "kind: auth, message: m",
         "kind: quota, message: m",
@@ -238,7 +239,7 @@ fn every_kind_of_failure_can_be_played() {
 }
 
 #[test]
-fn a_broken_script_is_refused_with_its_line_and_column() {
+fn invalid_script_error_has_line_and_column() {
     let broken = [
         "rules:\n  - wenn: {}\n    reply: []",
         "rules:\n  - reply:\n      - txt: hello",
@@ -247,13 +248,13 @@ fn a_broken_script_is_refused_with_its_line_and_column() {
         "rules:\n  - reply:\n      - fail: {message: x}",
         "rules: [",
     ];
-    let all: Vec<String> = broken.iter().map(|yaml| refusal(yaml)).collect();
+    let all: Vec<String> = broken.iter().map(|yaml| parse_error(yaml)).collect();
     assert_snapshot!(all.join("\n"), @"
     script test.yaml: unknown field `wenn`, expected one of when, reply at line 2, column 5
     script test.yaml: unknown variant `txt`, expected one of text, thought, call, usage, refuse, fail, length, delay_ms, hang at line 3, column 9
-    script test.yaml: expected a text, or a mapping with `text` and `signature` at line 3, column 15
-    script test.yaml: `retry_after` belongs to `kind: rate_limited` at line 3, column 15
-    script test.yaml: a failure has either a `kind` or a `code` at line 3, column 15
+    script test.yaml: expected a string, or a mapping with `text` and `signature` at line 3, column 15
+    script test.yaml: `retry_after` is valid only with `kind: rate_limited` at line 3, column 15
+    script test.yaml: a failure needs either `kind` or `code` at line 3, column 15
     script test.yaml: unclosed bracket '[' at line 1, column 8
     ");
     assert_snapshot!(
@@ -263,16 +264,16 @@ fn a_broken_script_is_refused_with_its_line_and_column() {
 }
 
 #[test]
-fn a_request_that_no_rule_fits_is_an_error_that_names_script_and_question() {
+fn unmatched_request_error_names_script_and_prompt() {
     let narrow = script("rules: [{when: {starts_with: A}, reply: []}]");
-    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: script test.yaml: no rule answers "B""#);
+    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: script test.yaml: no rule matches "B""#);
     let missing = script("rules: [{reply: [{text: '{tool.response.x.0}'}]}]");
-    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: script test.yaml: {tool.response.x.0} where no tool has answered");
+    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: script test.yaml: {tool.response.x.0} needs a tool result, and there is none");
     assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: script test.yaml: {tool.response.x.0} is not in the response of t");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_hangs_stays_silent_after_what_it_said() {
+async fn hang_step_stalls_after_the_preceding_text() {
     let hanging = script("word_delay_ms: 10\nrules: [{reply: [{text: one two}, hang]}]");
     let mut stream = hanging.stream(ModelRequest::default());
     assert!(matches!(stream.next().await, Some(StreamEvent::TextDelta { .. })));
@@ -282,8 +283,8 @@ async fn a_script_that_hangs_stays_silent_after_what_it_said() {
 }
 
 #[test]
-fn a_script_may_repeat_what_the_model_said_last() {
+fn model_placeholder_expands_to_the_last_answer() {
     let echo = script("rules: [{reply: [{text: 'again: {model}'}]}]");
-    let said = vec![user("a"), ModelMessage::text(Role::Assistant, "one"), user("b")];
-    assert_eq!(shape(&echo, said).lines().next(), Some("text again:| one"));
+    let messages = vec![user("a"), ModelMessage::text(Role::Assistant, "one"), user("b")];
+    assert_eq!(shape(&echo, messages).lines().next(), Some("text again:| one"));
 }

@@ -1,4 +1,4 @@
-//! Settings side by side: what was asked, and what leaves.
+//! Options and their encoding, side by side.
 
 use super::*;
 use crate::{ModelMessage, Role, ToolSpec, anthropic::encode};
@@ -15,16 +15,18 @@ fn request(model: &str, options: GenerationOptions) -> ModelRequest {
     }
 }
 
-/// The settings in the body, and the names of those that are left out.
+/// The settings in the body, and the unsupported options.
 fn settings(model: &str, options: &GenerationOptions) -> String {
     let request = request(model, options.clone());
     let body = encode(&request, false);
     let fields = body.as_object().into_iter().flatten();
-    let set = fields.filter(|(key, _)| !["model", "messages", "tools", "stream"].contains(&key.as_str()));
-    let set: Vec<String> = set.map(|(key, value)| format!("{key} {value}")).collect();
-    let out = unsupported_options(&request);
-    let out = if out.is_empty() { String::new() } else { format!("  without {}", out.join(", ")) };
-    format!("{model}: {}{out}", set.join(" "))
+    let settings =
+        fields.filter(|(key, _)| !["model", "messages", "tools", "stream"].contains(&key.as_str()));
+    let settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
+    let unsupported = unsupported_options(&request);
+    let unsupported =
+        if unsupported.is_empty() { String::new() } else { format!("  without {}", unsupported.join(", ")) };
+    format!("{model}: {}{unsupported}", settings.join(" "))
 }
 
 const MODELS: [&str; 5] =
@@ -35,7 +37,7 @@ fn by_model(options: &GenerationOptions) -> String {
 }
 
 #[test]
-fn effort_is_a_budget_for_older_models_and_a_word_for_newer_ones() {
+fn effort_is_a_budget_for_older_and_a_level_for_newer_models() {
     let options = GenerationOptions {
         reasoning: Some(ReasoningEffort::Medium),
         temperature: Some(0.5),
@@ -51,7 +53,7 @@ fn effort_is_a_budget_for_older_models_and_a_word_for_newer_ones() {
 }
 
 #[test]
-fn a_model_that_should_not_think_does_not_if_it_can_help_it() {
+fn reasoning_off_disables_thinking_where_possible() {
     let options = GenerationOptions { reasoning: Some(ReasoningEffort::Off), ..GenerationOptions::default() };
     assert_snapshot!(by_model(&options), @r#"
     claude-opus-4-5: max_tokens 8192
@@ -63,7 +65,7 @@ fn a_model_that_should_not_think_does_not_if_it_can_help_it() {
 }
 
 #[test]
-fn a_call_that_is_demanded_leaves_no_room_for_thinking() {
+fn forced_call_disables_thinking() {
     let options = GenerationOptions {
         reasoning: Some(ReasoningEffort::High),
         tool_choice: Some(ToolChoice::Named("web.find".to_owned())),
@@ -79,7 +81,7 @@ fn a_call_that_is_demanded_leaves_no_room_for_thinking() {
 }
 
 #[test]
-fn without_a_word_on_thinking_the_models_do_as_they_do() {
+fn sampling_options_without_reasoning_are_encoded_per_model() {
     let options = GenerationOptions {
         temperature: Some(2.0),
         top_p: Some(0.5),
@@ -96,7 +98,7 @@ fn without_a_word_on_thinking_the_models_do_as_they_do() {
 }
 
 #[test]
-fn thinking_leaves_room_for_the_answer() {
+fn thinking_budget_leaves_room_for_the_answer() {
     let efforts = [
         (ReasoningEffort::Minimal, None),
         (ReasoningEffort::Low, None),
@@ -123,7 +125,7 @@ fn thinking_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn a_choice_is_among_the_tools_that_are_there() {
+fn tool_choice_requires_a_declared_tool() {
     let choices = [
         ToolChoice::Auto,
         ToolChoice::None,

@@ -1,4 +1,4 @@
-//! Settings side by side: what was asked, and what leaves.
+//! Options and their encoding, side by side.
 
 use super::*;
 use crate::{GenerationOptions, ModelMessage, Role, ToolSpec, gemini::encode};
@@ -15,15 +15,16 @@ fn request(model: &str, options: &GenerationOptions) -> ModelRequest {
     }
 }
 
-/// The settings in the body, and the names of those that are left out.
+/// The settings in the body, and the unsupported options.
 fn settings(model: &str, options: &GenerationOptions) -> String {
     let request = request(model, options);
     let body = encode(&request, false);
-    let set = ["generationConfig", "toolConfig"].map(|key| body.get(key).map(Value::to_string));
-    let set: Vec<String> = set.into_iter().flatten().collect();
-    let out = unsupported_options(&request);
-    let out = if out.is_empty() { String::new() } else { format!("  without {}", out.join(", ")) };
-    format!("{model}: {}{out}", set.join(" "))
+    let settings = ["generationConfig", "toolConfig"].map(|key| body.get(key).map(Value::to_string));
+    let settings: Vec<String> = settings.into_iter().flatten().collect();
+    let unsupported = unsupported_options(&request);
+    let unsupported =
+        if unsupported.is_empty() { String::new() } else { format!("  without {}", unsupported.join(", ")) };
+    format!("{model}: {}{unsupported}", settings.join(" "))
 }
 
 const MODELS: [&str; 9] = [
@@ -43,7 +44,7 @@ fn by_model(options: &GenerationOptions) -> String {
 }
 
 #[test]
-fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
+fn effort_is_a_budget_for_older_and_a_level_for_newer_models() {
     let options = |effort| GenerationOptions { reasoning: Some(effort), ..GenerationOptions::default() };
     assert_snapshot!(by_model(&options(ReasoningEffort::Off)), @r#"
     gemini-2.0-flash: 
@@ -92,7 +93,7 @@ fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
 }
 
 #[test]
-fn what_a_model_does_not_take_is_left_out_and_named() {
+fn unsupported_options_are_omitted_and_listed() {
     let stop = ["a", "b", "c", "", "d", "e", "f"].map(str::to_owned).to_vec();
     let options =
         GenerationOptions { temperature: Some(3.0), top_p: Some(0.5), stop, ..GenerationOptions::default() };
@@ -110,7 +111,7 @@ fn what_a_model_does_not_take_is_left_out_and_named() {
 }
 
 #[test]
-fn a_seed_is_cut_to_what_fits() {
+fn seed_is_truncated_to_32_bits() {
     let seeds = [7, -1, i64::from(i32::MAX) + 2, i64::MIN, i64::MAX];
     let lines = seeds
         .map(|seed| settings("m", &GenerationOptions { seed: Some(seed), ..GenerationOptions::default() }));
@@ -124,7 +125,7 @@ fn a_seed_is_cut_to_what_fits() {
 }
 
 #[test]
-fn a_choice_is_among_the_tools_that_are_there() {
+fn tool_choice_requires_a_declared_tool() {
     let choices = [
         ToolChoice::Auto,
         ToolChoice::None,

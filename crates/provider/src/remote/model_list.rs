@@ -1,18 +1,18 @@
-//! The models that a server offers.
+//! Parsing of model lists.
 
 use crate::WireApi;
 use serde_json::Value;
 
-/// A model as its server lists it.
+/// A model in a server's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelInfo {
     pub id: String,
-    /// How many tokens it can be shown, where the server says so.
+    /// The context window in tokens, if the server reports it.
     pub context: Option<u32>,
 }
 
-/// The list in a body; nothing, if the body is no such list.
-pub(super) fn models(api: WireApi, body: &Value) -> Option<Vec<ModelInfo>> {
+/// Parses a list; `None` if the body is not one.
+pub(super) fn parse_models(api: WireApi, body: &Value) -> Option<Vec<ModelInfo>> {
     let (list, id, contexts): (_, _, &[&str]) = match api {
         WireApi::Chat | WireApi::Responses => (
             "data",
@@ -23,16 +23,17 @@ pub(super) fn models(api: WireApi, body: &Value) -> Option<Vec<ModelInfo>> {
         WireApi::Gemini => ("models", "name", &["/inputTokenLimit"]),
         WireApi::Ollama => ("models", "name", &[]),
     };
-    let read = |model: &Value| {
+    let parse = |model: &Value| {
         let id = model.get(id)?.as_str()?;
-        let context = contexts.iter().find_map(|place| u32::try_from(model.pointer(place)?.as_u64()?).ok());
+        let context =
+            contexts.iter().find_map(|pointer| u32::try_from(model.pointer(pointer)?.as_u64()?).ok());
         Some(ModelInfo { id: id.strip_prefix("models/").unwrap_or(id).to_owned(), context })
     };
-    Some(body.get(list)?.as_array()?.iter().filter(|model| answers(model)).filter_map(read).collect())
+    Some(body.get(list)?.as_array()?.iter().filter(|model| generates_text(model)).filter_map(parse).collect())
 }
 
-/// Gemini lists models that make vectors and pictures too, and says what each can do.
-fn answers(model: &Value) -> bool {
+/// Gemini also lists embedding and image models, with the methods of each.
+fn generates_text(model: &Value) -> bool {
     let methods = model.get("supportedGenerationMethods").and_then(Value::as_array);
     methods.is_none_or(|methods| methods.iter().any(|method| method == "generateContent"))
 }
@@ -44,12 +45,12 @@ mod tests {
 
     fn shape(api: WireApi, body: &Value) -> String {
         let line = |model: &ModelInfo| format!("{} {:?}", model.id, model.context);
-        models(api, body)
+        parse_models(api, body)
             .map_or("no list".to_owned(), |all| all.iter().map(line).collect::<Vec<_>>().join(", "))
     }
 
     #[test]
-    fn each_server_lists_its_models_in_its_own_way() {
+    fn model_lists_of_all_formats_are_parsed() {
         let openai = json!({"object": "list", "data": [{"id": "gpt"}, {"id": "a/b", "context_length": 8192}, {"object": "?"}]});
         assert_eq!(shape(WireApi::Chat, &openai), "gpt None, a/b Some(8192)");
         let llama = json!({"models": [{"name": "other"}], "data": [{"id": "smol", "meta": {"n_ctx": 4096, "n_ctx_train": 9999}}]});
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_list_is_no_list() {
+    fn body_without_a_model_list_yields_none() {
         for body in [json!({}), json!([]), json!({"data": {}}), json!("data")] {
             assert_eq!(shape(WireApi::Chat, &body), "no list", "{body}");
         }

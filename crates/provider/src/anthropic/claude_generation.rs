@@ -1,33 +1,33 @@
-//! What changed for a request from one generation of Claude to the next, by the model's name.
+//! The Claude generations, by model name, and how their request parameters differ.
 
 use crate::encoding;
 
-/// Each takes what the one before it takes, but for what is said.
+/// Each generation accepts what the previous one accepts, except for the stated differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ClaudeGeneration {
-    /// Up to 4.5, and every model of another maker: thinks if it is given a number of tokens for it.
+    /// Up to 4.5, and all models of other vendors: thinking needs a token budget.
     Budgeted,
-    /// 4.6: decides itself how long to think, by effort.
+    /// 4.6: adaptive thinking, controlled by effort.
     Adaptive,
-    /// 4.7: takes no temperature, and shows its thoughts only when asked to.
-    Unsampled,
-    /// 5: thinks unless it is told not to.
-    Eager,
-    /// 5.5, Fable and Mythos: always think, and cannot be made to call a tool.
-    Pensive,
+    /// 4.7: no temperature; thoughts are shown only on request.
+    NoSampling,
+    /// 5: thinks unless thinking is disabled.
+    ThinksByDefault,
+    /// 5.5, Fable and Mythos: always think, and cannot be forced to call a tool.
+    AlwaysThinks,
 }
 
 impl ClaudeGeneration {
-    pub(super) fn of(model: &str) -> Self {
+    pub(super) fn from_model(model: &str) -> Self {
         let Some(version) = encoding::model_version(model, "claude") else {
             return Self::Budgeted;
         };
         if version >= (5, 5) || model.contains("fable") || model.contains("mythos") {
-            return Self::Pensive;
+            return Self::AlwaysThinks;
         }
         match version {
-            (5.., _) => Self::Eager,
-            (4, 7..) => Self::Unsampled,
+            (5.., _) => Self::ThinksByDefault,
+            (4, 7..) => Self::NoSampling,
             (4, 6) => Self::Adaptive,
             (0..=4, _) => Self::Budgeted,
         }
@@ -40,7 +40,7 @@ mod tests {
     use insta::assert_snapshot;
 
     #[test]
-    fn a_models_name_tells_its_generation() {
+    fn generation_is_derived_from_the_model_name() {
         let names = [
             "claude-3-7-sonnet-20250219",
             "claude-sonnet-4-20250514",
@@ -56,18 +56,18 @@ mod tests {
             "",
         ];
         let lines: Vec<String> =
-            names.iter().map(|name| format!("{:?} {name}", ClaudeGeneration::of(name))).collect();
+            names.iter().map(|name| format!("{:?} {name}", ClaudeGeneration::from_model(name))).collect();
         assert_snapshot!(lines.join("\n"), @"
         Budgeted claude-3-7-sonnet-20250219
         Budgeted claude-sonnet-4-20250514
         Budgeted claude-opus-4-5-20251101
         Budgeted us.anthropic.claude-haiku-4-5-20251001-v1:0
         Adaptive anthropic/claude-sonnet-4.6
-        Unsampled claude-opus-4-8
-        Eager claude-sonnet-5
-        Pensive claude-opus-5-5
-        Pensive claude-fable-5
-        Pensive claude-mythos-preview
+        NoSampling claude-opus-4-8
+        ThinksByDefault claude-sonnet-5
+        AlwaysThinks claude-opus-5-5
+        AlwaysThinks claude-fable-5
+        AlwaysThinks claude-mythos-preview
         Budgeted smollm2-135m
         Budgeted
         ");

@@ -1,4 +1,4 @@
-//! A conversation that has everything in it, for the tests of the encoders, and what a decoder makes of a stream.
+//! A conversation with every kind of part, for encoder tests, and helpers for decoder tests.
 
 use crate::{
     Done, Error, GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role,
@@ -75,7 +75,7 @@ pub(crate) fn request() -> ModelRequest {
     ModelRequest { model: "m".to_owned(), messages, tools: vec![tool], options }
 }
 
-/// One line per field, per message and per part.
+/// One line per field, message and part of a request body.
 pub(crate) fn shape(body: &Value) -> String {
     let mut lines = Vec::new();
     for (key, value) in body.as_object().into_iter().flatten() {
@@ -101,8 +101,8 @@ pub(crate) fn shape(body: &Value) -> String {
     lines.join("\n")
 }
 
-/// What a decoder makes of a stream that has one frame in each line.
-pub(crate) fn decoded(
+/// Decodes a stream that has one frame per line.
+pub(crate) fn decode_stream(
     mut decoder: impl StreamDecoder,
     stream: &str,
 ) -> (Vec<StreamEvent>, Result<(), Error>) {
@@ -122,8 +122,8 @@ pub(crate) fn decoded(
     (events, outcome)
 }
 
-/// Streams that are not as they should be: cut anywhere, with a frame lost, doubled, in the wrong place or cut short.
-pub(crate) fn spoiled(stream: &str) -> Vec<String> {
+/// Corrupted variants of a stream: cut at any frame, or with a frame dropped, repeated, moved or truncated.
+pub(crate) fn corrupted_streams(stream: &str) -> Vec<String> {
     let frames: Vec<&str> = stream.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut spoiled = Vec::new();
     for at in 0..frames.len() {
@@ -141,9 +141,9 @@ pub(crate) fn spoiled(stream: &str) -> Vec<String> {
     spoiled
 }
 
-/// Whatever comes, calls leave with the end alone, and the end is the last.
-pub(crate) fn assert_sound(decoder: impl StreamDecoder, stream: &str) {
-    let (events, outcome) = decoded(decoder, stream);
+/// Asserts that tool calls appear only with `Done`, and that `Done` is the last event.
+pub(crate) fn assert_calls_only_with_done(decoder: impl StreamDecoder, stream: &str) {
+    let (events, outcome) = decode_stream(decoder, stream);
     let calls = events.iter().any(|event| matches!(event, StreamEvent::ToolCall(_)));
     let ends = events.iter().position(|event| matches!(event, StreamEvent::Done(_)));
     match outcome {
@@ -152,9 +152,9 @@ pub(crate) fn assert_sound(decoder: impl StreamDecoder, stream: &str) {
     }
 }
 
-/// What a decoder makes of a stream, for people: one line per event, the error last.
-pub(crate) fn heard(decoder: impl StreamDecoder, stream: &str) -> String {
-    let (events, outcome) = decoded(decoder, stream);
+/// Decodes a stream into one line per event, the error last.
+pub(crate) fn describe_stream(decoder: impl StreamDecoder, stream: &str) -> String {
+    let (events, outcome) = decode_stream(decoder, stream);
     let mut lines: Vec<String> = events.iter().map(line).collect();
     lines.extend(outcome.err().map(|error| format!("error {}: {error}", error.code())));
     lines.join("\n")
@@ -184,8 +184,8 @@ fn line(event: &StreamEvent) -> String {
     }
 }
 
-/// A message of what was said, as the callers of a provider put it together: a signature ends its part.
-pub(crate) fn spoken(events: Vec<StreamEvent>) -> ModelMessage {
+/// Assembles a message from events, as callers of a provider do: a signature ends a part.
+pub(crate) fn assemble_message(events: Vec<StreamEvent>) -> ModelMessage {
     let mut parts: Vec<MessagePart> = Vec::new();
     for event in events {
         match (parts.last_mut(), event) {
