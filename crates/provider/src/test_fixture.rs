@@ -125,20 +125,20 @@ pub(crate) fn decode_stream(
 /// Corrupted variants of a stream: cut at any frame, or with a frame dropped, repeated, moved or truncated.
 pub(crate) fn corrupted_streams(stream: &str) -> Vec<String> {
     let frames: Vec<&str> = stream.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let mut spoiled = Vec::new();
+    let mut corrupted = Vec::new();
     for at in 0..frames.len() {
-        spoiled.push(frames[..at].join("\n"));
+        corrupted.push(frames[..at].join("\n"));
         let mut change = |replaced: &[&str]| {
-            spoiled.push([&frames[..at], replaced, &frames[at + 1..]].concat().join("\n"));
+            corrupted.push([&frames[..at], replaced, &frames[at + 1..]].concat().join("\n"));
         };
         change(&[]);
         change(&[frames[at], frames[at]]);
         frames[at].char_indices().step_by(9).for_each(|(end, _)| change(&[&frames[at][..end]]));
         let mut moved = frames.clone();
         moved.swap(at, frames.len() / 2);
-        spoiled.push(moved.join("\n"));
+        corrupted.push(moved.join("\n"));
     }
-    spoiled
+    corrupted
 }
 
 /// Asserts that tool calls appear only with `Done`, and that `Done` is the last event.

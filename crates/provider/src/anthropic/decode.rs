@@ -112,9 +112,9 @@ impl AnthropicDecoder {
                 self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
             }
             "input_json_delta" => {
-                let piece = delta.partial_json.unwrap_or_default();
+                let fragment = delta.partial_json.unwrap_or_default();
                 if let Some(call) = self.calls().rfind(|call| call.index == index) {
-                    call.json.push_str(&piece);
+                    call.json.push_str(&fragment);
                 }
             }
             _ => self.emit_text(delta.text, out),

@@ -125,7 +125,7 @@ fn seed(seed: i64) -> Value {
 /// The API rejects a choice without tools, and a tool that is not declared.
 pub(super) fn tool_config(request: &ModelRequest, names: &ToolNames) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
-    let calling = match choice {
+    let mode = match choice {
         ToolChoice::Auto => json!({"mode": "AUTO"}),
         ToolChoice::None => json!({"mode": "NONE"}),
         ToolChoice::Required => json!({"mode": "ANY"}),
@@ -134,7 +134,7 @@ pub(super) fn tool_config(request: &ModelRequest, names: &ToolNames) -> Option<V
             json!({"mode": "ANY", "allowedFunctionNames": [names.wire_name(name)]})
         }
     };
-    Some(json!({"functionCallingConfig": calling}))
+    Some(json!({"functionCallingConfig": mode}))
 }
 
 #[cfg(test)]

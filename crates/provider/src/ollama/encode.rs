@@ -32,7 +32,7 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
             ("format", format),
             ("think", options.reasoning.map(think_level)),
             ("options", settings.as_object().is_some_and(|all| !all.is_empty()).then_some(settings)),
-            // Ollama streams unless told otherwise.
+            // Ollama streams unless `stream` is false.
             ("stream", Some(stream.into())),
         ],
     )

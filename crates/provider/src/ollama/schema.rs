@@ -14,7 +14,7 @@ pub(super) fn parameters(schema: &Value) -> Value {
 fn restrict(schema: Value) -> Value {
     let Value::Object(schema) = schema else { return json!({"type": "string"}) };
     let nullable = schema.get("nullable").is_some_and(|nullable| nullable == true);
-    let mut kept = Map::new();
+    let mut supported = Map::new();
     let mut notes = Vec::new();
     for (key, value) in schema {
         let value = match (key.as_str(), value) {
@@ -35,10 +35,10 @@ fn restrict(schema: Value) -> Value {
                 continue;
             }
         };
-        kept.insert(key, value);
+        supported.insert(key, value);
     }
-    tool_schema::describe(&mut kept, &notes);
-    Value::Object(kept)
+    tool_schema::describe(&mut supported, &notes);
+    Value::Object(supported)
 }
 
 #[cfg(test)]

@@ -47,10 +47,10 @@ impl ProviderEndpoint {
 
     /// Values to mask in messages: the key, each word of the headers, and the query of the URL.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
-        let words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
+        let header_words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
         // Short values, such as `true`, are not secret.
         let mut secrets: Vec<SecretString> =
-            words.filter(|word| word.len() >= 8).map(SecretString::new).collect();
+            header_words.filter(|word| word.len() >= 8).map(SecretString::new).collect();
         secrets.extend(self.key.clone());
         if let Ok(url) = Url::parse(self.base_url.trim()) {
             secrets.extend(

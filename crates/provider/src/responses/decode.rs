@@ -210,11 +210,11 @@ impl ResponsesDecoder {
             self.last_position.is_some_and(|last| last != position && self.items[last.item].kind == kind);
         let text = if needs_separator { format!("\n\n{text}") } else { text };
         self.last_position = Some(position);
-        let piece = match kind {
+        let delta = match kind {
             ItemKind::Reasoning => StreamEvent::thought_delta,
             ItemKind::Message | ItemKind::Call => StreamEvent::text_delta,
         };
-        self.emit(piece(text, None), out);
+        self.emit(delta(text, None), out);
     }
 
     fn emit_signature(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {

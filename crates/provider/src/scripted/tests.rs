@@ -83,7 +83,7 @@ fn canned_script_echoes_unmatched_text() {
 
 #[test]
 fn canned_script_answers_each_of_its_keywords() {
-    let words = [
+    let keywords = [
         "tool please",
         "parallel",
         "Texttool",
@@ -99,7 +99,7 @@ fn canned_script_answers_each_of_its_keywords() {
         "errcode",
     ];
     let all: Vec<String> =
-        words.iter().map(|word| format!("> {word}\n{}", shape(&canned(), vec![user(word)]))).collect();
+        keywords.iter().map(|word| format!("> {word}\n{}", shape(&canned(), vec![user(word)]))).collect();
     assert_snapshot!(all.join("\n").replace("\nusage 10/5\ndone Stop \"canned-1\"", " ∎"), @r#"
     > tool please
     call get_weather({"city":"Paris"}) ∎

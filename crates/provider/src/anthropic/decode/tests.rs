@@ -56,8 +56,8 @@ fn end(reason: &str) -> String {
     json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 20}}).to_string()
 }
 
-fn stream(pieces: &[&str]) -> String {
-    pieces.join("\n")
+fn stream(frames: &[&str]) -> String {
+    frames.join("\n")
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn empty_thought_is_kept_only_with_a_signature() {
 
 #[test]
 fn unknown_blocks_are_ignored_except_for_their_text() {
-    let odd = r#"
+    let unknown = r#"
         {"type":"context_note","note":{"index":"x"}}
         {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}
         {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":1}"}}
@@ -223,7 +223,7 @@ fn unknown_blocks_are_ignored_except_for_their_text() {
         {"type":"content_block_delta","index":1,"delta":{"type":"verse_delta","text":" are red","metre":5}}
         {"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}
     "#;
-    assert_snapshot!(decode(&stream(&[odd, &end("end_turn")])), @r#"
+    assert_snapshot!(decode(&stream(&[unknown, &end("end_turn")])), @r#"
     text "Roses"
     text " are red"
     usage in 0 cached 0 out 20 reasoning 0
@@ -258,9 +258,9 @@ fn tool_call_has_the_original_tool_name() {
 #[test]
 fn corrupted_stream_emits_calls_only_with_done() {
     let whole = stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
-    let spoiled = test_fixture::corrupted_streams(&whole);
-    assert!(spoiled.len() > 300);
-    for stream in spoiled {
+    let corrupted = test_fixture::corrupted_streams(&whole);
+    assert!(corrupted.len() > 300);
+    for stream in corrupted {
         test_fixture::assert_calls_only_with_done(
             AnthropicDecoder::new("anthropic", &ModelRequest::default()),
             &stream,
@@ -270,11 +270,11 @@ fn corrupted_stream_emits_calls_only_with_done() {
 
 #[test]
 fn decoded_answers_encode_to_the_same_blocks() {
-    let calling =
+    let first_answer =
         stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
     let omitted = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"RW1wdHk="}}"#;
-    let telling = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
-    let spoken = |stream: &str| {
+    let second_answer = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
+    let assembled = |stream: &str| {
         test_fixture::assemble_message(
             test_fixture::decode_stream(AnthropicDecoder::new("anthropic", &ModelRequest::default()), stream)
                 .0,
@@ -286,9 +286,9 @@ fn decoded_answers_encode_to_the_same_blocks() {
     };
     let messages = vec![
         ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
-        spoken(&calling),
+        assembled(&first_answer),
         ModelMessage::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
-        spoken(&telling),
+        assembled(&second_answer),
         ModelMessage::text(Role::User, "Thanks."),
     ];
     let body = encode(&ModelRequest { messages, ..ModelRequest::default() }, true);

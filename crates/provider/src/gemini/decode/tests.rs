@@ -99,10 +99,10 @@ fn stream_without_a_finish_reason_is_truncated_and_has_no_calls() {
 
 #[test]
 fn repeated_finish_reason_does_not_end_the_stream() {
-    let said = |text: &str| {
+    let text_chunk = |text: &str| {
         json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]}).to_string()
     };
-    assert_snapshot!(decode(&stream(&[&said("one"), &said("two")])), @r#"
+    assert_snapshot!(decode(&stream(&[&text_chunk("one"), &text_chunk("two")])), @r#"
     text "one"
     text "two"
     done Stop ?
@@ -249,14 +249,14 @@ fn tool_call_has_the_original_tool_name() {
 
 #[test]
 fn corrupted_stream_emits_calls_only_with_done() {
-    let spoiled = test_fixture::corrupted_streams(&stream(&[
+    let corrupted = test_fixture::corrupted_streams(&stream(&[
         &text_chunks(),
         &call_chunks(),
         &text_chunks(),
         &end("STOP"),
     ]));
-    assert!(spoiled.len() > 200);
-    for stream in spoiled {
+    assert!(corrupted.len() > 200);
+    for stream in corrupted {
         test_fixture::assert_calls_only_with_done(
             GeminiDecoder::new("gemini", &ModelRequest::default()),
             &stream,
@@ -266,11 +266,11 @@ fn corrupted_stream_emits_calls_only_with_done() {
 
 #[test]
 fn decoded_answers_encode_to_the_same_parts() {
-    let calling =
+    let first_answer =
         stream(&[&text_chunks(), &call_chunks(), &chunk(&json!([{"text": "Wait."}])), &end("STOP")]);
     let signed = chunk(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
-    let telling = stream(&[&text_chunks(), &signed, &end("STOP")]);
-    let spoken = |stream: &str| {
+    let second_answer = stream(&[&text_chunks(), &signed, &end("STOP")]);
+    let assembled = |stream: &str| {
         test_fixture::assemble_message(
             test_fixture::decode_stream(GeminiDecoder::new("gemini", &ModelRequest::default()), stream).0,
         )
@@ -281,9 +281,9 @@ fn decoded_answers_encode_to_the_same_parts() {
     };
     let messages = vec![
         ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
-        spoken(&calling),
+        assembled(&first_answer),
         ModelMessage::new(Role::Tool, vec![answer("fc-BBB"), answer("fc-AAA")]),
-        spoken(&telling),
+        assembled(&second_answer),
         ModelMessage::text(Role::User, "Thanks."),
     ];
     let body =

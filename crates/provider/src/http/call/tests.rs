@@ -288,8 +288,8 @@ async fn connection_error_names_the_origin_without_credentials_or_query() {
     drop(listener);
     let url = format!("http://user:{KEY}@127.0.0.1:{port}/v1?key={KEY}");
     let events: Vec<StreamEvent> = call(&url, Framing::Sse).stream().collect().await;
-    let told = shape(&events).replace(&port.to_string(), "PORT");
-    let told = told.split(" (os error").next().unwrap();
-    insta::assert_snapshot!(told, @"TRANSIENT: fake is temporarily unavailable: cannot connect to http://127.0.0.1:PORT: Connection refused");
+    let message = shape(&events).replace(&port.to_string(), "PORT");
+    let message = message.split(" (os error").next().unwrap();
+    insta::assert_snapshot!(message, @"TRANSIENT: fake is temporarily unavailable: cannot connect to http://127.0.0.1:PORT: Connection refused");
     assert!(!format!("{events:?}").contains(KEY));
 }

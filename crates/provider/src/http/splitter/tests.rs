@@ -13,11 +13,14 @@ fn read(splitter: &mut Splitter, frames: &mut Frames) -> Result<(), FramingError
     Ok(())
 }
 
-fn split<'a>(framing: Framing, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Frames, FramingError> {
+fn split<'a>(
+    framing: Framing,
+    fragments: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Frames, FramingError> {
     let mut splitter = Splitter::new(framing);
     let mut frames = Frames::new();
-    for piece in pieces {
-        splitter.feed(piece);
+    for fragment in fragments {
+        splitter.feed(fragment);
         read(&mut splitter, &mut frames)?;
     }
     splitter.end();
@@ -118,10 +121,10 @@ fn invalid_utf8_is_a_framing_error() {
 #[test]
 fn oversized_frame_is_an_error_and_a_long_stream_is_not() {
     for framing in [Framing::Sse, Framing::JsonLines] {
-        let feed_repeatedly = |piece: &[u8], pieces: usize| {
+        let feed_repeatedly = |fragment: &[u8], fragments: usize| {
             let mut splitter = Splitter { max: 1000, ..Splitter::new(framing) };
-            for _ in 0..pieces {
-                splitter.feed(piece);
+            for _ in 0..fragments {
+                splitter.feed(fragment);
                 while splitter.next_frame()?.is_some() {}
             }
             Ok(())
@@ -138,7 +141,7 @@ fn oversized_frame_is_an_error_and_a_long_stream_is_not() {
 
 /// Valid and invalid event streams.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop_oneof![
+    let fragment = prop_oneof![
         Just("data: ".to_owned()),
         Just("event: e".to_owned()),
         Just("data".to_owned()),
@@ -150,7 +153,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         Just("\n".to_owned()),
         "[ -~üß🌍]{0,6}",
     ];
-    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes())
+    prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat().into_bytes())
 }
 
 proptest! {
@@ -163,9 +166,9 @@ proptest! {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         places.extend([0, bytes.len()]);
         places.sort_unstable();
-        let pieces = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
+        let fragments = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
         let whole = split(framing, [bytes.as_slice()]);
-        prop_assert_eq!(split(framing, pieces), whole.clone());
+        prop_assert_eq!(split(framing, fragments), whole.clone());
         prop_assert_eq!(split(framing, bytes.chunks(1)), whole);
     }
 

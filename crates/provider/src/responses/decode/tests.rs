@@ -49,8 +49,8 @@ fn final_response(stream: &str) -> String {
 
 #[test]
 fn text_is_streamed_and_calls_are_emitted_at_the_end() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    let events = decode(&format!("{pieces}\n{COMPLETED}"));
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    let events = decode(&format!("{deltas}\n{COMPLETED}"));
     assert_snapshot!(events, @r#"
     thought "Let me "
     thought "think."
@@ -64,7 +64,7 @@ fn text_is_streamed_and_calls_are_emitted_at_the_end() {
     done Stop gpt-x
     "#);
     assert_eq!(
-        decode(&format!("{pieces}\n{}\n[DONE]", final_response(&pieces))),
+        decode(&format!("{deltas}\n{}\n[DONE]", final_response(&deltas))),
         events,
         "nothing is emitted twice"
     );
@@ -72,10 +72,10 @@ fn text_is_streamed_and_calls_are_emitted_at_the_end() {
 
 #[test]
 fn missing_deltas_are_taken_from_completed_items() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    let only_the_end = final_response(&pieces);
-    let at_once = decode(&only_the_end);
-    assert_snapshot!(at_once, @r#"
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    let only_final = final_response(&deltas);
+    let expected = decode(&only_final);
+    assert_snapshot!(expected, @r#"
     thought "Let me think."
     thought "" signed eyJpZCI6InJzXzEiLCJzdW1tYXJ5IjpbeyJ0eXBlIjoic3VtbWFyeV90ZXh0IiwidGV4dCI6IkxldCBtZSB0aGluay4ifV0sImVuY3J5cHRlZF9jb250ZW50IjoiRU5DKy89PSJ9
     text "Grüß dich 🌍"
@@ -85,10 +85,10 @@ fn missing_deltas_are_taken_from_completed_items() {
     usage in 100 cached 64 out 15 reasoning 5
     done Stop gpt-x
     "#);
-    let only_done: Vec<&str> = pieces.lines().filter(|line| line.contains("output_item.done")).collect();
-    assert_eq!(decode(&format!("{}\n{COMPLETED}", only_done.join("\n"))), at_once);
-    let event: Value = serde_json::from_str(&only_the_end).unwrap_or_default();
-    assert_eq!(decode(&event["response"].to_string()), at_once, "a response that is not streamed");
+    let only_done: Vec<&str> = deltas.lines().filter(|line| line.contains("output_item.done")).collect();
+    assert_eq!(decode(&format!("{}\n{COMPLETED}", only_done.join("\n"))), expected);
+    let event: Value = serde_json::from_str(&only_final).unwrap_or_default();
+    assert_eq!(decode(&event["response"].to_string()), expected, "a response that is not streamed");
     let half: Vec<&str> =
         TEXT.lines().filter(|line| !line.contains("dich") || line.contains("done")).collect();
     assert_snapshot!(decode(&format!("{}\n{COMPLETED}", half.join("\n"))), @r#"
@@ -243,11 +243,11 @@ fn error_event_ends_the_stream() {
 
 #[test]
 fn refusal_is_a_finish_reason_with_its_message() {
-    let pieces = r#"
+    let deltas = r#"
         {"type":"response.refusal.delta","item_id":"msg_1","delta":"I can't "}
         {"type":"response.refusal.delta","item_id":"msg_1","delta":"do that."}"#;
     let whole = r#"{"type":"response.output_item.done","item":{"id":"msg_1","type":"message","content":[{"type":"refusal","refusal":"I can't do that."}]}}"#;
-    let events = decode(&format!("{pieces}\n{whole}\n{COMPLETED}"));
+    let events = decode(&format!("{deltas}\n{whole}\n{COMPLETED}"));
     assert_snapshot!(events, @r#"
     usage in 100 cached 64 out 15 reasoning 5
     done Refused { code: "refusal", message: "I can't do that." } gpt-x
@@ -296,8 +296,8 @@ fn decoded_answer_encodes_to_the_same_items() {
 
 #[test]
 fn corrupted_stream_emits_calls_only_with_done() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    for stream in test_fixture::corrupted_streams(&format!("{pieces}\n{}", final_response(&pieces))) {
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    for stream in test_fixture::corrupted_streams(&format!("{deltas}\n{}", final_response(&deltas))) {
         test_fixture::assert_calls_only_with_done(
             ResponsesDecoder::new("p", &ModelRequest::default()),
             &stream,

@@ -1,16 +1,16 @@
-//! What stands on each provider's wire, read back.
+//! Reads the calls and results back from each wire format.
 
 use serde_json::Value;
 use testkit::legal::Api;
 
-/// Calls and results in order: the id, and the number that tells which call it was.
+/// Calls and results in order: the wire id, and the number that identifies the call.
 #[derive(Debug, Default)]
-pub(crate) struct Wire {
+pub(crate) struct WireCalls {
     pub(crate) calls: Vec<(String, u64)>,
     pub(crate) results: Vec<(String, u64)>,
 }
 
-impl Wire {
+impl WireCalls {
     pub(crate) fn read(api: Api, body: &Value) -> Self {
         let mut wire = Self::default();
         for message in messages(api, body) {
@@ -72,7 +72,7 @@ impl Wire {
     }
 }
 
-/// The messages, without the marks that say what to cache.
+/// The messages without cache breakpoints.
 pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
     let key = match api {
         Api::OpenAi | Api::Anthropic | Api::Ollama => "messages",
@@ -106,7 +106,7 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// The first number of four digits or more.
+/// The first number with at least four digits.
 fn number(value: &Value) -> u64 {
     let text = value.to_string();
     let digits = text.split(|c: char| !c.is_ascii_digit()).find(|digits| digits.len() >= 4);

@@ -1,4 +1,5 @@
-//! Histories as the repair leaves them: the system first, every call answered by the next message; all else is odd.
+//! Generator for histories in the form that the repair produces: the system message first, every call answered in the
+//! next message. Ids, texts, names and schemas are arbitrary.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -10,47 +11,47 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use testkit::legal::Api;
 
-/// A request, and what its calls were.
+/// A generated request and its calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct GeneratedRequest {
     pub(crate) request: ModelRequest,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<GeneratedCall>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct GeneratedCall {
     pub(crate) id: String,
-    /// In the arguments and in the response, so that the two can be told to belong together.
+    /// Appears in the arguments and in the response, which shows that the two belong together.
     pub(crate) number: u64,
 }
 
-impl Made {
-    /// How many messages older requests of this conversation may have had: one ends where the model is asked.
-    pub(crate) fn cuts(&self) -> impl Iterator<Item = usize> {
-        let asked = |message: &ModelMessage| matches!(message.role, Role::User | Role::Tool);
+impl GeneratedRequest {
+    /// The lengths of possible earlier requests of this conversation: each ends where the model is called.
+    pub(crate) fn earlier_lengths(&self) -> impl Iterator<Item = usize> {
+        let calls_model = |message: &ModelMessage| matches!(message.role, Role::User | Role::Tool);
         self.request
             .messages
             .iter()
             .enumerate()
-            .filter(move |(_, message)| asked(message))
+            .filter(move |(_, message)| calls_model(message))
             .map(|(at, _)| at + 1)
     }
 
-    /// The signatures that this provider must be shown again.
+    /// The signatures that must be sent back to this provider.
     pub(crate) fn signatures(&self, api: Api) -> Vec<String> {
         let assistants = self.request.messages.iter().filter(|message| message.role == Role::Assistant);
         assistants
             .flat_map(|message| {
-                // Thoughts that end a message have no place on Anthropic's wire.
-                let spoken = message.parts.iter().rposition(|part| match part {
+                // Anthropic rejects trailing thoughts.
+                let last_visible = message.parts.iter().rposition(|part| match part {
                     MessagePart::Text { text, .. } => !text.trim().is_empty(),
                     MessagePart::Call(_) | MessagePart::Media(_) => true,
                     MessagePart::Thought { .. } | MessagePart::Result(_) => false,
                 });
-                let shown = spoken.map_or(0, |at| at + 1);
+                let visible = last_visible.map_or(0, |at| at + 1);
                 message.parts.iter().enumerate().filter_map(move |(at, part)| match (api, part) {
                     (Api::Anthropic, MessagePart::Thought { signature, .. }) => {
-                        signature.clone().filter(|_| at < shown)
+                        signature.clone().filter(|_| at < visible)
                     }
                     (
                         Api::Gemini,
@@ -58,7 +59,7 @@ impl Made {
                     ) => signature.clone(),
                     (Api::Gemini, MessagePart::Call(call)) => call.signature.clone(),
                     (Api::Responses, MessagePart::Thought { signature, .. }) => {
-                        signature.as_deref().and_then(unsealed).filter(|_| at < shown)
+                        signature.as_deref().and_then(encrypted_content).filter(|_| at < visible)
                     }
                     (Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama, _) => None,
                 })
@@ -67,15 +68,15 @@ impl Made {
     }
 }
 
-/// The encrypted content of a reasoning item, if that is what was signed.
-fn unsealed(signature: &str) -> Option<String> {
+/// The encrypted content of a reasoning item in a signature.
+fn encrypted_content(signature: &str) -> Option<String> {
     let item: Value = serde_json::from_slice(&STANDARD.decode(signature).ok()?).ok()?;
     item["encrypted_content"].as_str().map(str::to_owned)
 }
 
-/// What was made, so that a run without hard cases does not pass for one with them.
+/// Counts of hard cases: a run without them proves nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct CaseTally {
     parallel: usize,
     collisions: usize,
     odd_ids: usize,
@@ -86,7 +87,7 @@ pub(crate) struct Tally {
     swapped: usize,
 }
 
-impl Tally {
+impl CaseTally {
     pub(crate) fn count(&mut self, request: &ModelRequest) {
         let mut seen = HashSet::new();
         for message in &request.messages {
@@ -114,7 +115,7 @@ impl Tally {
         }
     }
 
-    pub(crate) fn demand(&self) {
+    pub(crate) fn assert_hard_cases(&self) {
         let counts = [
             self.parallel,
             self.collisions,
@@ -129,23 +130,23 @@ impl Tally {
     }
 }
 
-/// One step of a conversation, before its calls are numbered.
+/// One step of a conversation, before its calls get numbers.
 #[derive(Clone, Debug)]
-enum Step {
+enum ConversationStep {
     User(Vec<MessagePart>),
     Assistant(Vec<MessagePart>),
-    Calls { before: Vec<MessagePart>, calls: Vec<Asked>, swapped: bool, media: Option<Media> },
+    Calls { before: Vec<MessagePart>, calls: Vec<PlannedCall>, swapped: bool, media: Option<Media> },
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct PlannedCall {
     id: String,
     name: String,
     signature: Option<String>,
     response: usize,
 }
 
-pub(crate) fn requests() -> impl Strategy<Value = Made> {
+pub(crate) fn requests() -> impl Strategy<Value = GeneratedRequest> {
     let system = option::of(vec(text(), 1..3));
     let tools = vec(tool(), 0..3);
     (system, vec(step(), 0..8), tools, options(), model()).prop_map(
@@ -154,36 +155,36 @@ pub(crate) fn requests() -> impl Strategy<Value = Made> {
             messages.extend(system.map(|texts| ModelMessage::new(Role::System, texts)));
             let mut calls = Vec::new();
             for step in steps {
-                messages.extend(said(step, &mut calls));
+                messages.extend(messages_of(step, &mut calls));
             }
             let mut tools = tools;
             tools.dedup_by(|a, b| a.name == b.name);
             let mut names = HashSet::new();
             tools.retain(|tool| names.insert(tool.name.clone()));
-            Made { request: ModelRequest { model, messages, tools, options }, calls }
+            GeneratedRequest { request: ModelRequest { model, messages, tools, options }, calls }
         },
     )
 }
 
-fn said(step: Step, calls: &mut Vec<Call>) -> Vec<ModelMessage> {
+fn messages_of(step: ConversationStep, calls: &mut Vec<GeneratedCall>) -> Vec<ModelMessage> {
     match step {
-        Step::User(parts) => vec![ModelMessage::new(Role::User, parts)],
-        Step::Assistant(parts) => vec![ModelMessage::new(Role::Assistant, parts)],
-        Step::Calls { mut before, calls: asked, swapped, media } => {
+        ConversationStep::User(parts) => vec![ModelMessage::new(Role::User, parts)],
+        ConversationStep::Assistant(parts) => vec![ModelMessage::new(Role::Assistant, parts)],
+        ConversationStep::Calls { mut before, calls: planned, swapped, media } => {
             let mut results = Vec::new();
-            for asked in asked {
+            for planned in planned {
                 let number = 1000 + u64::try_from(calls.len()).unwrap_or_default();
-                calls.push(Call { id: asked.id.clone(), number });
+                calls.push(GeneratedCall { id: planned.id.clone(), number });
                 let args = Map::from_iter([("n".to_owned(), Value::from(number))]);
-                let Asked { id, name, signature, response } = asked;
+                let PlannedCall { id, name, signature, response } = planned;
                 results.push(MessagePart::from(ToolResult {
                     id: id.clone(),
                     name: name.clone(),
-                    response: answer(response, number),
+                    response: make_response(response, number),
                 }));
                 before.push(MessagePart::from(ToolCall { id, name, args, signature, malformed: None }));
             }
-            // Results with one id can only be told apart by their order.
+            // Results with equal ids can be distinguished only by their order.
             let distinct: HashSet<_> = results.iter().map(|part| format!("{:?}", part_id(part))).collect();
             if swapped && distinct.len() == results.len() {
                 results.reverse();
@@ -204,7 +205,7 @@ fn part_id(part: &MessagePart) -> Option<&str> {
     }
 }
 
-fn answer(kind: usize, number: u64) -> Value {
+fn make_response(kind: usize, number: u64) -> Value {
     match kind {
         0 => json!({"n": number, "more": [null, {"ü": "\u{0}"}]}),
         1 => json!(format!("n {number}")),
@@ -214,19 +215,25 @@ fn answer(kind: usize, number: u64) -> Value {
     }
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let calls = (vec(spoken(), 0..3), vec(asked(), 1..4), any::<bool>(), option::weighted(0.1, media()));
+fn step() -> impl Strategy<Value = ConversationStep> {
+    let calls = (
+        vec(assistant_part(), 0..3),
+        vec(planned_call(), 1..4),
+        any::<bool>(),
+        option::weighted(0.1, media()),
+    );
     prop_oneof![
-        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(MessagePart::from)], 0..3).prop_map(Step::User),
-        1 => vec(spoken(), 0..4).prop_map(Step::Assistant),
-        3 => calls.prop_map(|(before, calls, swapped, media)| Step::Calls { before, calls, swapped, media }),
+        2 => vec(prop_oneof![4 => text(), 1 => media().prop_map(MessagePart::from)], 0..3).prop_map(ConversationStep::User),
+        1 => vec(assistant_part(), 0..4).prop_map(ConversationStep::Assistant),
+        3 => calls.prop_map(|(before, calls, swapped, media)| ConversationStep::Calls { before, calls, swapped, media }),
     ]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn planned_call() -> impl Strategy<Value = PlannedCall> {
     let name = select(vec!["get_weather", "now", "server.tool/list", "9lives", ""]);
-    (id(), name, option::weighted(0.3, signature()), 0..5_usize)
-        .prop_map(|(id, name, signature, response)| Asked { id, name: name.to_owned(), signature, response })
+    (id(), name, option::weighted(0.3, signature()), 0..5_usize).prop_map(
+        |(id, name, signature, response)| PlannedCall { id, name: name.to_owned(), signature, response },
+    )
 }
 
 fn id() -> impl Strategy<Value = String> {
@@ -242,7 +249,7 @@ fn id() -> impl Strategy<Value = String> {
     ]
 }
 
-fn words() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     let odd = select(vec![
         "",
         " ",
@@ -257,24 +264,27 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn signature() -> impl Strategy<Value = String> {
-    prop_oneof!["sig[A-Za-z0-9+/=]{8,24}", ("rs_[0-9a-f]{16}", "gAAA[A-Za-z0-9+/=]{8,24}").prop_map(sealed)]
+    prop_oneof![
+        "sig[A-Za-z0-9+/=]{8,24}",
+        ("rs_[0-9a-f]{16}", "gAAA[A-Za-z0-9+/=]{8,24}").prop_map(reasoning_signature)
+    ]
 }
 
-/// A reasoning item of OpenAI's, as it is kept.
-fn sealed((id, encrypted): (String, String)) -> String {
+/// A signature that holds an OpenAI reasoning item.
+fn reasoning_signature((id, encrypted): (String, String)) -> String {
     let summary = json!([{"type": "summary_text", "text": "hm"}]);
     STANDARD.encode(json!({"id": id, "summary": summary, "encrypted_content": encrypted}).to_string())
 }
 
 fn text() -> impl Strategy<Value = MessagePart> {
-    words().prop_map(MessagePart::text)
+    any_text().prop_map(MessagePart::text)
 }
 
-/// What a model may say beside calls.
-fn spoken() -> impl Strategy<Value = MessagePart> {
+/// Text or a thought of an assistant message.
+fn assistant_part() -> impl Strategy<Value = MessagePart> {
     prop_oneof![
-        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature }),
-        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
+        3 => (any_text(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature }),
+        2 => (any_text(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
     ]
 }
 
@@ -293,7 +303,7 @@ fn media() -> impl Strategy<Value = Media> {
         Just(MediaSource::Uri("https://example.org/a".to_owned())),
         Just(MediaSource::Uri("gs://bucket/a".to_owned())),
     ];
-    (kind, source, option::of(words())).prop_map(|(kind, source, name)| Media {
+    (kind, source, option::of(any_text())).prop_map(|(kind, source, name)| Media {
         mime_type: kind.to_owned(),
         source,
         name,
@@ -330,7 +340,7 @@ fn options() -> impl Strategy<Value = GenerationOptions> {
         json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
         json!({"type": "array"}),
     ]));
-    (numbers, vec(words(), 0..7), schema, option::of(effort()), option::of(tool_choice())).prop_map(
+    (numbers, vec(any_text(), 0..7), schema, option::of(effort()), option::of(tool_choice())).prop_map(
         |(numbers, stop, response_schema, reasoning, tool_choice)| {
             let (temperature, top_p, max_output_tokens, seed) = numbers;
             GenerationOptions {
@@ -370,7 +380,7 @@ fn tool_choice() -> impl Strategy<Value = ToolChoice> {
     ])
 }
 
-/// The newest models and older ones take different settings.
+/// Old and new models, which accept different options.
 fn model() -> impl Strategy<Value = String> {
     let names = ["gemini-3-m", "gemini-2.5-flash", "gemini-3.7-flash", "claude-sonnet-4-5", "claude-opus-5"];
     select(names.to_vec()).prop_map(str::to_owned)
