@@ -1,11 +1,11 @@
-//! Arithmetic as people write and say it, turned into the expression that a calculator takes.
+//! Parses arithmetic in digits or English words into an expression for the `calculate` tool.
 //!
-//! `lexer` makes tokens of words, this parses them; what it cannot parse is not arithmetic.
+//! `lexer` splits words into tokens; this module parses them. Text that does not parse is not arithmetic.
 
-use crate::{lexer, words::Word};
+use crate::{input_words::InputWord, lexer};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
+pub(crate) enum ArithmeticToken {
     Number(String),
     Sign(char),
     Open,
@@ -17,16 +17,16 @@ pub(crate) enum Token {
     Part(u64),
     /// «double», «triple»: the factor.
     Times(u64),
-    Form(Form),
-    Link(Link),
-    /// «that», «it», «the result»: what came out before.
+    Form(PrefixForm),
+    Link(LinkWord),
+    /// «that», «it», «the result»: the previous result.
     Previous,
     Other,
 }
 
-/// Words that come before what they are about.
+/// Operators in front of their operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PrefixForm {
     Root,
     Square,
     Cube,
@@ -44,7 +44,7 @@ pub(crate) enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum LinkWord {
     Of,
     And,
     To,
@@ -54,20 +54,20 @@ pub(crate) enum Link {
     Is,
 }
 
-/// An expression, and how tightly it holds together: 0 a sum, 1 a product, 2 a unit.
+/// An expression with its precedence: 0 for sums, 1 for products, 2 for atoms.
 #[derive(Clone, Debug)]
-struct Term {
+struct ExpressionTerm {
     text: String,
     level: u8,
     percent: bool,
 }
 
-impl Term {
-    fn unit(text: impl Into<String>) -> Self {
+impl ExpressionTerm {
+    fn atom(text: impl Into<String>) -> Self {
         Self { text: text.into(), level: 2, percent: false }
     }
 
-    fn wrapped(&self, level: u8) -> String {
+    fn parenthesized(&self, level: u8) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
 
@@ -76,114 +76,114 @@ impl Term {
             // «100 minus 10%» is 90.
             let share = &right.text;
             return Self {
-                text: format!("{} * (1 {sign} {share})", self.wrapped(1)),
+                text: format!("{} * (1 {sign} {share})", self.parenthesized(1)),
                 level: 1,
                 percent: false,
             };
         }
         let (level, left, right) = match sign {
-            '+' => (0, self.wrapped(0), right.wrapped(0)),
-            '-' => (0, self.wrapped(0), right.wrapped(1)),
-            '*' => (1, self.wrapped(1), right.wrapped(1)),
-            '^' => (2, self.wrapped(2), right.wrapped(2)),
-            _ => (1, self.wrapped(1), right.wrapped(2)),
+            '+' => (0, self.parenthesized(0), right.parenthesized(0)),
+            '-' => (0, self.parenthesized(0), right.parenthesized(1)),
+            '*' => (1, self.parenthesized(1), right.parenthesized(1)),
+            '^' => (2, self.parenthesized(2), right.parenthesized(2)),
+            _ => (1, self.parenthesized(1), right.parenthesized(2)),
         };
         Self { text: format!("{left} {sign} {right}"), level, percent: false }
     }
 }
 
-/// The longest clause that is looked at, in tokens.
-const LONGEST: usize = 300;
+/// The maximum length of a clause, in tokens.
+const MAX_TOKENS: usize = 300;
 
-/// All expressions in a clause, in order, and the words that belong to none of them.
-/// `previous` is what «that» stands for.
-pub(crate) fn find(words: &[Word], previous: Option<&str>) -> (Vec<String>, Vec<Word>) {
-    let tokens = lexer::tokens(words);
-    // Nobody computes that much by hand; nesting without end would exhaust the stack.
-    if tokens.len() > LONGEST {
+/// Returns all expressions in a clause, in order, and the words outside of them. `previous` replaces «that».
+pub(crate) fn find_expressions(words: &[InputWord], previous: Option<&str>) -> (Vec<String>, Vec<InputWord>) {
+    let tokens = lexer::tokenize(words);
+    // Deep nesting would exhaust the stack.
+    if tokens.len() > MAX_TOKENS {
         return (Vec::new(), words.to_vec());
     }
-    let (mut found, mut left) = (Vec::new(), Vec::new());
+    let (mut found, mut rest) = (Vec::new(), Vec::new());
     let mut at = 0;
     while at < tokens.len() {
-        let mut parser = Parser { tokens: &tokens, at, previous, operations: 0 };
-        let term =
-            parser.start(at == 0 || tokens[..at].iter().all(|(token, _)| *token == Token::Link(Link::And)));
+        let mut parser = ArithmeticParser { tokens: &tokens, at, previous, operations: 0 };
+        let term = parser.parse_clause(
+            at == 0 || tokens[..at].iter().all(|(token, _)| *token == ArithmeticToken::Link(LinkWord::And)),
+        );
         if let Some(term) = term.filter(|_| parser.operations > 0) {
             found.push(term.text);
             at = parser.at;
         } else {
             let word = tokens[at].1;
             at += tokens[at..].iter().take_while(|(_, other)| *other == word).count();
-            left.push(words[word].clone());
+            rest.push(words[word].clone());
         }
     }
-    (found, left)
+    (found, rest)
 }
 
-struct Parser<'a> {
+struct ArithmeticParser<'a> {
     /// Tokens, each with the index of its word.
-    tokens: &'a [(Token, usize)],
+    tokens: &'a [(ArithmeticToken, usize)],
     at: usize,
     previous: Option<&'a str>,
     operations: usize,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
+impl ArithmeticParser<'_> {
+    fn peek(&self) -> Option<&ArithmeticToken> {
         self.tokens.get(self.at).map(|(token, _)| token)
     }
 
-    fn take(&mut self, token: &Token) -> bool {
+    fn accept(&mut self, token: &ArithmeticToken) -> bool {
         let found = self.peek() == Some(token);
         self.at += usize::from(found);
         found
     }
 
-    fn link(&mut self, links: &[Link]) -> bool {
-        links.iter().any(|link| self.take(&Token::Link(*link)))
+    fn accept_link(&mut self, links: &[LinkWord]) -> bool {
+        links.iter().any(|link| self.accept(&ArithmeticToken::Link(*link)))
     }
 
-    /// An expression; at the beginning of a clause an operator may stand first: «times three».
-    fn start(&mut self, first: bool) -> Option<Term> {
-        if let (Some(Token::Sign('+' | '*' | '/' | '^')), true, Some(previous)) =
+    /// Parses an expression. At the start of a clause the first operand may be implicit: «times three».
+    fn parse_clause(&mut self, first: bool) -> Option<ExpressionTerm> {
+        if let (Some(ArithmeticToken::Sign('+' | '*' | '/' | '^')), true, Some(previous)) =
             (self.peek(), first, self.previous)
         {
-            return self.sum_after(Term::unit(previous));
+            return self.sum_after(ExpressionTerm::atom(previous));
         }
         let term = self.sum()?;
         // «20 is what percent of 80»
-        let back = self.at;
-        if self.take(&Token::Link(Link::Is)) {
-            while self.take(&Token::Other) {}
-            if self.take(&Token::Percent) && self.take(&Token::Link(Link::Of)) {
+        let checkpoint = self.at;
+        if self.accept(&ArithmeticToken::Link(LinkWord::Is)) {
+            while self.accept(&ArithmeticToken::Other) {}
+            if self.accept(&ArithmeticToken::Percent) && self.accept(&ArithmeticToken::Link(LinkWord::Of)) {
                 let whole = self.sum()?;
                 self.operations += 1;
-                return Some(term.join('/', &whole).join('*', &Term::unit("100")));
+                return Some(term.join('/', &whole).join('*', &ExpressionTerm::atom("100")));
             }
-            self.at = back;
+            self.at = checkpoint;
         }
         Some(term)
     }
 
-    fn sum(&mut self) -> Option<Term> {
+    fn sum(&mut self) -> Option<ExpressionTerm> {
         let term = self.product()?;
         self.sum_after(term)
     }
 
-    fn sum_after(&mut self, left: Term) -> Option<Term> {
+    fn sum_after(&mut self, left: ExpressionTerm) -> Option<ExpressionTerm> {
         let mut term = self.product_after(left)?;
         loop {
             let (sign, swapped) = match self.peek() {
-                Some(Token::Sign(sign @ ('+' | '-'))) => (*sign, false),
+                Some(ArithmeticToken::Sign(sign @ ('+' | '-'))) => (*sign, false),
                 // «5 less than 20»
-                Some(Token::Form(Form::LessThan)) => ('-', true),
+                Some(ArithmeticToken::Form(PrefixForm::LessThan)) => ('-', true),
                 _ => return Some(term),
             };
-            let back = self.at;
+            let checkpoint = self.at;
             self.at += 1;
             let Some(right) = self.product() else {
-                self.at = back;
+                self.at = checkpoint;
                 return Some(term);
             };
             self.operations += 1;
@@ -191,26 +191,26 @@ impl Parser<'_> {
         }
     }
 
-    fn product(&mut self) -> Option<Term> {
+    fn product(&mut self) -> Option<ExpressionTerm> {
         let term = self.power()?;
         self.product_after(term)
     }
 
-    fn product_after(&mut self, mut term: Term) -> Option<Term> {
+    fn product_after(&mut self, mut term: ExpressionTerm) -> Option<ExpressionTerm> {
         loop {
-            let back = self.at;
+            let checkpoint = self.at;
             let sign = match self.peek() {
-                Some(Token::Sign(sign @ ('*' | '/' | '%' | '^'))) => *sign,
-                Some(Token::Link(Link::Of)) if term.percent => '*',
-                Some(Token::Link(Link::Off)) if term.percent => '-',
+                Some(ArithmeticToken::Sign(sign @ ('*' | '/' | '%' | '^'))) => *sign,
+                Some(ArithmeticToken::Link(LinkWord::Of)) if term.percent => '*',
+                Some(ArithmeticToken::Link(LinkWord::Off)) if term.percent => '-',
                 _ => return Some(term),
             };
             self.at += 1;
             if sign == '-' {
-                self.link(&[Link::Of]);
+                self.accept_link(&[LinkWord::Of]);
             }
             let Some(right) = self.power() else {
-                self.at = back;
+                self.at = checkpoint;
                 return Some(term);
             };
             self.operations += 1;
@@ -218,21 +218,25 @@ impl Parser<'_> {
         }
     }
 
-    fn power(&mut self) -> Option<Term> {
+    fn power(&mut self) -> Option<ExpressionTerm> {
         let mut term = self.operand()?;
         loop {
             let exponent = match self.peek() {
-                Some(Token::Squared) => Term::unit("2"),
-                Some(Token::Cubed) => Term::unit("3"),
-                Some(Token::Sign('^')) => {
+                Some(ArithmeticToken::Squared) => ExpressionTerm::atom("2"),
+                Some(ArithmeticToken::Cubed) => ExpressionTerm::atom("3"),
+                Some(ArithmeticToken::Sign('^')) => {
                     self.at += 1;
                     let exponent = self.operand()?;
                     self.at -= 1;
                     exponent
                 }
-                Some(Token::Percent) => {
+                Some(ArithmeticToken::Percent) => {
                     self.at += 1;
-                    term = Term { text: format!("{} / 100", term.wrapped(1)), level: 1, percent: true };
+                    term = ExpressionTerm {
+                        text: format!("{} / 100", term.parenthesized(1)),
+                        level: 1,
+                        percent: true,
+                    };
                     continue;
                 }
                 _ => return Some(term),
@@ -243,117 +247,130 @@ impl Parser<'_> {
         }
     }
 
-    fn operand(&mut self) -> Option<Term> {
+    fn operand(&mut self) -> Option<ExpressionTerm> {
         let token = self.peek()?.clone();
         self.at += 1;
         match token {
-            Token::Number(digits) => Some(self.shares(digits)),
-            Token::Part(denominator) => {
-                self.link(&[Link::Of]);
+            ArithmeticToken::Number(digits) => Some(self.fraction_of(digits)),
+            ArithmeticToken::Part(denominator) => {
+                self.accept_link(&[LinkWord::Of]);
                 let whole = self.power()?;
                 self.operations += 1;
-                Some(whole.join('/', &Term::unit(denominator.to_string())))
+                Some(whole.join('/', &ExpressionTerm::atom(denominator.to_string())))
             }
-            Token::Times(factor) => {
-                self.link(&[Link::Of]);
+            ArithmeticToken::Times(factor) => {
+                self.accept_link(&[LinkWord::Of]);
                 let operand = self.power()?;
                 self.operations += 1;
-                Some(operand.join('*', &Term::unit(factor.to_string())))
+                Some(operand.join('*', &ExpressionTerm::atom(factor.to_string())))
             }
-            Token::Sign('-') => self.operand().map(|term| Term::unit(format!("-{}", term.wrapped(2)))),
-            Token::Open => {
+            ArithmeticToken::Sign('-') => {
+                self.operand().map(|term| ExpressionTerm::atom(format!("-{}", term.parenthesized(2))))
+            }
+            ArithmeticToken::Open => {
                 let inner = self.sum()?;
-                self.take(&Token::Close).then(|| Term::unit(format!("({})", inner.text)))
+                self.accept(&ArithmeticToken::Close)
+                    .then(|| ExpressionTerm::atom(format!("({})", inner.text)))
             }
-            Token::Previous => self.previous.map(Term::unit),
-            Token::Form(form) => self.form(form),
-            Token::Percent => self.percentage(),
-            Token::Sign(_) | Token::Close | Token::Squared | Token::Cubed | Token::Link(_) | Token::Other => {
-                None
-            }
+            ArithmeticToken::Previous => self.previous.map(ExpressionTerm::atom),
+            ArithmeticToken::Form(form) => self.prefix_form(form),
+            ArithmeticToken::Percent => self.percentage_of(),
+            ArithmeticToken::Sign(_)
+            | ArithmeticToken::Close
+            | ArithmeticToken::Squared
+            | ArithmeticToken::Cubed
+            | ArithmeticToken::Link(_)
+            | ArithmeticToken::Other => None,
         }
     }
 
     /// «three quarters of 200»
-    fn shares(&mut self, digits: String) -> Term {
-        let number = Term::unit(digits);
-        let Some(Token::Part(denominator)) = self.peek().cloned() else { return number };
-        let back = self.at;
+    fn fraction_of(&mut self, digits: String) -> ExpressionTerm {
+        let number = ExpressionTerm::atom(digits);
+        let Some(ArithmeticToken::Part(denominator)) = self.peek().cloned() else { return number };
+        let checkpoint = self.at;
         self.at += 1;
-        let whole = if self.link(&[Link::Of]) { self.power() } else { None };
+        let whole = if self.accept_link(&[LinkWord::Of]) { self.power() } else { None };
         let Some(whole) = whole else {
-            self.at = back;
+            self.at = checkpoint;
             return number;
         };
         self.operations += 1;
-        number.join('/', &Term::unit(denominator.to_string())).join('*', &whole)
+        number.join('/', &ExpressionTerm::atom(denominator.to_string())).join('*', &whole)
     }
 
     /// «what percent of 80 is 20»
-    fn percentage(&mut self) -> Option<Term> {
-        if !self.link(&[Link::Of]) {
+    fn percentage_of(&mut self) -> Option<ExpressionTerm> {
+        if !self.accept_link(&[LinkWord::Of]) {
             return None;
         }
         let whole = self.sum()?;
-        if !self.link(&[Link::Is]) {
+        if !self.accept_link(&[LinkWord::Is]) {
             return None;
         }
         let part = self.sum()?;
         self.operations += 1;
-        Some(part.join('/', &whole).join('*', &Term::unit("100")))
+        Some(part.join('/', &whole).join('*', &ExpressionTerm::atom("100")))
     }
 
-    fn form(&mut self, form: Form) -> Option<Term> {
-        self.link(&[Link::Of]);
+    fn prefix_form(&mut self, form: PrefixForm) -> Option<ExpressionTerm> {
+        self.accept_link(&[LinkWord::Of]);
         self.operations += 1;
         match form {
-            Form::Root => {
-                let grouped = self.take(&Token::Open);
+            PrefixForm::Root => {
+                let grouped = self.accept(&ArithmeticToken::Open);
                 let inner = if grouped { self.sum() } else { self.operand() }?;
-                let closed = !grouped || self.take(&Token::Close);
-                closed.then(|| Term::unit(format!("sqrt({})", inner.text)))
+                let closed = !grouped || self.accept(&ArithmeticToken::Close);
+                closed.then(|| ExpressionTerm::atom(format!("sqrt({})", inner.text)))
             }
-            Form::Square => self.operand().map(|term| term.join('^', &Term::unit("2"))),
-            Form::Cube => self.operand().map(|term| term.join('^', &Term::unit("3"))),
-            // It stands between its operands; `sum_after` reads it there.
-            Form::LessThan => None,
-            Form::Sum => self.list(&[Link::And, Link::To]).map(|terms| fold(terms, '+')),
-            Form::Product => self.list(&[Link::And]).map(|terms| fold(terms, '*')),
-            Form::Average => self.list(&[Link::And]).map(|terms| {
+            PrefixForm::Square => self.operand().map(|term| term.join('^', &ExpressionTerm::atom("2"))),
+            PrefixForm::Cube => self.operand().map(|term| term.join('^', &ExpressionTerm::atom("3"))),
+            // An infix form; `sum_after` parses it.
+            PrefixForm::LessThan => None,
+            PrefixForm::Sum => self.list(&[LinkWord::And, LinkWord::To]).map(|terms| fold(terms, '+')),
+            PrefixForm::Product => self.list(&[LinkWord::And]).map(|terms| fold(terms, '*')),
+            PrefixForm::Average => self.list(&[LinkWord::And]).map(|terms| {
                 let count = terms.len().to_string();
-                fold(terms, '+').join('/', &Term::unit(count))
+                fold(terms, '+').join('/', &ExpressionTerm::atom(count))
             }),
-            Form::Difference => self.pair(&[Link::And, Link::From], |a, b| a.join('-', &b)),
-            Form::Subtract => self.pair(&[Link::From], |a, b| b.join('-', &a)),
-            Form::Multiply => self.pair(&[Link::By, Link::And, Link::To], |a, b| a.join('*', &b)),
-            Form::Divide => self.pair(&[Link::By, Link::And], |a, b| a.join('/', &b)),
-            Form::Increase => self.pair(&[Link::By], |a, b| a.join('+', &b)),
-            Form::Decrease => self.pair(&[Link::By], |a, b| a.join('-', &b)),
-            Form::Remainder => {
+            PrefixForm::Difference => self.pair(&[LinkWord::And, LinkWord::From], |a, b| a.join('-', &b)),
+            PrefixForm::Subtract => self.pair(&[LinkWord::From], |a, b| b.join('-', &a)),
+            PrefixForm::Multiply => {
+                self.pair(&[LinkWord::By, LinkWord::And, LinkWord::To], |a, b| a.join('*', &b))
+            }
+            PrefixForm::Divide => self.pair(&[LinkWord::By, LinkWord::And], |a, b| a.join('/', &b)),
+            PrefixForm::Increase => self.pair(&[LinkWord::By], |a, b| a.join('+', &b)),
+            PrefixForm::Decrease => self.pair(&[LinkWord::By], |a, b| a.join('-', &b)),
+            PrefixForm::Remainder => {
                 let dividend = self.power()?;
-                let _divided = self.take(&Token::Sign('/')) || self.link(&[Link::And, Link::By]);
+                let _divided = self.accept(&ArithmeticToken::Sign('/'))
+                    || self.accept_link(&[LinkWord::And, LinkWord::By]);
                 self.power().map(|divisor| dividend.join('%', &divisor))
             }
         }
     }
 
-    fn pair(&mut self, links: &[Link], make: fn(Term, Term) -> Term) -> Option<Term> {
-        let back = self.at;
+    fn pair(
+        &mut self,
+        links: &[LinkWord],
+        make: fn(ExpressionTerm, ExpressionTerm) -> ExpressionTerm,
+    ) -> Option<ExpressionTerm> {
+        let checkpoint = self.at;
         let first = self.product();
-        let second = if first.is_some() && self.link(links) { self.product() } else { None };
+        let second = if first.is_some() && self.accept_link(links) { self.product() } else { None };
         if second.is_none() {
-            self.at = back;
+            self.at = checkpoint;
         }
         Some(make(first?, second?))
     }
 
-    fn list(&mut self, links: &[Link]) -> Option<Vec<Term>> {
+    fn list(&mut self, links: &[LinkWord]) -> Option<Vec<ExpressionTerm>> {
         let mut terms = vec![self.product()?];
         loop {
-            let back = self.at;
-            self.link(links);
+            let checkpoint = self.at;
+            self.accept_link(links);
             let Some(term) = self.product() else {
-                self.at = back;
+                self.at = checkpoint;
                 return (terms.len() > 1).then_some(terms);
             };
             terms.push(term);
@@ -361,7 +378,7 @@ impl Parser<'_> {
     }
 }
 
-fn fold(terms: Vec<Term>, sign: char) -> Term {
+fn fold(terms: Vec<ExpressionTerm>, sign: char) -> ExpressionTerm {
     let joined = terms.into_iter().reduce(|sum, term| sum.join(sign, &term));
-    joined.unwrap_or_else(|| Term::unit("0"))
+    joined.unwrap_or_else(|| ExpressionTerm::atom("0"))
 }

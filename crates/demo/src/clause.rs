@@ -1,22 +1,22 @@
-//! One message may ask several things: this cuts it where a new request begins.
+//! Splits a message with several requests into clauses.
 
-use crate::words::{Stop, Word};
+use crate::input_words::{InputWord, WordBreak};
 
-/// Words that begin a request.
+/// Words that start a request.
 const STARTERS: &str = "\
     what|which|when|where|who|whose|why|how|is|are|do|does|did|can|could|would|will|should|please|\
     tell|give|show|list|read|open|cat|print|display|view|find|search|grep|look|locate|calculate|\
     compute|evaluate|work|solve|add|subtract|multiply|divide|double|triple|half|count|check|get|fetch|\
     let|say|call|use|run|remember|my|i|also|see|now|summarize";
 
-const LINKS: &str = "and|then|also|but|or|after";
+const CONJUNCTIONS: &str = "and|then|also|but|or|after";
 
-pub(crate) fn split(words: &[Word]) -> Vec<&[Word]> {
+pub(crate) fn split_clauses(words: &[InputWord]) -> Vec<&[InputWord]> {
     let mut clauses = Vec::new();
     let mut from = 0;
     for at in 1..=words.len() {
-        if at == words.len() || begins(words, from, at) {
-            clauses.push(trim(&words[from..at]));
+        if at == words.len() || starts_clause(words, from, at) {
+            clauses.push(trim_conjunctions(&words[from..at]));
             from = at;
         }
     }
@@ -24,41 +24,41 @@ pub(crate) fn split(words: &[Word]) -> Vec<&[Word]> {
     clauses
 }
 
-fn begins(words: &[Word], from: usize, at: usize) -> bool {
-    let before = words[at - 1].stop;
-    if before == Stop::Sentence {
+fn starts_clause(words: &[InputWord], from: usize, at: usize) -> bool {
+    let before = words[at - 1].break_after;
+    if before == WordBreak::Sentence {
         return true;
     }
-    let linked = before == Stop::Comma || is_link(&words[at]);
-    // The first word after the links decides.
-    let next = words[at..].iter().position(|word| !is_link(word)).map(|skip| &words[at + skip..]);
-    let after_links = next.is_some_and(|next| {
+    let separated = before == WordBreak::Comma || is_conjunction(&words[at]);
+    // The first word after the conjunctions decides.
+    let next = words[at..].iter().position(|word| !is_conjunction(word)).map(|skip| &words[at + skip..]);
+    let starts_request = next.is_some_and(|next| {
         next[0].is_any(STARTERS)
             || (next[0].is("the") && next.get(1).is_some_and(|word| word.is_any("time|date")))
     });
-    linked && after_links && at > from && !(is_link(&words[at - 1]) && before == Stop::None)
+    separated && starts_request && at > from && !(is_conjunction(&words[at - 1]) && before == WordBreak::None)
 }
 
-fn is_link(word: &Word) -> bool {
-    !word.quoted && LINKS.split('|').any(|link| link == word.key)
+fn is_conjunction(word: &InputWord) -> bool {
+    !word.quoted && CONJUNCTIONS.split('|').any(|link| link == word.key)
 }
 
-fn trim(words: &[Word]) -> &[Word] {
-    let start = words.iter().position(|word| !is_link(word)).unwrap_or(words.len());
+fn trim_conjunctions(words: &[InputWord]) -> &[InputWord] {
+    let start = words.iter().position(|word| !is_conjunction(word)).unwrap_or(words.len());
     &words[start..]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words;
+    use crate::input_words;
 
     fn clauses(text: &str) -> Vec<String> {
-        split(&words::split(text)).into_iter().map(words::joined).collect()
+        split_clauses(&input_words::split_input(text)).into_iter().map(input_words::join_text).collect()
     }
 
     #[test]
-    fn a_message_is_cut_where_a_new_request_begins() {
+    fn message_is_split_where_a_new_request_starts() {
         assert_eq!(clauses("What time is it, and what is 2+2?"), ["What time is it", "what is 2+2"]);
         assert_eq!(
             clauses("Hi! Read a.txt and b.txt then list files"),

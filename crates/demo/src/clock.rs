@@ -1,60 +1,60 @@
-//! Questions about time: the place they mean, and what of a timestamp answers them.
+//! Questions about time: the time zone they name, and the sentence that answers them.
 
-use crate::words::{self, Word};
+use crate::input_words::{self, InputWord};
 use serde_json::Value;
 
-/// What of the moment was asked.
+/// The part of the current time that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aspect {
+pub(crate) enum ClockAspect {
     Time,
-    /// A day, so many days from today.
+    /// A day relative to today.
     Day(i64),
     Year,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Question {
-    pub(crate) aspect: Aspect,
+pub(crate) struct ClockQuestion {
+    pub(crate) aspect: ClockAspect,
     pub(crate) zone: Option<&'static str>,
 }
 
-pub(crate) fn questions(words: &[Word]) -> Vec<Question> {
-    let Some(aspect) = aspect(words) else { return Vec::new() };
-    let zones = zones(words);
+pub(crate) fn find_questions(words: &[InputWord]) -> Vec<ClockQuestion> {
+    let Some(aspect) = find_aspect(words) else { return Vec::new() };
+    let zones = find_zones(words);
     if zones.is_empty() {
-        return vec![Question { aspect, zone: None }];
+        return vec![ClockQuestion { aspect, zone: None }];
     }
-    zones.into_iter().map(|zone| Question { aspect, zone: Some(zone) }).collect()
+    zones.into_iter().map(|zone| ClockQuestion { aspect, zone: Some(zone) }).collect()
 }
 
-fn aspect(words: &[Word]) -> Option<Aspect> {
-    let has = |phrases: &str| words::has_any(words, phrases);
+fn find_aspect(words: &[InputWord]) -> Option<ClockAspect> {
+    let has = |phrases: &str| input_words::has_any_phrase(words, phrases);
     if has("tomorrow|day after today") {
-        Some(Aspect::Day(1))
+        Some(ClockAspect::Day(1))
     } else if has("yesterday") {
-        Some(Aspect::Day(-1))
+        Some(ClockAspect::Day(-1))
     } else if has("what year|which year|the year|current year") {
-        Some(Aspect::Year)
+        Some(ClockAspect::Year)
     } else if has("date|today|day is it|which day|what day|weekday|day of the week|month|what week")
-        || words::starts(words, "is it")
+        || input_words::starts_with_any(words, "is it")
             && has("monday|tuesday|wednesday|thursday|friday|saturday|sunday|weekend")
     {
-        Some(Aspect::Day(0))
+        Some(ClockAspect::Day(0))
     } else if has("time|clock|o'clock|hour|right now|noon|midnight|how late")
         && !has("first time|last time|every time|long time")
     {
-        Some(Aspect::Time)
+        Some(ClockAspect::Time)
     } else {
         None
     }
 }
 
-/// The zones that are named, in the order in which they are named.
-pub(crate) fn zones(words: &[Word]) -> Vec<&'static str> {
+/// The time zones that are named, in the order of the text.
+pub(crate) fn find_zones(words: &[InputWord]) -> Vec<&'static str> {
     let mut found: Vec<(usize, &'static str)> = ZONES
         .iter()
         .flat_map(|(zone, names)| names.split('|').map(move |name| (*zone, name)))
-        .filter_map(|(zone, name)| words::find(words, name).map(|at| (at, zone)))
+        .filter_map(|(zone, name)| input_words::find_phrase(words, name).map(|at| (at, zone)))
         .collect();
     found.sort_unstable();
     found.dedup();
@@ -127,27 +127,29 @@ const ZONES: &[(&str, &str)] = &[
     ("America/Argentina/Buenos_Aires", "buenos aires|argentina"),
 ];
 
-/// Says what the clock's response tells about the question.
-pub(crate) fn say(question: &Question, response: &Value) -> Option<String> {
+/// Formats the answer from the response of the `now` tool.
+pub(crate) fn format_answer(question: &ClockQuestion, response: &Value) -> Option<String> {
     let stamp = timestamp(response)?;
     let separate = response.get("time").and_then(Value::as_str).and_then(|time| time.get(..5));
     let (date, time) = (stamp.get(..10)?, stamp.get(11..16).or(separate));
-    let place = question.zone.map_or_else(String::new, |zone| format!(" in {}", place(zone)));
-    let today = Date::parse(date)?;
+    let location = question.zone.map_or_else(String::new, |zone| format!(" in {}", city(zone)));
+    let today = CalendarDate::parse(date)?;
     Some(match (question.aspect, time) {
-        (Aspect::Time, Some(time)) => format!("It is {time}{place}, on {}.", today.long()),
-        (Aspect::Year, _) => format!("It is the year {}{place}.", today.year),
-        (Aspect::Day(1), _) => format!("Tomorrow is {}{place}.", today.plus(1).long()),
-        (Aspect::Day(-1), _) => format!("Yesterday was {}{place}.", today.plus(-1).long()),
-        (Aspect::Time | Aspect::Day(_), _) => format!("Today is {}{place}.", today.long()),
+        (ClockAspect::Time, Some(time)) => format!("It is {time}{location}, on {}.", today.long_format()),
+        (ClockAspect::Year, _) => format!("It is the year {}{location}.", today.year),
+        (ClockAspect::Day(1), _) => format!("Tomorrow is {}{location}.", today.add_days(1).long_format()),
+        (ClockAspect::Day(-1), _) => format!("Yesterday was {}{location}.", today.add_days(-1).long_format()),
+        (ClockAspect::Time | ClockAspect::Day(_), _) => {
+            format!("Today is {}{location}.", today.long_format())
+        }
     })
 }
 
-fn place(zone: &str) -> String {
+fn city(zone: &str) -> String {
     zone.rsplit('/').next().unwrap_or(zone).replace('_', " ")
 }
 
-/// The first ISO date in a response, wherever the tool put it; the local one goes before the universal one.
+/// The first ISO date in a response, at any depth. A local time takes precedence over UTC.
 fn timestamp(response: &Value) -> Option<&str> {
     match response {
         Value::String(text) => is_date(text).then_some(text),
@@ -155,7 +157,7 @@ fn timestamp(response: &Value) -> Option<&str> {
         Value::Object(fields) => {
             let is_utc = |key: &str| key.contains("utc");
             let local = fields.iter().filter(|(key, _)| !is_utc(key)).find_map(|(_, value)| timestamp(value));
-            // A date without a time serves only where nothing better is.
+            // Use a date without a time only as a last resort.
             let full = fields.values().filter_map(timestamp).find(|stamp| stamp.len() > 10);
             local.filter(|stamp| stamp.len() > 10).or(full).or(local)
         }
@@ -170,27 +172,27 @@ fn is_date(text: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Date {
+struct CalendarDate {
     year: i64,
     month: i64,
     day: i64,
 }
 
-impl Date {
+impl CalendarDate {
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('-').map(|field| field.parse::<i64>().ok());
         let date = Self { year: fields.next()??, month: fields.next()??, day: fields.next()?? };
         ((1..=12).contains(&date.month) && (1..=31).contains(&date.day)).then_some(date)
     }
 
-    /// Days since the first of March of the year 0, in the proleptic Gregorian calendar.
-    fn number(self) -> i64 {
+    /// Days since 1 March of year 0, in the proleptic Gregorian calendar.
+    fn day_number(self) -> i64 {
         let year = if self.month > 2 { self.year } else { self.year - 1 };
         let day_of_year = (153 * ((self.month + 9) % 12) + 2) / 5 + self.day - 1;
         365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
     }
 
-    fn from_number(number: i64) -> Self {
+    fn from_day_number(number: i64) -> Self {
         let era = number.div_euclid(146_097);
         let day = number.rem_euclid(146_097);
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -201,18 +203,18 @@ impl Date {
         Self { year, month, day: day_of_year - (153 * shifted + 2) / 5 + 1 }
     }
 
-    fn plus(self, days: i64) -> Self {
-        Self::from_number(self.number() + days)
+    fn add_days(self, days: i64) -> Self {
+        Self::from_day_number(self.day_number() + days)
     }
 
-    fn long(self) -> String {
+    fn long_format(self) -> String {
         const DAYS: &str = "Wednesday|Thursday|Friday|Saturday|Sunday|Monday|Tuesday";
         const MONTHS: &str = "\
             January|February|March|April|May|June|July|August|September|October|November|December";
         let name = |names: &'static str, at: i64| {
             usize::try_from(at).ok().and_then(|at| names.split('|').nth(at)).unwrap_or_default()
         };
-        let weekday = name(DAYS, self.number().rem_euclid(7));
+        let weekday = name(DAYS, self.day_number().rem_euclid(7));
         format!("{weekday}, {} {} {}", self.day, name(MONTHS, self.month - 1), self.year)
     }
 }
@@ -223,13 +225,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_timestamp_is_told_as_it_was_asked_for() {
+    fn answer_contains_the_requested_part_of_the_timestamp() {
         let now = json!({"utc": "2024-02-29T23:30:00Z", "local": "2024-03-01T08:30:00+09:00"});
-        let ask = |aspect, zone| say(&Question { aspect, zone }, &now).unwrap_or_default();
-        assert_eq!(ask(Aspect::Time, Some("Asia/Tokyo")), "It is 08:30 in Tokyo, on Friday, 1 March 2024.");
-        assert_eq!(ask(Aspect::Day(0), None), "Today is Friday, 1 March 2024.");
-        assert_eq!(ask(Aspect::Day(-1), None), "Yesterday was Thursday, 29 February 2024.");
-        assert_eq!(ask(Aspect::Day(1), None), "Tomorrow is Saturday, 2 March 2024.");
-        assert_eq!(ask(Aspect::Year, None), "It is the year 2024.");
+        let ask = |aspect, zone| format_answer(&ClockQuestion { aspect, zone }, &now).unwrap_or_default();
+        assert_eq!(
+            ask(ClockAspect::Time, Some("Asia/Tokyo")),
+            "It is 08:30 in Tokyo, on Friday, 1 March 2024."
+        );
+        assert_eq!(ask(ClockAspect::Day(0), None), "Today is Friday, 1 March 2024.");
+        assert_eq!(ask(ClockAspect::Day(-1), None), "Yesterday was Thursday, 29 February 2024.");
+        assert_eq!(ask(ClockAspect::Day(1), None), "Tomorrow is Saturday, 2 March 2024.");
+        assert_eq!(ask(ClockAspect::Year, None), "It is the year 2024.");
     }
 }

@@ -1,47 +1,51 @@
-//! What a message asks for, as a list of intents in the order of its words.
+//! The intents of a message, in the order of its words.
 
 use crate::{
-    arithmetic, clause, clock, files,
-    memory::{self, Memory, Recall},
-    talk::{self, Talk},
-    units,
-    words::{self, Word},
+    arithmetic, clause, clock, file_requests,
+    input_words::{self, InputWord},
+    memory::{self, ConversationMemory, RecallQuestion},
+    small_talk::{self, SmallTalk},
+    unit_conversion,
 };
 use provider::ToolSpec;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Intent {
-    Clock(clock::Question),
+    Clock(clock::ClockQuestion),
     Calculate(String),
-    Files(files::Request),
-    /// A tool called by its name.
+    Files(file_requests::FileRequest),
+    /// A tool that is called by its name.
     Tool {
         name: String,
         args: Map<String, Value>,
     },
-    Recall(Recall),
-    /// The user says who they are.
+    Recall(RecallQuestion),
+    /// The user states their name.
     Name(String),
     Note(String),
-    Talk(Talk),
+    Talk(SmallTalk),
 }
 
 impl Intent {
-    /// The tool that serves it, and its arguments; none for what is only talk.
+    /// The tool call that serves the intent; `None` for conversation.
     pub(crate) fn call(&self) -> Option<(&str, Map<String, Value>)> {
         let (name, args) = match self {
             Self::Clock(question) => {
                 ("now", question.zone.map_or(json!({}), |zone| json!({"timezone": zone})))
             }
             Self::Calculate(expression) => ("calculate", json!({"expression": expression})),
-            Self::Files(files::Request::Read { path, .. }) => ("read_file", json!({"path": path})),
-            Self::Files(files::Request::List { path, .. }) => ("list_files", json!({"path": path})),
-            Self::Files(files::Request::Find { .. }) => ("list_files", json!({"path": "."})),
-            Self::Files(files::Request::Search { pattern, path: None, .. }) => {
+            Self::Files(file_requests::FileRequest::Read { path, .. }) => {
+                ("read_file", json!({"path": path}))
+            }
+            Self::Files(file_requests::FileRequest::List { path, .. }) => {
+                ("list_files", json!({"path": path}))
+            }
+            Self::Files(file_requests::FileRequest::Find { .. }) => ("list_files", json!({"path": "."})),
+            Self::Files(file_requests::FileRequest::Search { pattern, path: None, .. }) => {
                 ("search_files", json!({"pattern": pattern}))
             }
-            Self::Files(files::Request::Search { pattern, path: Some(path), .. }) => {
+            Self::Files(file_requests::FileRequest::Search { pattern, path: Some(path), .. }) => {
                 ("search_files", json!({"pattern": pattern, "path": path}))
             }
             Self::Tool { name, args } => return Some((name, args.clone())),
@@ -52,72 +56,80 @@ impl Intent {
     }
 }
 
-pub(crate) fn of(text: &str, memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
-    let words = words::split(text);
+pub(crate) fn find_intents(text: &str, memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
+    let words = input_words::split_input(text);
     if let Some(named) = named_tool(text, &words, tools) {
         return vec![named];
     }
     let mut intents: Vec<Intent> = Vec::new();
-    let clauses = clause::split(&words);
-    // One who asks many things at once does not refer back with each of them.
-    let memory = if clauses.len() > 3 { memory.without_requests() } else { memory };
+    let clauses = clause::split_clauses(&words);
+    // A message with many clauses does not refer to earlier requests.
+    let memory = if clauses.len() > 3 { memory.without_reach() } else { memory };
     for clause in clauses {
-        let more = of_clause(clause, memory, &intents, tools);
-        if more.iter().any(|intent| path(intent).is_some()) {
-            // «read a.txt and tell me how many lines it has» asks one thing of one file.
-            intents.retain(|old| path(old).is_none() || !more.iter().any(|new| path(new) == path(old)));
+        let more = clause_intents(clause, memory, &intents, tools);
+        if more.iter().any(|intent| path_of(intent).is_some()) {
+            // «read a.txt and tell me how many lines it has» is one request about one file.
+            intents
+                .retain(|old| path_of(old).is_none() || !more.iter().any(|new| path_of(new) == path_of(old)));
         }
         intents.extend(more.into_iter().filter(|intent| !intents.contains(intent)).collect::<Vec<_>>());
     }
-    // «how many apples do I have» belongs to the sum before it.
+    // «how many apples do I have» belongs to the preceding calculation.
     if intents.iter().any(|intent| intent.call().is_some()) {
-        intents.retain(|intent| !matches!(intent, Intent::Recall(Recall::About(_))));
+        intents.retain(|intent| !matches!(intent, Intent::Recall(RecallQuestion::About(_))));
     }
-    // Politeness needs no answer of its own beside a request.
+    // Greetings and thanks need no answer next to a request.
     if intents.iter().any(|intent| !matches!(intent, Intent::Talk(_))) {
         intents.retain(|intent| !matches!(intent, Intent::Talk(_)));
     }
     intents
 }
 
-fn of_clause(words: &[Word], memory: Memory<'_>, before: &[Intent], tools: &[ToolSpec]) -> Vec<Intent> {
-    if is_again(words) {
-        return again(memory, tools);
+fn clause_intents(
+    words: &[InputWord],
+    memory: ConversationMemory<'_>,
+    before: &[Intent],
+    tools: &[ToolSpec],
+) -> Vec<Intent> {
+    if is_repetition(words) {
+        return repeated_intents(memory, tools);
     }
-    if let Some(talk) = talk::certain(words) {
+    if let Some(talk) = small_talk::unambiguous(words) {
         return vec![Intent::Talk(talk)];
     }
-    let computed = || !arithmetic::find(words, None).0.is_empty();
-    match memory::recall(words) {
-        // «what is the answer to 5 * 5» asks for a new one.
-        Some(Recall::LastResult) if computed() => {}
+    let computed = || !arithmetic::find_expressions(words, None).0.is_empty();
+    match memory::find_recall(words) {
+        // «what is the answer to 5 * 5» is a new calculation.
+        Some(RecallQuestion::LastResult) if computed() => {}
         Some(recall) => return vec![Intent::Recall(recall)],
         None => {}
     }
-    let files = files::requests(words);
+    let files = file_requests::find_requests(words);
     if !files.is_empty() {
         return files.into_iter().map(Intent::Files).collect();
     }
-    if let Some(expression) = units::conversion(words).or_else(|| units::of_each(words)) {
+    if let Some(expression) =
+        unit_conversion::find_conversion(words).or_else(|| unit_conversion::find_each_product(words))
+    {
         return vec![Intent::Calculate(expression)];
     }
-    let previous = before.iter().rev().find_map(expression).or_else(|| memory.last_number());
-    let (expressions, rest) = arithmetic::find(words, previous.as_deref());
+    let previous = before.iter().rev().find_map(expression_of).or_else(|| memory.last_number());
+    let (expressions, rest) = arithmetic::find_expressions(words, previous.as_deref());
     let mut intents: Vec<Intent> = expressions.into_iter().map(Intent::Calculate).collect();
-    intents.extend(clock::questions(&rest).into_iter().map(Intent::Clock));
+    intents.extend(clock::find_questions(&rest).into_iter().map(Intent::Clock));
     if intents.is_empty() {
         intents.extend(follow_up(words, memory, before, tools));
     }
     if intents.is_empty() {
-        let told = memory::about(words).map(Intent::Recall);
-        let name = told.or_else(|| memory::name_in(words).map(Intent::Name));
-        let note = || memory::fact_in(words).map(Intent::Note);
-        intents.extend(name.or_else(note).or_else(|| talk::possible(words).map(Intent::Talk)));
+        let question = memory::find_personal_question(words).map(Intent::Recall);
+        let name = question.or_else(|| memory::find_name(words).map(Intent::Name));
+        let note = || memory::find_fact(words).map(Intent::Note);
+        intents.extend(name.or_else(note).or_else(|| small_talk::fallback(words).map(Intent::Talk)));
     }
     intents
 }
 
-fn expression(intent: &Intent) -> Option<String> {
+fn expression_of(intent: &Intent) -> Option<String> {
     match intent {
         Intent::Calculate(expression) => Some(format!("({expression})")),
         Intent::Clock(_)
@@ -130,9 +142,9 @@ fn expression(intent: &Intent) -> Option<String> {
     }
 }
 
-fn path(intent: &Intent) -> Option<&String> {
+fn path_of(intent: &Intent) -> Option<&String> {
     match intent {
-        Intent::Files(files::Request::Read { path, .. }) => Some(path),
+        Intent::Files(file_requests::FileRequest::Read { path, .. }) => Some(path),
         Intent::Files(_)
         | Intent::Clock(_)
         | Intent::Calculate(_)
@@ -144,33 +156,40 @@ fn path(intent: &Intent) -> Option<&String> {
     }
 }
 
-fn is_again(words: &[Word]) -> bool {
+fn is_repetition(words: &[InputWord]) -> bool {
     let short = words.len() <= 5;
     short
-        && (words::has_any(words, "again|once more|one more time|redo|repeat that|same again|try again")
-            || (words.len() == 1 && words[0].is("repeat")))
-        && !words::has_any(words, "say|what")
+        && (input_words::has_any_phrase(
+            words,
+            "again|once more|one more time|redo|repeat that|same again|try again",
+        ) || (words.len() == 1 && words[0].is("repeat")))
+        && !input_words::has_any_phrase(words, "say|what")
 }
 
-/// What the last request asked for that was not a mere repetition itself.
-fn again(memory: Memory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
+/// The intents of the last request that was not itself a repetition.
+fn repeated_intents(memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> Vec<Intent> {
     let requests = std::iter::successors(memory.last_request(), |(_, before)| before.last_request());
-    let mut asked = requests.filter(|(text, _)| !is_again(&words::split(text)));
-    let last = asked.next().and_then(|(text, before)| Some((text, before.nearer()?)));
-    last.map(|(text, before)| of(&text, before, tools)).unwrap_or_default()
+    let mut asked = requests.filter(|(text, _)| !is_repetition(&input_words::split_input(text)));
+    let last = asked.next().and_then(|(text, before)| Some((text, before.with_less_reach()?)));
+    last.map(|(text, before)| find_intents(&text, before, tools)).unwrap_or_default()
 }
 
-/// «and in Tokyo?» goes on with the question before it.
-fn follow_up(words: &[Word], memory: Memory<'_>, before: &[Intent], tools: &[ToolSpec]) -> Vec<Intent> {
-    let file = before.iter().rev().find_map(path).cloned().or_else(|| memory.last_path());
-    if let Some(request) = file.and_then(|file| files::follow_up(words, &file)) {
+/// «and in Tokyo?» repeats the previous question for another time zone.
+fn follow_up(
+    words: &[InputWord],
+    memory: ConversationMemory<'_>,
+    before: &[Intent],
+    tools: &[ToolSpec],
+) -> Vec<Intent> {
+    let file = before.iter().rev().find_map(path_of).cloned().or_else(|| memory.last_path());
+    if let Some(request) = file.and_then(|file| file_requests::follow_up(words, &file)) {
         return vec![Intent::Files(request)];
     }
-    let zones = clock::zones(words);
+    let zones = clock::find_zones(words);
     if zones.is_empty() || words.len() > 5 {
         return Vec::new();
     }
-    let earlier = if before.is_empty() { again(memory, tools) } else { before.to_vec() };
+    let earlier = if before.is_empty() { repeated_intents(memory, tools) } else { before.to_vec() };
     let asked = earlier.iter().rev().find_map(|intent| match intent {
         Intent::Clock(question) => Some(question.aspect),
         Intent::Calculate(_)
@@ -182,18 +201,19 @@ fn follow_up(words: &[Word], memory: Memory<'_>, before: &[Intent], tools: &[Too
         | Intent::Talk(_) => None,
     });
     let Some(aspect) = asked else { return Vec::new() };
-    zones.into_iter().map(|zone| Intent::Clock(clock::Question { aspect, zone: Some(zone) })).collect()
+    zones.into_iter().map(|zone| Intent::Clock(clock::ClockQuestion { aspect, zone: Some(zone) })).collect()
 }
 
 /// «call get_weather with city=Paris», «use get_weather {"city": "Paris"}», «transfer me to helper»
-fn named_tool(text: &str, words: &[Word], tools: &[ToolSpec]) -> Option<Intent> {
-    let asked = words::has_any(words, "use|call|run|invoke|execute|tool");
+fn named_tool(text: &str, words: &[InputWord], tools: &[ToolSpec]) -> Option<Intent> {
+    let asked = input_words::has_any_phrase(words, "use|call|run|invoke|execute|tool");
     let name = |tool: &&ToolSpec| words.iter().any(|word| word.text == tool.name);
     if let Some(tool) = tools.iter().find(name).filter(|tool| asked || tool.name.contains('_')) {
-        return Some(Intent::Tool { name: tool.name.clone(), args: arguments(text, words) });
+        return Some(Intent::Tool { name: tool.name.clone(), args: parse_arguments(text, words) });
     }
     let transfer = tools.iter().find(|tool| tool.name == "transfer_to_agent")?;
-    let moved = words::has_any(words, "transfer|talk to|speak to|speak with|switch to|hand over");
+    let moved =
+        input_words::has_any_phrase(words, "transfer|talk to|speak to|speak with|switch to|hand over");
     let agents = transfer.parameters.pointer("/properties/agent_name/enum").and_then(Value::as_array);
     let named = agents.into_iter().flatten().filter_map(Value::as_str);
     let agent = named.into_iter().find(|agent| words.iter().any(|word| word.key == agent.to_lowercase()));
@@ -201,7 +221,7 @@ fn named_tool(text: &str, words: &[Word], tools: &[ToolSpec]) -> Option<Intent> 
     Some(Intent::Tool { name: transfer.name.clone(), args })
 }
 
-fn arguments(text: &str, words: &[Word]) -> Map<String, Value> {
+fn parse_arguments(text: &str, words: &[InputWord]) -> Map<String, Value> {
     let json = text.find('{').and_then(|open| text.rfind('}').and_then(|close| text.get(open..=close)));
     if let Some(Ok(Value::Object(args))) = json.map(serde_json::from_str) {
         return args;

@@ -1,24 +1,33 @@
-//! A model without a model: rules that understand a few things, call real tools for them, and say so honestly.
+//! The built-in rule-driven model `demo`: it answers a few kinds of requests, calls real tools for them, and says that
+//! it is not a language model.
 //!
-//! It makes every part of the product work at once, offline. It decides from the request alone, so the same request
-//! always gets the same answer.
+//! It makes the whole product work offline and without a key. A response depends only on the request, so it is
+//! deterministic.
+//!
+//! | module | content |
+//! |---|---|
+//! | `input_words`, `clause` | the message as words and clauses |
+//! | `intent` | the intents of a message |
+//! | `arithmetic`, `lexer`, `number_words`, `unit_conversion` | arithmetic in words and digits |
+//! | `clock`, `file_requests`, `memory`, `small_talk` | the other kinds of requests |
+//! | `reply` | answers from tool results |
 
 mod arithmetic;
 mod clause;
 mod clock;
-mod files;
+mod file_requests;
+mod input_words;
 mod intent;
 mod lexer;
 mod memory;
-mod numbers;
+mod number_words;
 mod reply;
-mod talk;
-mod units;
-mod words;
+mod small_talk;
+mod unit_conversion;
 
 use futures::{StreamExt as _, stream};
 use intent::Intent;
-use memory::{Memory, Recall};
+use memory::{ConversationMemory, RecallQuestion};
 use provider::{
     Done, FinishReason, ModelRequest, ModelStream, Provider, StreamEvent, TokenUsage, ToolCall, ToolSpec,
     split_words,
@@ -33,102 +42,105 @@ impl Provider for DemoProvider {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        stream::iter(answer(&request)).boxed()
+        stream::iter(respond(&request)).boxed()
     }
 }
 
-/// The whole answer, in the pieces in which it streams.
-pub fn answer(request: &ModelRequest) -> Vec<StreamEvent> {
+/// The complete response, as the events of its stream.
+pub fn respond(request: &ModelRequest) -> Vec<StreamEvent> {
     let messages = &request.messages;
-    let asked = messages.iter().rposition(memory::is_spoken);
-    let text = asked.map(|at| memory::text_of(&messages[at])).unwrap_or_default();
-    let memory = Memory::of(&messages[..asked.unwrap_or(0)]);
-    let intents = intent::of(&text, memory, &request.tools);
-    let results = memory::paired(messages);
+    let question_at = messages.iter().rposition(memory::is_user_text);
+    let text = question_at.map(|at| memory::text_of(&messages[at])).unwrap_or_default();
+    let memory = ConversationMemory::new(&messages[..question_at.unwrap_or(0)]);
+    let intents = intent::find_intents(&text, memory, &request.tools);
+    let results = memory::pair_results(messages);
     if !results.is_empty() {
-        return events(request, &reply::sentences(&results, &intents), Vec::new());
+        return to_events(request, &reply::format_results(&results, &intents), Vec::new());
     }
-    let (said, calls) = plan(&intents, memory, &request.tools);
-    let nothing = said.is_empty() && calls.is_empty();
-    let said = if nothing { talk::not_understood(&text, &request.tools) } else { said };
-    events(request, &said, calls)
+    let (answer, calls) = plan(&intents, memory, &request.tools);
+    let is_understood = !answer.is_empty() || !calls.is_empty();
+    let answer = if is_understood { answer } else { small_talk::not_understood(&text, &request.tools) };
+    to_events(request, &answer, calls)
 }
 
-/// What is said at once, and what tools are asked for. Requests in one message do not wait for each other.
-fn plan(intents: &[Intent], memory: Memory<'_>, tools: &[ToolSpec]) -> (String, Vec<ToolCall>) {
-    let (mut said, mut calls) = (Vec::new(), Vec::new());
+/// The text that is sent at once, and the tool calls. Requests in one message do not depend on each other.
+fn plan(intents: &[Intent], memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> (String, Vec<ToolCall>) {
+    let (mut sentences, mut calls) = (Vec::new(), Vec::new());
     for intent in intents {
         match intent.call() {
             Some((name, args)) if tools.iter().any(|tool| tool.name == name) => {
                 let call = ToolCall { name: name.to_owned(), args, ..ToolCall::default() };
-                // Two questions that one call answers need only one.
+                // One call may answer two questions.
                 if !calls.contains(&call) {
                     calls.push(call);
                 }
             }
-            Some((name, _)) => said.push(talk::missing(name)),
-            None => said.extend(say(intent, memory, tools)),
+            Some((name, _)) => sentences.push(small_talk::missing_tool(name)),
+            None => sentences.extend(direct_answer(intent, memory, tools)),
         }
     }
-    (said.join(" "), calls)
+    (sentences.join(" "), calls)
 }
 
-fn say(intent: &Intent, memory: Memory<'_>, tools: &[ToolSpec]) -> Option<String> {
+fn direct_answer(intent: &Intent, memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> Option<String> {
     match intent {
-        Intent::Talk(talk) => Some(talk::say(*talk, memory.name().as_deref(), tools)),
+        Intent::Talk(talk) => Some(small_talk::answer(*talk, memory.name().as_deref(), tools)),
         Intent::Name(name) => Some(format!("Nice to meet you, {name}.")),
         Intent::Note(_) => Some("I will remember that in this session.".to_owned()),
-        Intent::Recall(recall) => Some(recollect(recall, memory, tools)),
+        Intent::Recall(recall) => Some(answer_recall(recall, memory, tools)),
         Intent::Clock(_) | Intent::Calculate(_) | Intent::Files(_) | Intent::Tool { .. } => None,
     }
 }
 
-fn recollect(recall: &Recall, memory: Memory<'_>, tools: &[ToolSpec]) -> String {
-    let said = memory.said();
-    let nothing = || "You have not told me that in this session.".to_owned();
+fn answer_recall(recall: &RecallQuestion, memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> String {
+    let texts = memory.user_texts();
+    let unknown = || "You have not told me that in this session.".to_owned();
     match recall {
-        Recall::Name => memory.name().map_or_else(
+        RecallQuestion::Name => memory.name().map_or_else(
             || "You have not told me your name in this session.".to_owned(),
             |name| format!("Your name is {name}."),
         ),
-        Recall::LastSaid => said.last().map_or_else(
+        RecallQuestion::LastMessage => texts.last().map_or_else(
             || "This is the first thing you say in this session.".to_owned(),
             |text| format!("You said: «{text}»"),
         ),
-        Recall::FirstSaid => said.first().map_or_else(
+        RecallQuestion::FirstMessage => texts.first().map_or_else(
             || "This is the first thing you say in this session.".to_owned(),
             |text| format!("The first thing you said was: «{text}»"),
         ),
-        Recall::AllSaid if said.is_empty() => "This is the first thing you say in this session.".to_owned(),
-        Recall::AllSaid => {
-            let list: Vec<String> = said.iter().map(|text| format!("- {text}")).collect();
+        RecallQuestion::AllMessages if texts.is_empty() => {
+            "This is the first thing you say in this session.".to_owned()
+        }
+        RecallQuestion::AllMessages => {
+            let list: Vec<String> = texts.iter().map(|text| format!("- {text}")).collect();
             format!("So far you said:\n{}", list.join("\n"))
         }
-        Recall::MyAnswer => memory
+        RecallQuestion::LastAnswer => memory
             .last_answer()
             .map_or_else(|| "I have not said anything yet.".to_owned(), |text| format!("I said: «{text}»")),
-        Recall::LastResult => last_result(memory, tools),
-        Recall::About(subject) => about(subject, memory).unwrap_or_else(nothing),
-        Recall::Everything => {
+        RecallQuestion::LastResult => last_result(memory, tools),
+        RecallQuestion::About(subject) => matching_fact(subject, memory).unwrap_or_else(unknown),
+        RecallQuestion::Everything => {
             let facts = memory.facts();
-            if facts.is_empty() { nothing() } else { format!("You told me: «{}»", facts.join("», «")) }
+            if facts.is_empty() { unknown() } else { format!("You told me: «{}»", facts.join("», «")) }
         }
     }
 }
 
-fn last_result(memory: Memory<'_>, tools: &[ToolSpec]) -> String {
+fn last_result(memory: ConversationMemory<'_>, tools: &[ToolSpec]) -> String {
     let results = memory.last_results();
     if results.is_empty() {
         return "No tool has been used in this session yet.".to_owned();
     }
-    // The question may lie some messages back.
+    // The question may be several messages back.
     let requests = std::iter::successors(memory.last_request(), |(_, before)| before.last_request());
-    let intents: Vec<Intent> = requests.flat_map(|(text, before)| intent::of(&text, before, tools)).collect();
-    reply::sentences(&results, &intents)
+    let intents: Vec<Intent> =
+        requests.flat_map(|(text, before)| intent::find_intents(&text, before, tools)).collect();
+    reply::format_results(&results, &intents)
 }
 
-/// The newest thing the user told that shares the most words with the subject.
-fn about(subject: &str, memory: Memory<'_>) -> Option<String> {
+/// The newest fact about the user that shares most words with the subject.
+fn matching_fact(subject: &str, memory: ConversationMemory<'_>) -> Option<String> {
     let keys: Vec<&str> = subject.split(' ').filter(|word| word.len() > 2).collect();
     let score = |fact: &str| {
         let fact = fact.to_lowercase();
@@ -139,15 +151,15 @@ fn about(subject: &str, memory: Memory<'_>) -> Option<String> {
     Some(format!("You told me: «{best}»"))
 }
 
-fn events(request: &ModelRequest, said: &str, calls: Vec<ToolCall>) -> Vec<StreamEvent> {
-    let mut events: Vec<StreamEvent> = split_words(said).map(StreamEvent::text).collect();
-    let asked: usize =
+fn to_events(request: &ModelRequest, text: &str, calls: Vec<ToolCall>) -> Vec<StreamEvent> {
+    let mut events: Vec<StreamEvent> = split_words(text).map(StreamEvent::text).collect();
+    let call_bytes: usize =
         calls.iter().map(|call| call.name.len() + serde_json::json!(call.args).to_string().len()).sum();
-    let read: usize = request.messages.iter().map(|message| memory::text_of(message).len()).sum();
+    let input_bytes: usize = request.messages.iter().map(|message| memory::text_of(message).len()).sum();
     events.extend(calls.into_iter().map(StreamEvent::ToolCall));
     events.push(StreamEvent::Usage(TokenUsage {
-        input: tokens(read),
-        output: tokens(said.len() + asked),
+        input: estimate_tokens(input_bytes),
+        output: estimate_tokens(text.len() + call_bytes),
         ..TokenUsage::default()
     }));
     let model_version = Some("demo-1".to_owned());
@@ -155,8 +167,8 @@ fn events(request: &ModelRequest, said: &str, calls: Vec<ToolCall>) -> Vec<Strea
     events
 }
 
-/// A rough count: there is no tokenizer behind rules.
-fn tokens(bytes: usize) -> u64 {
+/// A rough estimate: rules have no tokenizer.
+fn estimate_tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 

@@ -1,38 +1,38 @@
-//! Answers made from what the tools said.
+//! Answers from tool results.
 
-use crate::{clock, files, intent::Intent};
+use crate::{clock, file_requests, intent::Intent};
 use provider::{ToolCall, ToolResult};
 use serde_json::Value;
 
-/// One sentence or block for each result. The intents tell what of a result was wanted.
-pub(crate) fn sentences(results: &[(&ToolCall, &ToolResult)], intents: &[Intent]) -> String {
+/// Formats one sentence or block per result. The intents determine which part of a result is shown.
+pub(crate) fn format_results(results: &[(&ToolCall, &ToolResult)], intents: &[Intent]) -> String {
     let mut open: Vec<&Intent> = intents.iter().filter(|intent| intent.call().is_some()).collect();
-    let said = results.iter().map(|(call, result)| {
-        let asked = open.iter().position(|intent| {
+    let formatted = results.iter().map(|(call, result)| {
+        let matching = open.iter().position(|intent| {
             intent.call().is_some_and(|(name, args)| name == call.name && args == call.args)
         });
-        let intent = asked.map(|at| open.remove(at));
-        sentence(call, &result.response, intent)
+        let intent = matching.map(|at| open.remove(at));
+        format_result(call, &result.response, intent)
     });
-    said.collect::<Vec<_>>().join("\n")
+    formatted.collect::<Vec<_>>().join("\n")
 }
 
-fn sentence(call: &ToolCall, response: &Value, intent: Option<&Intent>) -> String {
-    if let Some(error) = error(response) {
-        return format!("I could not {}: {error}", attempt(call));
+fn format_result(call: &ToolCall, response: &Value, intent: Option<&Intent>) -> String {
+    if let Some(error) = error_message(response) {
+        return format!("I could not {}: {error}", describe_call(call));
     }
-    let said = match intent {
-        Some(Intent::Clock(question)) => clock::say(question, response),
+    let text = match intent {
+        Some(Intent::Clock(question)) => clock::format_answer(question, response),
         Some(Intent::Calculate(expression)) => {
-            number(response).map(|number| format!("{expression} = {number}"))
+            result_number(response).map(|number| format!("{expression} = {number}"))
         }
-        Some(Intent::Files(request)) => about_files(request, response),
+        Some(Intent::Files(request)) => format_file_result(request, response),
         Some(
             Intent::Tool { .. } | Intent::Recall(_) | Intent::Name(_) | Intent::Note(_) | Intent::Talk(_),
         )
         | None => None,
     };
-    said.unwrap_or_else(|| match response {
+    text.unwrap_or_else(|| match response {
         Value::String(text) => format!("{} answered: {text}", call.name),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             format!("{} answered: {response}", call.name)
@@ -40,43 +40,43 @@ fn sentence(call: &ToolCall, response: &Value, intent: Option<&Intent>) -> Strin
     })
 }
 
-fn attempt(call: &ToolCall) -> String {
+fn describe_call(call: &ToolCall) -> String {
     let arg = |key: &str| call.args.get(key).and_then(Value::as_str).unwrap_or("that");
     match call.name.as_str() {
         "now" => "tell the time".to_owned(),
         "calculate" => format!("calculate {}", arg("expression")),
         "read_file" => format!("read {}", arg("path")),
-        "list_files" => format!("list the files in {}", folder(arg("path"))),
+        "list_files" => format!("list the files in {}", display_folder(arg("path"))),
         "search_files" => format!("search for «{}»", arg("pattern")),
         other => format!("use {other}"),
     }
 }
 
-fn folder(path: &str) -> &str {
+fn display_folder(path: &str) -> &str {
     if path == "." { "this folder" } else { path }
 }
 
-/// What a tool says went wrong.
-fn error(response: &Value) -> Option<String> {
+/// The error message of a tool.
+fn error_message(response: &Value) -> Option<String> {
     let error = response.get("error").filter(|error| !error.is_null() && **error != Value::Bool(false))?;
     let words = error.as_str().or_else(|| error.get("message").and_then(Value::as_str));
     let detail = || response.get("message").and_then(Value::as_str);
     Some(words.or_else(detail).map_or_else(|| error.to_string(), str::to_owned))
 }
 
-/// The number in a calculation's response.
-pub(crate) fn number(response: &Value) -> Option<String> {
+/// The number in the response of a calculation.
+pub(crate) fn result_number(response: &Value) -> Option<String> {
     let found = field(response, "result|value|answer|output").unwrap_or(response);
     match found {
-        Value::Number(number) => Some(tidy(number.as_f64(), number.to_string())),
+        Value::Number(number) => Some(format_number(number.as_f64(), number.to_string())),
         Value::String(text) => Some(text.clone()),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
-fn tidy(value: Option<f64>, text: String) -> String {
+fn format_number(value: Option<f64>, text: String) -> String {
     match value {
-        // 240.0 is said as 240; beyond 2^53 the text is more exact.
+        // Print 240.0 as 240; beyond 2^53 the original text is more exact.
         Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => format!("{value:.0}"),
         Some(_) | None => text,
     }
@@ -86,20 +86,20 @@ fn field<'a>(response: &'a Value, keys: &str) -> Option<&'a Value> {
     keys.split('|').find_map(|key| response.get(key))
 }
 
-fn about_files(request: &files::Request, response: &Value) -> Option<String> {
+fn format_file_result(request: &file_requests::FileRequest, response: &Value) -> Option<String> {
     match request {
-        files::Request::Read { path, want } => {
+        file_requests::FileRequest::Read { path, aspect } => {
             if let Some(kind) = response.get("binary").and_then(Value::as_str) {
                 return Some(format!("{path} is not text but {kind}."));
             }
             let content = field(response, "content|contents|text|data").unwrap_or(response).as_str()?;
-            Some(read(path, content, *want))
+            Some(format_file(path, content, *aspect))
         }
-        files::Request::List { path, count } => {
+        file_requests::FileRequest::List { path, count } => {
             let entries = entries(response)?;
-            Some(listed(folder(path), &entries, total(response), *count))
+            Some(format_listing(display_folder(path), &entries, total(response), *count))
         }
-        files::Request::Find { name } => {
+        file_requests::FileRequest::Find { name } => {
             let entries = entries(response)?;
             let named = |entry: &&String| entry.to_lowercase().contains(&name.to_lowercase());
             let found: Vec<&str> = entries.iter().filter(named).map(String::as_str).collect();
@@ -109,37 +109,45 @@ fn about_files(request: &files::Request, response: &Value) -> Option<String> {
                 many => format!("Yes, there are {}: {}.", many.len(), many.join(", ")),
             })
         }
-        files::Request::Search { pattern, count, .. } => {
+        file_requests::FileRequest::Search { pattern, count, .. } => {
             let matches = field(response, "matches|results|hits").unwrap_or(response).as_array()?;
             let total = total(response).unwrap_or(matches.len());
-            Some(matched(pattern, matches, total, *count))
+            Some(format_matches(pattern, matches, total, *count))
         }
     }
 }
 
-fn read(path: &str, content: &str, want: files::Want) -> String {
+fn format_file(path: &str, content: &str, aspect: file_requests::FileAspect) -> String {
     let lines: Vec<&str> = content.lines().collect();
-    let shown = || {
+    let excerpt = || {
         let head = lines.iter().take(40).copied().collect::<Vec<_>>().join("\n");
         let more = lines.len().saturating_sub(40);
         let rest = if more > 0 { format!("\n({more} more lines)") } else { String::new() };
         format!("```\n{head}\n```{rest}")
     };
-    let spoken = lines.iter().filter(|line| !line.trim().is_empty());
-    match want {
+    let non_blank = lines.iter().filter(|line| !line.trim().is_empty());
+    match aspect {
         _ if content.trim().is_empty() => format!("{path} is empty."),
-        files::Want::Content => format!("This is in {path}:\n{}", shown()),
-        files::Want::Summary => format!("I cannot summarise, but I can show what is in {path}:\n{}", shown()),
-        files::Want::Lines => format!("{path} has {}.", counted(lines.len(), "line", "lines")),
-        files::Want::Words => {
-            format!("{path} has {}.", counted(content.split_whitespace().count(), "word", "words"))
+        file_requests::FileAspect::Content => format!("This is in {path}:\n{}", excerpt()),
+        file_requests::FileAspect::Summary => {
+            format!("I cannot summarise, but I can show what is in {path}:\n{}", excerpt())
         }
-        files::Want::FirstLine => format!("{path} begins with: {}", spoken.clone().next().unwrap_or(&"")),
-        files::Want::LastLine => format!("{path} ends with: {}", spoken.clone().next_back().unwrap_or(&"")),
+        file_requests::FileAspect::Lines => {
+            format!("{path} has {}.", pluralize(lines.len(), "line", "lines"))
+        }
+        file_requests::FileAspect::Words => {
+            format!("{path} has {}.", pluralize(content.split_whitespace().count(), "word", "words"))
+        }
+        file_requests::FileAspect::FirstLine => {
+            format!("{path} begins with: {}", non_blank.clone().next().unwrap_or(&""))
+        }
+        file_requests::FileAspect::LastLine => {
+            format!("{path} ends with: {}", non_blank.clone().next_back().unwrap_or(&""))
+        }
     }
 }
 
-/// The names in a listing, whatever the shape of its entries; folders end with a slash.
+/// The names in a listing, for any shape of its entries. Folders end with a slash.
 fn entries(response: &Value) -> Option<Vec<String>> {
     let list = field(response, "files|entries|items|paths|names").unwrap_or(response).as_array()?;
     let name = |entry: &Value| {
@@ -152,35 +160,35 @@ fn entries(response: &Value) -> Option<Vec<String>> {
     Some(list.iter().filter_map(name).collect())
 }
 
-/// How many there are in all, where a tool shows only the first of them.
+/// The total count, if the tool returned only the first entries.
 fn total(response: &Value) -> Option<usize> {
     let total = response.get("total").and_then(Value::as_u64);
     total.and_then(|total| usize::try_from(total).ok())
 }
 
-fn listed(place: &str, entries: &[String], total: Option<usize>, count: bool) -> String {
+fn format_listing(folder: &str, entries: &[String], total: Option<usize>, count: bool) -> String {
     let folders = entries.iter().filter(|entry| entry.ends_with('/')).count();
-    let files = counted(entries.len() - folders, "file", "files");
-    let shown = match total.filter(|total| *total > entries.len()) {
+    let files = pluralize(entries.len() - folders, "file", "files");
+    let counts = match total.filter(|total| *total > entries.len()) {
         Some(total) => format!("{total} files and folders"),
         None if folders == 0 => files,
-        None => format!("{files} and {}", counted(folders, "folder", "folders")),
+        None => format!("{files} and {}", pluralize(folders, "folder", "folders")),
     };
     let verb = if entries.len() == 1 { "is" } else { "are" };
     if count || entries.is_empty() {
-        return format!("There {verb} {shown} in {place}.");
+        return format!("There {verb} {counts} in {folder}.");
     }
     let head: Vec<&str> = entries.iter().take(50).map(String::as_str).collect();
     let more = total.unwrap_or(entries.len()).saturating_sub(head.len());
     let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("There {verb} {shown} in {place}: {}{rest}.", head.join(", "))
+    format!("There {verb} {counts} in {folder}: {}{rest}.", head.join(", "))
 }
 
-fn matched(pattern: &str, matches: &[Value], total: usize, count: bool) -> String {
+fn format_matches(pattern: &str, matches: &[Value], total: usize, count: bool) -> String {
     if matches.is_empty() {
         return format!("I found nothing for «{pattern}».");
     }
-    let found = counted(total, "match", "matches");
+    let found = pluralize(total, "match", "matches");
     if count {
         return format!("I found {found} for «{pattern}».");
     }
@@ -197,6 +205,6 @@ fn matched(pattern: &str, matches: &[Value], total: usize, count: bool) -> Strin
     format!("I found {found} for «{pattern}»:\n{}{rest}", lines.join("\n"))
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
+fn pluralize(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -1,4 +1,4 @@
-//! What people type, and what becomes of it.
+//! Messages as people type them, and the responses.
 
 use super::*;
 use insta::assert_snapshot;
@@ -20,7 +20,7 @@ fn user(text: &str) -> ModelMessage {
     ModelMessage::text(Role::User, text)
 }
 
-/// Text and calls of an answer on one line.
+/// Text and calls of a response on one line.
 fn shape(events: &[StreamEvent]) -> String {
     let mut line = String::new();
     for event in events {
@@ -43,7 +43,7 @@ fn shape(events: &[StreamEvent]) -> String {
 }
 
 fn ask(text: &str) -> String {
-    shape(&answer(&request(vec![user(text)], &TOOLS)))
+    shape(&respond(&request(vec![user(text)], &TOOLS)))
 }
 
 fn table(texts: &[&str]) -> String {
@@ -53,7 +53,7 @@ fn table(texts: &[&str]) -> String {
 /// A whole turn: the question, the calls, and the answer from these responses.
 fn turn(log: &mut Vec<ModelMessage>, text: &str, responses: &[Value]) -> String {
     log.push(user(text));
-    let first = answer(&request(log.clone(), &TOOLS));
+    let first = respond(&request(log.clone(), &TOOLS));
     let calls: Vec<ToolCall> = first
         .into_iter()
         .filter_map(|event| match event {
@@ -79,13 +79,13 @@ fn turn(log: &mut Vec<ModelMessage>, text: &str, responses: &[Value]) -> String 
         log.push(ModelMessage::new(Role::Assistant, calls.into_iter().map(MessagePart::from).collect()));
         log.push(ModelMessage::new(Role::Tool, results));
     }
-    let said = shape(&answer(&request(log.clone(), &TOOLS)));
-    log.push(ModelMessage::text(Role::Assistant, said.clone()));
-    said
+    let text = shape(&respond(&request(log.clone(), &TOOLS)));
+    log.push(ModelMessage::text(Role::Assistant, text.clone()));
+    text
 }
 
 #[test]
-fn arithmetic_is_understood_in_signs_and_in_words() {
+fn arithmetic_in_digits_and_words_calls_calculate() {
     assert_snapshot!(table(&[
         "2+2", "What is 17 * 3?", "seventeen times three", "how much is 15% of 240", "calculate (1+2)*3^2",
         "divide 100 by eight", "Subtract 5 from twelve please", "whats 3x4", "add 3 and 4", "the sum of 3, 4 and 5",
@@ -130,7 +130,7 @@ fn arithmetic_is_understood_in_signs_and_in_words() {
 }
 
 #[test]
-fn questions_about_time_name_the_place_they_mean() {
+fn time_questions_call_now_with_the_named_time_zone() {
     assert_snapshot!(table(&[
         "what time is it?", "Time?", "what's the date today", "what day is it", "waht tiem is it", "TIME PLEASE",
         "what time is it in Tokyo and in New York?", "do you know the current time in london", "What's tomorrow's date?",
@@ -153,7 +153,7 @@ fn questions_about_time_name_the_place_they_mean() {
 }
 
 #[test]
-fn requests_about_files_find_their_tool() {
+fn file_requests_call_the_matching_tool() {
     assert_snapshot!(table(&[
         "what is in README.md?", "read src/lib.rs", "show me the readme", "open 'my notes.txt'", "cat Cargo.toml",
         "What does Cargo.toml say?", "README.md", "how many lines does main.rs have", "read a.txt and b.txt",
@@ -197,7 +197,7 @@ fn requests_about_files_find_their_tool() {
 }
 
 #[test]
-fn several_requests_become_calls_of_one_answer() {
+fn several_requests_become_calls_of_one_response() {
     assert_snapshot!(table(&[
         "Hi! What time is it, what is 2+2, and list the files please.",
         "read README.md then tell me the date",
@@ -212,7 +212,7 @@ fn several_requests_become_calls_of_one_answer() {
 }
 
 #[test]
-fn small_talk_is_answered_and_the_rest_is_asked_back() {
+fn small_talk_is_answered_and_unknown_text_gets_help() {
     assert_snapshot!(table(&[
         "hello", "thanks a lot!", "who are you?", "are you a real AI?", "how are you", "bye",
         "write me a poem about the sea", "", "sing",
@@ -230,37 +230,37 @@ fn small_talk_is_answered_and_the_rest_is_asked_back() {
 }
 
 #[test]
-fn what_no_offered_tool_can_do_is_said() {
-    let shown = shape(&answer(&request(vec![user("what time is it and what is 2+2?")], &["calculate"])));
-    assert_snapshot!(shown, @"For that I need the tool `now`, which this agent does not have. → calculate(2 + 2)");
+fn missing_tool_is_reported() {
+    let text = shape(&respond(&request(vec![user("what time is it and what is 2+2?")], &["calculate"])));
+    assert_snapshot!(text, @"For that I need the tool `now`, which this agent does not have. → calculate(2 + 2)");
 }
 
 #[test]
-fn other_tools_are_called_by_their_names() {
+fn other_tools_are_called_by_name() {
     let tools = ["get_weather", "now"];
-    let ask = |text: &str| shape(&answer(&request(vec![user(text)], &tools)));
+    let ask = |text: &str| shape(&respond(&request(vec![user(text)], &tools)));
     assert_snapshot!(ask("call get_weather with city=Paris"), @"→ get_weather(Paris)");
     assert_snapshot!(ask(r#"use get_weather {"city": "New York", "unit": "C"}"#), @"→ get_weather(New York @ C)");
     assert_snapshot!(ask("help"), @"I am a small rule-driven demo, not a language model. I can tell the time and the date («what time is it in Tokyo?»), and remember what you tell me in this session. Say «call <tool> with key=value» for `get_weather`.");
 }
 
 #[test]
-fn the_session_is_remembered() {
+fn questions_about_the_session_are_answered_from_messages() {
     let log = &mut Vec::new();
-    let mut said = vec![turn(log, "Hi, my name is Ann Smith", &[])];
-    said.push(turn(log, "My favourite colour is blue", &[]));
-    said.push(turn(log, "what is 6 times 7?", &[json!({"result": 42})]));
-    said.push(turn(log, "divide that by 2", &[json!({"result": 21.0})]));
-    said.push(turn(log, "what was the result?", &[]));
-    said.push(turn(log, "what's my name?", &[]));
-    said.push(turn(log, "do you remember my favourite colour?", &[]));
-    said.push(turn(log, "what did I just say?", &[]));
-    said.push(turn(log, "what was the first thing I said", &[]));
-    said.push(turn(log, "what time is it in Paris", &[json!({"now": "2026-11-15T20:00:00+01:00"})]));
-    said.push(turn(log, "and in Tokyo?", &[json!({"now": "2026-11-16T04:00:00+09:00"})]));
-    said.push(turn(log, "again please", &[json!({"now": "2026-11-16T04:01:00+09:00"})]));
-    said.push(turn(log, "thanks", &[]));
-    assert_snapshot!(said.join("\n"), @"
+    let mut answers = vec![turn(log, "Hi, my name is Ann Smith", &[])];
+    answers.push(turn(log, "My favourite colour is blue", &[]));
+    answers.push(turn(log, "what is 6 times 7?", &[json!({"result": 42})]));
+    answers.push(turn(log, "divide that by 2", &[json!({"result": 21.0})]));
+    answers.push(turn(log, "what was the result?", &[]));
+    answers.push(turn(log, "what's my name?", &[]));
+    answers.push(turn(log, "do you remember my favourite colour?", &[]));
+    answers.push(turn(log, "what did I just say?", &[]));
+    answers.push(turn(log, "what was the first thing I said", &[]));
+    answers.push(turn(log, "what time is it in Paris", &[json!({"now": "2026-11-15T20:00:00+01:00"})]));
+    answers.push(turn(log, "and in Tokyo?", &[json!({"now": "2026-11-16T04:00:00+09:00"})]));
+    answers.push(turn(log, "again please", &[json!({"now": "2026-11-16T04:01:00+09:00"})]));
+    answers.push(turn(log, "thanks", &[]));
+    assert_snapshot!(answers.join("\n"), @"
     Nice to meet you, Ann Smith.
     I will remember that in this session.
     6 * 7 = 42
@@ -278,27 +278,30 @@ fn the_session_is_remembered() {
 }
 
 #[test]
-fn results_and_errors_are_told_in_sentences() {
-    let mut said = Vec::new();
-    let mut tell = |text: &str, responses: &[Value]| said.push(turn(&mut Vec::new(), text, responses));
-    tell("read notes.txt", &[json!({"path": "notes.txt", "content": "one\ntwo\n"})]);
-    tell("how many lines are in notes.txt?", &[json!({"content": "one\ntwo\n"})]);
-    tell("read nope.txt", &[json!({"error": "no such file"})]);
-    tell("list files", &[json!({"files": ["a.txt", {"name": "src", "type": "dir"}]})]);
-    tell("how many files are there?", &[json!({"entries": [{"path": "a"}, {"path": "b"}]})]);
-    tell("search for foo", &[json!({"matches": [{"path": "a.rs", "line": 3, "text": "  foo()"}]})]);
-    tell("search for bar", &[json!({"matches": []})]);
-    tell("what day is it and what is 1/3", &[json!({"iso": "2026-11-15T20:00:00Z"}), json!({"result": 0.5})]);
-    tell("is there a Makefile?", &[json!({"files": ["Makefile"]})]);
-    tell("what is 1/0", &[json!({"error": {"message": "division by zero"}})]);
-    tell("what time is it", &[json!({"odd": true})]);
-    tell(
+fn results_and_errors_are_formatted_as_sentences() {
+    let mut answers = Vec::new();
+    let mut answer = |text: &str, responses: &[Value]| answers.push(turn(&mut Vec::new(), text, responses));
+    answer("read notes.txt", &[json!({"path": "notes.txt", "content": "one\ntwo\n"})]);
+    answer("how many lines are in notes.txt?", &[json!({"content": "one\ntwo\n"})]);
+    answer("read nope.txt", &[json!({"error": "no such file"})]);
+    answer("list files", &[json!({"files": ["a.txt", {"name": "src", "type": "dir"}]})]);
+    answer("how many files are there?", &[json!({"entries": [{"path": "a"}, {"path": "b"}]})]);
+    answer("search for foo", &[json!({"matches": [{"path": "a.rs", "line": 3, "text": "  foo()"}]})]);
+    answer("search for bar", &[json!({"matches": []})]);
+    answer(
+        "what day is it and what is 1/3",
+        &[json!({"iso": "2026-11-15T20:00:00Z"}), json!({"result": 0.5})],
+    );
+    answer("is there a Makefile?", &[json!({"files": ["Makefile"]})]);
+    answer("what is 1/0", &[json!({"error": {"message": "division by zero"}})]);
+    answer("what time is it", &[json!({"odd": true})]);
+    answer(
         "what time is it in Rome?",
         &[json!({"time": "20:00:00", "date": "2026-11-15", "weekday": "Sunday"})],
     );
-    tell("read logo.png", &[json!({"path": "logo.png", "bytes": 70, "binary": "image/png"})]);
-    tell("how many files are there?", &[json!({"entries": ["a", "b"], "total": 900})]);
-    assert_snapshot!(said.join("\n"), @r#"
+    answer("read logo.png", &[json!({"path": "logo.png", "bytes": 70, "binary": "image/png"})]);
+    answer("how many files are there?", &[json!({"entries": ["a", "b"], "total": 900})]);
+    assert_snapshot!(answers.join("\n"), @r#"
     This is in notes.txt:
     ```
     one
@@ -323,15 +326,15 @@ fn results_and_errors_are_told_in_sentences() {
 }
 
 #[test]
-fn the_same_request_always_gets_the_same_answer_and_ends_once() {
+fn response_is_deterministic_and_ends_once() {
     let request = request(vec![user("what is 2+2?")], &TOOLS);
-    let (first, second) = (answer(&request), answer(&request));
+    let (first, second) = (respond(&request), respond(&request));
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
     assert!(matches!(first.last(), Some(StreamEvent::Done(_))));
 }
 
 #[test]
-fn phrasings_that_come_up_in_conversation_are_understood() {
+fn colloquial_phrasings_call_the_expected_tools() {
     assert_snapshot!(table(&[
         "got the time?",
         "Is it still Friday?",
@@ -375,24 +378,24 @@ fn phrasings_that_come_up_in_conversation_are_understood() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_makes_it_fall_over(
+    fn any_text_gets_a_complete_response(
         text in "([a-z]{1,4}|[0-9.,%+*/()^=-]{1,5}|what|is|the|time|in|file|read|find|half|of|and|it|\"|'|\\PC){0,12}",
         spaced in "((what|is|two|hundred|plus|minus|of|it|that|files|in|src|find|for|my|name|each|3|%|\\(|\\)|-|to|the|5th) ){0,12}",
     ) {
         for text in [text, spaced] {
-            let events = answer(&request(vec![user("read a.txt"), user(&text)], &TOOLS));
+            let events = respond(&request(vec![user("read a.txt"), user(&text)], &TOOLS));
             proptest::prop_assert!(matches!(events.last(), Some(StreamEvent::Done(_))));
         }
     }
 }
 
 #[test]
-fn a_hostile_text_costs_neither_the_stack_nor_the_day() {
+fn deeply_nested_and_repetitive_text_terminates() {
     let texts =
         ["(".repeat(100_000), "- ".repeat(50_000), "half of ".repeat(20_000), "what is it and ".repeat(5000)];
     for text in &texts {
-        assert!(matches!(answer(&request(vec![user(text)], &TOOLS)).last(), Some(StreamEvent::Done(_))));
+        assert!(matches!(respond(&request(vec![user(text)], &TOOLS)).last(), Some(StreamEvent::Done(_))));
     }
     let log = vec![user("again. and in Tokyo? once more"); 500];
-    assert!(matches!(answer(&request(log, &TOOLS)).last(), Some(StreamEvent::Done(_))));
+    assert!(matches!(respond(&request(log, &TOOLS)).last(), Some(StreamEvent::Done(_))));
 }

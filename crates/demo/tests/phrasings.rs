@@ -1,4 +1,4 @@
-//! The demo model is judged by phrasings that its rules were not written for, by another hand: `phrasings.yaml`.
+//! Phrasings from `phrasings.yaml`, written without knowledge of the rules, and the tool calls that they must lead to.
 
 use demo::DemoProvider;
 use futures::{FutureExt, StreamExt, executor::block_on, future::BoxFuture};
@@ -10,28 +10,45 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tools::{Call, File, Host, Outcome, Owner, Tool, calculate::Calculate};
 
-/// How many of them must come out right.
-const GOOD: usize = 50;
+/// The phrasings that the rules do not handle. A phrasing that starts to work must be removed from this list.
+const KNOWN_FAILURES: [&str; 7] = [
+    "My colleague sits in Sydney, what's the time over there?",
+    "dinner was $86, add a 20% tip, whats the total",
+    "6 km plus 7.5 km makes how much?",
+    "can u list whats inside docs/",
+    "does anything in here talk about kubernetes?",
+    "im looking for parse_header, where is it used",
+    "will it rain in Madrid tomorrow",
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
-    say: Said,
-    expect: Vec<Expected>,
+struct PhrasingCase {
+    say: UserMessages,
+    expect: Vec<ExpectedCall>,
     #[serde(default)]
     answer_contains: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum UserMessages {
     One(String),
     Several(Vec<String>),
 }
 
+impl UserMessages {
+    fn texts(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Several(texts) => texts,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
+struct ExpectedCall {
     tool: String,
     #[serde(default)]
     args: Map<String, Value>,
@@ -39,52 +56,51 @@ struct Expected {
 }
 
 #[test]
-fn phrasings_by_another_hand_lead_to_the_right_tools() {
-    let cases: Vec<Case> = serde_saphyr::from_str(include_str!("phrasings.yaml")).unwrap();
-    let faults: Vec<String> = cases.iter().filter_map(|case| judge(case).err()).collect();
-    let right = cases.len() - faults.len();
-    println!("{right} of {} phrasings were understood", cases.len());
-    assert!(right >= GOOD && cases.len() >= GOOD, "{right} of {}:\n{}", cases.len(), faults.join("\n"));
+fn phrasings_lead_to_the_expected_calls_except_for_known_failures() {
+    let cases: Vec<PhrasingCase> = serde_saphyr::from_str(include_str!("phrasings.yaml")).unwrap();
+    assert_eq!(cases.len(), 60);
+    let failures: Vec<(String, String)> = cases
+        .iter()
+        .filter_map(|case| check(case).err().map(|failure| (case.say.texts().join(" / "), failure)))
+        .collect();
+    let failed: Vec<&str> = failures.iter().map(|(phrasing, _)| phrasing.as_str()).collect();
+    assert_eq!(failed, KNOWN_FAILURES, "{failures:#?}");
 }
 
-/// Talks with the model as the case says, and looks at the last turn.
-fn judge(case: &Case) -> Result<(), String> {
-    let said = match &case.say {
-        Said::One(text) => vec![text.clone()],
-        Said::Several(texts) => texts.clone(),
-    };
+/// Holds the conversation of a case and checks its last turn.
+fn check(case: &PhrasingCase) -> Result<(), String> {
     let mut messages = Vec::new();
     let mut turn = (Vec::new(), String::new());
-    for text in &said {
+    for text in case.say.texts() {
         messages.push(ModelMessage::text(Role::User, text.clone()));
-        turn = take_turn(&mut messages);
+        turn = run_turn(&mut messages);
     }
     let (calls, answer) = turn;
-    let fault = |what: &str| {
-        let shown: Vec<String> =
+    let failure = |what: &str| {
+        let calls: Vec<String> =
             calls.iter().map(|call| format!("{}{}", call.name, json!(call.args))).collect();
-        Err(format!("- {said:?}: {what}; called [{}], said {answer:?}", shown.join(", ")))
+        Err(format!("{what}; calls [{}], answer {answer:?}", calls.join(", ")))
     };
     if calls.len() != case.expect.len() {
-        return fault("another number of calls");
+        return failure("wrong number of calls");
     }
-    if let Some(missing) = case.expect.iter().find(|wanted| !calls.iter().any(|call| is_wanted(call, wanted)))
-    {
-        return fault(&format!("no call as {missing:?}"));
+    let missing = case.expect.iter().find(|expected| !calls.iter().any(|call| matches(call, expected)));
+    if let Some(missing) = missing {
+        return failure(&format!("no call matches {missing:?}"));
     }
-    let told = answer.to_lowercase();
-    match case.answer_contains.iter().find(|word| !told.contains(&word.to_lowercase())) {
-        Some(word) => fault(&format!("the answer does not say {word:?}")),
-        None if told.trim().is_empty() => fault("no answer"),
+    let lower_case = answer.to_lowercase();
+    match case.answer_contains.iter().find(|word| !lower_case.contains(&word.to_lowercase())) {
+        Some(word) => failure(&format!("the answer does not contain {word:?}")),
+        None if lower_case.trim().is_empty() => failure("no answer"),
         None => Ok(()),
     }
 }
 
-/// The calls of a turn and the text that ends it.
-fn take_turn(messages: &mut Vec<ModelMessage>) -> (Vec<ToolCall>, String) {
+/// Runs a turn to its end. Returns its calls and the final text.
+fn run_turn(messages: &mut Vec<ModelMessage>) -> (Vec<ToolCall>, String) {
     let mut all = Vec::new();
     for _ in 0..8 {
-        let (text, mut calls) = ask(messages);
+        let (text, mut calls) = call_model(messages);
         for (index, call) in calls.iter_mut().enumerate() {
             call.id = format!("call-{}-{index}", messages.len());
         }
@@ -96,14 +112,14 @@ fn take_turn(messages: &mut Vec<ModelMessage>) -> (Vec<ToolCall>, String) {
         }
         messages.push(ModelMessage::new(
             Role::Tool,
-            calls.iter().map(|call| MessagePart::from(result(call))).collect(),
+            calls.iter().map(|call| MessagePart::from(run_tool(call))).collect(),
         ));
         all.extend(calls);
     }
     (all, String::new())
 }
 
-fn ask(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
+fn call_model(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
     let spec = |name: &str| ToolSpec { name: name.into(), description: String::new(), parameters: json!({}) };
     let tools = ["now", "calculate", "read_file", "list_files", "search_files"].map(spec).into();
     let events =
@@ -123,22 +139,22 @@ fn ask(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
     (text, calls)
 }
 
-fn is_wanted(call: &ToolCall, wanted: &Expected) -> bool {
-    let fits = wanted.args.iter().all(|(name, accepted)| {
+fn matches(call: &ToolCall, expected: &ExpectedCall) -> bool {
+    let args_match = expected.args.iter().all(|(name, accepted)| {
         let given = call.args.get(name).cloned().unwrap_or_else(|| json!(""));
         match accepted {
             Value::Array(several) => several.contains(&given),
             one => one == &given,
         }
     });
-    let computes = wanted.result.is_none_or(|number| {
+    let result_matches = expected.result.is_none_or(|number| {
         let value = calculate(call)["result"].as_f64();
         value.is_some_and(|value| (value - number).abs() < 1e-6)
     });
-    call.name == wanted.tool && fits && computes
+    call.name == expected.tool && args_match && result_matches
 }
 
-fn result(call: &ToolCall) -> ToolResult {
+fn run_tool(call: &ToolCall) -> ToolResult {
     let response = match call.name.as_str() {
         "now" => json!({"time": "09:30:00", "date": "2026-11-15", "weekday": "Sunday", "timezone": "UTC"}),
         "calculate" => calculate(call),
@@ -150,7 +166,7 @@ fn result(call: &ToolCall) -> ToolResult {
 }
 
 fn calculate(call: &ToolCall) -> Value {
-    let call = Call { id: call.id.clone(), args: call.args.clone(), host: Arc::new(Nobody) };
+    let call = Call { id: call.id.clone(), args: call.args.clone(), host: Arc::new(NullHost) };
     match block_on(Calculate::new().call(call)) {
         Ok(Outcome::Done(value)) => value,
         Ok(Outcome::Pending(_)) => Value::Null,
@@ -158,10 +174,10 @@ fn calculate(call: &ToolCall) -> Value {
     }
 }
 
-/// A turn that has nothing to offer.
-struct Nobody;
+/// A host without state, artifacts and owner.
+struct NullHost;
 
-impl Host for Nobody {
+impl Host for NullHost {
     fn state(&self, _key: &str) -> Option<Value> {
         None
     }

@@ -1,61 +1,62 @@
-//! What a person typed, as words: quoted pieces whole, contractions opened, typing errors forgiven.
+//! The message as words: quoted text is one word, contractions are expanded, typing errors are tolerated.
 
-/// One word of the text.
+/// One word of the message.
 #[derive(Clone, Debug)]
-pub(crate) struct Word {
-    /// As typed, without the punctuation around it.
+pub(crate) struct InputWord {
+    /// As typed, without surrounding punctuation.
     pub(crate) text: String,
-    /// Lower case, contractions opened: what rules compare with.
+    /// In lower case, with contractions expanded, for comparison with keywords.
     pub(crate) key: String,
-    /// As typed, with all its punctuation; arithmetic needs it. Empty for the tail of a contraction.
+    /// As typed, with all punctuation, for arithmetic. Empty for the second half of a contraction.
     pub(crate) raw: String,
     pub(crate) quoted: bool,
-    pub(crate) stop: Stop,
+    pub(crate) break_after: WordBreak,
 }
 
-/// How strongly a word ends what it belongs to.
+/// The punctuation after a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum WordBreak {
     None,
     Comma,
     Sentence,
 }
 
-impl Word {
-    /// Whether this is the keyword, or nearly so. Short words have too many real neighbours: for them only swapped letters count.
+impl InputWord {
+    /// Whether this is the keyword, allowing one typing error. Short keywords have too many similar words, so they
+    /// allow only swapped letters.
     pub(crate) fn is(&self, keyword: &str) -> bool {
-        !self.quoted && (self.key == keyword || is_slip_of(&self.key, keyword))
+        !self.quoted && (self.key == keyword || is_typo_of(&self.key, keyword))
     }
 
-    /// Keywords are separated by bars, here and below: a vocabulary reads better as text than as a list.
+    /// Keywords are separated by `|`, here and below.
     pub(crate) fn is_any(&self, keywords: &str) -> bool {
         keywords.split('|').any(|keyword| self.is(keyword))
     }
 }
 
-/// Whether the keywords stand one after the other somewhere in the words.
-pub(crate) fn has(words: &[Word], phrase: &str) -> bool {
-    find(words, phrase).is_some()
+/// Whether the words contain the phrase.
+pub(crate) fn has_phrase(words: &[InputWord], phrase: &str) -> bool {
+    find_phrase(words, phrase).is_some()
 }
 
-/// Where a phrase ends, counted in words.
-pub(crate) fn find(words: &[Word], phrase: &str) -> Option<usize> {
+/// The index after the first occurrence of a phrase.
+pub(crate) fn find_phrase(words: &[InputWord], phrase: &str) -> Option<usize> {
     let keys: Vec<&str> = phrase.split(' ').collect();
     let at =
         words.windows(keys.len()).position(|some| some.iter().zip(&keys).all(|(word, key)| word.is(key)));
     at.map(|at| at + keys.len())
 }
 
-pub(crate) fn has_any(words: &[Word], phrases: &str) -> bool {
-    phrases.split('|').any(|phrase| has(words, phrase))
+pub(crate) fn has_any_phrase(words: &[InputWord], phrases: &str) -> bool {
+    phrases.split('|').any(|phrase| has_phrase(words, phrase))
 }
 
-/// The first word and the phrase agree.
-pub(crate) fn starts(words: &[Word], phrases: &str) -> bool {
-    phrases.split('|').any(|phrase| find(words, phrase) == Some(phrase.split(' ').count()))
+/// Whether the words start with one of the phrases.
+pub(crate) fn starts_with_any(words: &[InputWord], phrases: &str) -> bool {
+    phrases.split('|').any(|phrase| find_phrase(words, phrase) == Some(phrase.split(' ').count()))
 }
 
-pub(crate) fn joined(words: &[Word]) -> String {
+pub(crate) fn join_text(words: &[InputWord]) -> String {
     words
         .iter()
         .filter(|word| !word.raw.is_empty())
@@ -64,34 +65,34 @@ pub(crate) fn joined(words: &[Word]) -> String {
         .join(" ")
 }
 
-/// How many words are looked at; a request that comes after so many is not found by rules.
-const LONGEST: usize = 400;
+/// The maximum number of words; later requests in a message are ignored.
+const MAX_WORDS: usize = 400;
 
-pub(crate) fn split(text: &str) -> Vec<Word> {
-    // A message that is one quotation is meant as if it were none.
+pub(crate) fn split_input(text: &str) -> Vec<InputWord> {
+    // A message that is one quotation is read without its quotes.
     let inner = text.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let text = inner.filter(|inner| inner.contains(' ') && !inner.contains('"')).unwrap_or(text);
     let mut words = Vec::new();
     let mut rest = text.trim_start();
-    while !rest.is_empty() && words.len() < LONGEST {
-        let (raw, quote, after) = next_piece(rest);
+    while !rest.is_empty() && words.len() < MAX_WORDS {
+        let (raw, quote, after) = next_quoted_or_word(rest);
         match quote {
-            Some(inner) => words.push(Word {
+            Some(inner) => words.push(InputWord {
                 text: inner.to_owned(),
                 key: inner.to_lowercase(),
                 raw: raw.to_owned(),
                 quoted: true,
-                stop: stop_of(&raw[raw.rfind(inner).map_or(0, |at| at + inner.len())..]),
+                break_after: break_after(&raw[raw.rfind(inner).map_or(0, |at| at + inner.len())..]),
             }),
-            None => open(raw, &mut words),
+            None => push_expanded(raw, &mut words),
         }
         rest = after.trim_start();
     }
     words
 }
 
-/// The next chunk up to a space, or a quoted piece with what clings to it, and the text after it.
-fn next_piece(text: &str) -> (&str, Option<&str>, &str) {
+/// The next word, or a quotation with adjacent punctuation, and the remaining text.
+fn next_quoted_or_word(text: &str) -> (&str, Option<&str>, &str) {
     const QUOTES: [(char, char); 6] =
         [('"', '"'), ('“', '”'), ('„', '“'), ('`', '`'), ('\'', '\''), ('‘', '’')];
     let first = text.chars().next().unwrap_or(' ');
@@ -110,7 +111,7 @@ fn next_piece(text: &str) -> (&str, Option<&str>, &str) {
     (&text[..end], quoted.map(|(inner, _)| inner), &text[end..])
 }
 
-fn open(raw: &str, words: &mut Vec<Word>) {
+fn push_expanded(raw: &str, words: &mut Vec<InputWord>) {
     let line_of_dots = raw.chars().all(|c| c == '.');
     let text = if line_of_dots && raw.len() < 3 {
         raw
@@ -118,33 +119,33 @@ fn open(raw: &str, words: &mut Vec<Word>) {
         raw.trim_start_matches(['(', '[', '<', '*', '¿', '"', '\'']).trim_end_matches(PUNCTUATION)
     };
     let lower = text.to_lowercase().replace('’', "'");
-    let stop = stop_of(&raw[raw.find(text).map_or(0, |at| at + text.len())..]);
-    let keys = contraction(&lower);
+    let ending = break_after(&raw[raw.find(text).map_or(0, |at| at + text.len())..]);
+    let keys = expand_contraction(&lower);
     let last = keys.len() - 1;
     for (at, key) in keys.into_iter().enumerate() {
-        words.push(Word {
+        words.push(InputWord {
             text: if at == 0 { text.to_owned() } else { key.clone() },
             key,
             raw: if at == 0 { raw.to_owned() } else { String::new() },
             quoted: false,
-            stop: if at == last { stop } else { Stop::None },
+            break_after: if at == last { ending } else { WordBreak::None },
         });
     }
 }
 
 const PUNCTUATION: [char; 14] = ['.', ',', ';', ':', '!', '?', ')', ']', '>', '*', '…', '"', '\'', '”'];
 
-fn stop_of(tail: &str) -> Stop {
+fn break_after(tail: &str) -> WordBreak {
     if tail.contains(['.', '!', '?', ';', '…']) {
-        Stop::Sentence
+        WordBreak::Sentence
     } else if tail.contains([',', ':']) {
-        Stop::Comma
+        WordBreak::Comma
     } else {
-        Stop::None
+        WordBreak::None
     }
 }
 
-fn contraction(lower: &str) -> Vec<String> {
+fn expand_contraction(lower: &str) -> Vec<String> {
     const SHORT: [(&str, &str); 29] = [
         ("tme", "time"),
         ("todays", "today is"),
@@ -189,7 +190,7 @@ fn contraction(lower: &str) -> Vec<String> {
         ("'d", "would"),
     ];
     for (tail, word) in TAILS {
-        // A possessive reads as «is», which no rule minds.
+        // A possessive is expanded to «is», which no rule depends on.
         if let Some(head) = lower.strip_suffix(tail).filter(|head| !head.is_empty()) {
             return vec![head.to_owned(), word.to_owned()];
         }
@@ -197,14 +198,14 @@ fn contraction(lower: &str) -> Vec<String> {
     vec![lower.to_owned()]
 }
 
-/// Real words that lie one letter from a keyword.
-const NOT_SLIPS: &str = "\
+/// Real words that differ from a keyword by one letter.
+const NOT_TYPOS: &str = "\
     than|think|thing|there|these|thesis|years|hours|filed|filled|founds|sound|opens|shown|reads";
 
-fn is_slip_of(word: &str, keyword: &str) -> bool {
-    // Nearly every pair of words ends here, before anything is allocated.
+fn is_typo_of(word: &str, keyword: &str) -> bool {
+    // Fast path for nearly every pair of words: no allocation.
     let near = word.len().abs_diff(keyword.len()) <= 2 && word.chars().next() == keyword.chars().next();
-    if keyword.len() < 4 || word.len() < 3 || !near || NOT_SLIPS.split('|').any(|other| other == word) {
+    if keyword.len() < 4 || word.len() < 3 || !near || NOT_TYPOS.split('|').any(|other| other == word) {
         return false;
     }
     let (a, b): (Vec<char>, Vec<char>) = (word.chars().collect(), keyword.chars().collect());
@@ -214,7 +215,7 @@ fn is_slip_of(word: &str, keyword: &str) -> bool {
     let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[same..], &b[same..]);
     let swapped = a.len() == b.len() && a.len() > 1 && a[0] == b[1] && a[1] == b[0] && a[2..] == b[2..];
-    // A plural is another word, not a slip.
+    // A plural is not a typing error.
     let plural = (a.is_empty() && b == ['s']) || (b.is_empty() && a == ['s']);
     let one_off = keyword.chars().count() > 4
         && !plural
@@ -231,20 +232,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_quotes_whole_and_open_contractions() {
-        let shown: Vec<String> = split("What's in 'my file.txt', and (README.md)? don't")
+    fn quotations_stay_intact_and_contractions_are_expanded() {
+        let keys: Vec<String> = split_input("What's in 'my file.txt', and (README.md)? don't")
             .into_iter()
             .map(|word| format!("{}{}", if word.quoted { "“" } else { "" }, word.key))
             .collect();
-        assert_eq!(shown, ["what", "is", "in", "“my file.txt", "and", "readme.md", "do", "not"]);
+        assert_eq!(keys, ["what", "is", "in", "“my file.txt", "and", "readme.md", "do", "not"]);
     }
 
     #[test]
-    fn slips_are_forgiven_but_real_words_stay_themselves() {
+    fn typos_match_keywords_and_real_words_do_not() {
         let pairs = [("serach", "search"), ("tiem", "time"), ("lsit", "list"), ("calulate", "calculate")];
-        assert!(pairs.iter().all(|(slip, word)| is_slip_of(slip, word)));
+        assert!(pairs.iter().all(|(typo, word)| is_typo_of(typo, word)));
         let others =
             [("data", "date"), ("last", "list"), ("times", "time"), ("real", "read"), ("there", "where")];
-        assert!(!others.iter().any(|(other, word)| is_slip_of(other, word)));
+        assert!(!others.iter().any(|(other, word)| is_typo_of(other, word)));
     }
 }

@@ -1,11 +1,11 @@
-//! Numbers in words: «two hundred and five», «one point five», «a dozen», «2 million».
+//! Numbers in English words: «two hundred and five», «one point five», «a dozen», «2 million».
 
-/// Reads a number at the beginning of the words: its digits, and how many words it took.
-pub(crate) fn read(words: &[&str]) -> Option<(String, usize)> {
+/// Parses a number at the start of the words. Returns its digits and the number of words.
+pub(crate) fn parse_number_words(words: &[&str]) -> Option<(String, usize)> {
     let (mut total, mut group, mut used, mut at) = (0_u64, 0_u64, 0, 0);
     let mut last_scale = false;
     while let Some(word) = words.get(at) {
-        if let Some(value) = small(word) {
+        if let Some(value) = below_hundred(word) {
             // «seven three» are two numbers; «twenty three» is one.
             if used > 0 && !last_scale && !(group % 100 >= 20 && group.is_multiple_of(10) && value < 10) {
                 break;
@@ -42,7 +42,7 @@ pub(crate) fn read(words: &[&str]) -> Option<(String, usize)> {
 fn is_filler(words: &[&str], at: usize, after_scale: bool) -> bool {
     let next = words.get(at + 1);
     match words[at] {
-        "and" => after_scale && next.is_some_and(|next| small(next).is_some()),
+        "and" => after_scale && next.is_some_and(|next| below_hundred(next).is_some()),
         "a" | "an" => at == 0 && next.is_some_and(|next| scale(next).is_some()),
         _ => false,
     }
@@ -57,7 +57,7 @@ fn fraction(words: &[&str]) -> Option<(String, usize)> {
     let (_, tail) = words.split_first().filter(|(first, _)| **first == "point")?;
     let digits: String = tail
         .iter()
-        .map_while(|word| small(word).filter(|value| *value < 10))
+        .map_while(|word| below_hundred(word).filter(|value| *value < 10))
         .map(|value| value.to_string())
         .collect();
     let used = digits.len() + 1;
@@ -76,7 +76,7 @@ pub(crate) fn scale(word: &str) -> Option<u64> {
     }
 }
 
-fn small(word: &str) -> Option<u64> {
+fn below_hundred(word: &str) -> Option<u64> {
     const ONES: &str = "\
         zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|\
         sixteen|seventeen|eighteen|nineteen";
@@ -93,7 +93,7 @@ fn small(word: &str) -> Option<u64> {
 }
 
 /// The denominator in «two thirds of».
-pub(crate) fn part(word: &str) -> Option<u64> {
+pub(crate) fn denominator(word: &str) -> Option<u64> {
     match word {
         "half" | "halves" => Some(2),
         "third" | "thirds" => Some(3),
@@ -109,10 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_people_say_them() {
-        let said = |text: &str| {
+    fn number_words_are_parsed() {
+        let parse = |text: &str| {
             let words: Vec<&str> = text.split(' ').collect();
-            read(&words).map(|(number, used)| format!("{number}/{used}"))
+            parse_number_words(&words).map(|(number, used)| format!("{number}/{used}"))
         };
         let table = [
             ("seventeen times", "17/1"),
@@ -126,9 +126,9 @@ mod tests {
             ("one million", "1000000/2"),
         ];
         for (text, number) in table {
-            assert_eq!(said(text).as_deref(), Some(number), "{text}");
+            assert_eq!(parse(text).as_deref(), Some(number), "{text}");
         }
-        assert_eq!(said("a file"), None);
-        assert_eq!(said("hundred"), None);
+        assert_eq!(parse("a file"), None);
+        assert_eq!(parse("hundred"), None);
     }
 }
