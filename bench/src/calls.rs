@@ -10,7 +10,7 @@ use adk::{
 };
 use bridge::{Agent, Budget, Guard, ModelAdapter, ToolAdapter};
 use futures::{StreamExt, future::BoxFuture, stream};
-use provider::{Done, EventStream, Part, Provider, Request, StreamEvent, ToolCall};
+use provider::{Done, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent, ToolCall};
 use serde_json::{Map, json};
 use session::{
     Store,
@@ -104,9 +104,9 @@ impl Provider for Calls {
         "calls"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         let mut parts = request.messages.iter().flat_map(|message| &message.parts);
-        if self.0 == 0 || parts.any(|part| matches!(part, Part::Result(_))) {
+        if self.0 == 0 || parts.any(|part| matches!(part, MessagePart::Result(_))) {
             return stream::iter([StreamEvent::text("Done."), StreamEvent::Done(Done::default())]).boxed();
         }
         let call = |number: usize| {

@@ -12,7 +12,7 @@ use crate::{
 use adk::{agent::LlmAgent, content::Content, event::Event, runner::RunRequest, session::SessionKey};
 use bridge::{Agent, Budget, ModelAdapter, store::row::save};
 use futures::{StreamExt, stream};
-use provider::{Done, EventStream, Provider, Request, StreamEvent};
+use provider::{Done, ModelRequest, ModelStream, Provider, StreamEvent};
 use session::{
     Message, Store,
     sqlite::{Options, SqliteStore},
@@ -167,7 +167,7 @@ impl Provider for Instantly {
         "instantly"
     }
 
-    fn stream(&self, _request: Request) -> EventStream {
+    fn stream(&self, _request: ModelRequest) -> ModelStream {
         stream::iter([StreamEvent::text(ANSWER), StreamEvent::Done(Done::default())]).boxed()
     }
 }

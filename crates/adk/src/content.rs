@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 use serde_json::{Map, Value};
-use text::Text;
+use shared_text::SharedText;
 
 /// One message. The role is `user` or `model` on ADK's wire; the log may show others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,11 +29,11 @@ impl Content {
         Self { parts, role: Some(role.into()), origin: None }
     }
 
-    pub fn user(text: impl Into<Text>) -> Self {
+    pub fn user(text: impl Into<SharedText>) -> Self {
         Self::new("user", vec![Part::text(text)])
     }
 
-    pub fn model(text: impl Into<Text>) -> Self {
+    pub fn model(text: impl Into<SharedText>) -> Self {
         Self::new("model", vec![Part::text(text)])
     }
 
@@ -77,7 +77,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
-    Text(Text),
+    Text(SharedText),
     /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
     FunctionCall(Box<FunctionCall>),
     FunctionResponse(Box<FunctionResponse>),
@@ -89,11 +89,11 @@ pub enum Data {
 }
 
 impl Part {
-    pub fn text(text: impl Into<Text>) -> Self {
+    pub fn text(text: impl Into<SharedText>) -> Self {
         Self::from(Data::Text(text.into()))
     }
 
-    pub fn thought(text: impl Into<Text>) -> Self {
+    pub fn thought(text: impl Into<SharedText>) -> Self {
         Self { thought: Some(true), ..Self::text(text) }
     }
 

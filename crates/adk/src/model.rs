@@ -8,8 +8,8 @@ use crate::{
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use shared_text::SharedText;
 use std::{ops::Deref, sync::Arc};
-use text::Text;
 
 /// Partial responses first, if streaming was asked for; then one that is whole; or an error, and nothing after it.
 pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
@@ -23,7 +23,7 @@ pub trait Llm: Send + Sync {
 pub struct LlmRequest {
     pub contents: Vec<Said>,
     /// What the user asked for before the first of the contents, if the session was read without it.
-    pub task: Option<Text>,
+    pub task: Option<SharedText>,
     pub config: GenerateContentConfig,
     /// In the order in which the agent names them, so that the same agent always asks the same way.
     pub tools: Vec<FunctionDeclaration>,

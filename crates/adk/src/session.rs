@@ -7,8 +7,8 @@ use crate::{
     facts::Facts,
 };
 use serde_json::{Map, Value};
+use shared_text::SharedText;
 use std::{fmt, future::Future, sync::Arc};
-use text::Text;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
@@ -38,7 +38,7 @@ pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
     /// What the user asked for before the events, if none of those that were read says it.
-    fn task(&self) -> Option<&Text>;
+    fn task(&self) -> Option<&SharedText>;
     fn facts(&self) -> &Facts;
     /// One flat map with the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;

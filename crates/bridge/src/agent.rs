@@ -121,8 +121,8 @@ impl Agent {
     pub async fn preview(
         &self,
         key: &SessionKey,
-        target: provider::Origin,
-    ) -> Result<provider::Request, RunError> {
+        target: provider::ModelId,
+    ) -> Result<provider::ModelRequest, RunError> {
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let runner = Runner::new(Arc::clone(&self.tree), self.sessions.clone(), artifacts);
         Ok(model::request_for(target, &runner.preview(key).await?, self.sessions.budget()))

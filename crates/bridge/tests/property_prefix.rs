@@ -9,14 +9,14 @@ mod view;
 
 use bridge::{Budget, store::row::save, view::history};
 use proptest::prelude::*;
-use provider::Request;
+use provider::ModelRequest;
 use runs::Run;
 use serde_json::Value;
 use session::{Seq, Stored};
 use testkit::property::{Tally, check};
 
 /// The requests of a run, in order.
-fn requests(run: &Run) -> Vec<Request> {
+fn requests(run: &Run) -> Vec<ModelRequest> {
     let rows: Vec<Stored> =
         run.events.iter().map(|event| Stored { seq: Seq::START, message: save(event).unwrap() }).collect();
     run.asked.iter().map(|&length| view::request(&rows[..length], Budget::default(), false)).collect()

@@ -23,13 +23,13 @@ use bridge::{
 };
 use logs::Log;
 use proptest::prelude::*;
-use provider::{Message, Part, Request, Role};
+use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use session::{Commit, Store, memory::MemoryStore};
 use std::sync::Arc;
 use testkit::property::{Tally, check};
 use view::AGENT;
 
-fn request(log: &Log) -> Request {
+fn request(log: &Log) -> ModelRequest {
     view::request(&log.rows, log.budget, log.cut)
 }
 
@@ -45,7 +45,7 @@ fn any_log_makes_a_request_that_is_legal_and_fits() {
     tally.judge();
 }
 
-fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
+fn assert_lawful(request: &ModelRequest, log: &Log) -> Result<(), TestCaseError> {
     let (system, messages) = request.messages.split_first().unwrap();
     prop_assert_eq!(system.role, Role::System);
     prop_assert!(!messages.is_empty());
@@ -63,7 +63,7 @@ fn assert_lawful(request: &Request, log: &Log) -> Result<(), TestCaseError> {
 }
 
 /// The length of the newest exchange with the opening that it needs.
-fn newest_exchange(messages: &[Message]) -> usize {
+fn newest_exchange(messages: &[ModelMessage]) -> usize {
     // An interrupted answer and the note that asks to continue it.
     if texts(&messages[messages.len() - 1..]) == CONTINUE_NOTE {
         return 3;
@@ -141,7 +141,7 @@ fn what_the_user_said_is_in_the_request() {
 const LEFT_OUT: &str = "characters left out";
 
 /// The newest message in the user's role.
-fn newest_user_text(request: &Request) -> String {
+fn newest_user_text(request: &ModelRequest) -> String {
     let newest = request.messages.iter().rfind(|message| message.role == Role::User);
     texts(newest.map(std::slice::from_ref).unwrap_or_default())
 }
@@ -172,11 +172,14 @@ fn is_in_agents_mouth(content: &Content) -> bool {
     matches!(content.role.as_deref(), Some("model" | "assistant"))
 }
 
-fn texts(messages: &[Message]) -> String {
+fn texts(messages: &[ModelMessage]) -> String {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

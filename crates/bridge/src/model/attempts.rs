@@ -12,7 +12,7 @@ use adk::{
     model::{LlmRequest, LlmResponse, LlmStream},
 };
 use futures::{StreamExt, stream};
-use provider::{Error, EventStream, Retry, StreamEvent};
+use provider::{Error, ModelStream, RetryAdvice, StreamEvent};
 use std::{
     collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
@@ -46,7 +46,7 @@ pub(super) struct Attempts {
 
 enum Stage {
     Ask,
-    Listen(EventStream, ResponseBuilder),
+    Listen(ModelStream, ResponseBuilder),
     Wait { left: Duration, because: String },
     Over,
 }
@@ -215,7 +215,7 @@ impl Attempts {
             return format!("{error}; it asks to wait {wait:?}, and {cap:?} is the longest wait");
         }
         match self.tried {
-            _ if error.retry() == Retry::Shorter && self.room.is_some() => {
+            _ if error.retry_advice() == RetryAdvice::Shorter && self.room.is_some() => {
                 format!("{error}; nor does less of it fit")
             }
             0 => error.to_string(),

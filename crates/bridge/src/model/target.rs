@@ -3,7 +3,7 @@
 use super::room;
 use crate::view::{budget::Budget, history, messages, options};
 use adk::model::{LlmRequest, Said};
-use provider::{EventStream, Origin, Provider, Request};
+use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use std::{
     fmt,
     sync::{
@@ -59,23 +59,23 @@ impl ModelTarget {
         self.provider.name()
     }
 
-    pub(super) fn origin(&self) -> Origin {
-        Origin { provider: self.stamp.clone(), model: self.model.clone() }
+    pub(super) fn origin(&self) -> ModelId {
+        ModelId { provider: self.stamp.clone(), model: self.model.clone() }
     }
 
-    pub(super) fn ask(&self, request: Request) -> EventStream {
+    pub(super) fn ask(&self, request: ModelRequest) -> ModelStream {
         self.provider.stream(request)
     }
 
     /// The request as this model gets it, with a conversation of so many tokens at most.
-    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> Request {
+    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> ModelRequest {
         let budget = most.map_or(self.budget, |most| self.budget.at_most(most));
         let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
         request_within(self.origin(), request, budget, self.context.into_iter().chain(learned).min())
     }
 
     /// How long a conversation may be, now that `sent` was too long; `None` if there is nothing to leave out.
-    pub(super) fn shorter(&self, sent: &Request, complaint: &str) -> Option<u32> {
+    pub(super) fn shorter(&self, sent: &ModelRequest, complaint: &str) -> Option<u32> {
         let said = room::limit_in(complaint);
         if let Some(context) = said {
             self.learned.store(context, Ordering::Relaxed);
@@ -85,14 +85,19 @@ impl ModelTarget {
 }
 
 /// The request as a model gets it: the system message first, then a history that is legal and fits.
-pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Request {
+pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
     request_within(target, request, budget, None)
 }
 
-fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
+fn request_within(
+    target: ModelId,
+    request: &LlmRequest,
+    budget: Budget,
+    context: Option<u32>,
+) -> ModelRequest {
     let spoken = messages::convert(request.contents.iter().map(|said| &**said), &target);
     let all = messages::system(&request.config).into_iter().chain(spoken).collect();
-    let mut made = Request {
+    let mut made = ModelRequest {
         messages: all,
         model: target.model,
         tools: options::allowed(&request.config, messages::tools(request.tools.clone())),

@@ -9,8 +9,8 @@ use adk::{
     event::Event,
 };
 use session::{Message, Seq, Stored};
+use shared_text::SharedText;
 use std::sync::Arc;
-use text::Text;
 
 /// The history of a session in memory. Appended events become visible at once, in the order of insertion.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct EventsAdapter {
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
     /// What the user asked for before these events, if none of those that were read says it.
-    task: Option<Text>,
+    task: Option<SharedText>,
     /// What the rows of these events count.
     tokens: u64,
     /// What they take in memory, about.
@@ -102,7 +102,7 @@ impl EventsAdapter {
     }
 
     /// What the user asked for before the events, if none of those that were read says it.
-    pub fn task(&self) -> Option<&Text> {
+    pub fn task(&self) -> Option<&SharedText> {
         self.task.as_ref()
     }
 
@@ -110,7 +110,7 @@ impl EventsAdapter {
         self.task.is_none() && !self.events.iter().rev().any(|event| task::of(event).is_some())
     }
 
-    pub(crate) fn bring(&mut self, task: Option<Text>) {
+    pub(crate) fn bring(&mut self, task: Option<SharedText>) {
         self.bytes += task.as_ref().map_or(0, |task| task.len());
         self.task = task;
     }

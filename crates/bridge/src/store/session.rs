@@ -11,8 +11,8 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{Seq, Snapshot};
+use shared_text::SharedText;
 use std::{collections::HashMap, sync::Arc};
-use text::Text;
 
 /// A session in memory: the end of its log, its state, and the facts that lie before that end.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ impl Session for SessionAdapter {
         self.events.all()
     }
 
-    fn task(&self) -> Option<&Text> {
+    fn task(&self) -> Option<&SharedText> {
         self.events.task()
     }
 

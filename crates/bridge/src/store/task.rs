@@ -9,23 +9,23 @@ use crate::{
     view::{history, messages},
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
-use provider::Origin;
+use provider::ModelId;
 use session::{PageRequest, Seq, Store, Stored};
-use text::Text;
+use shared_text::SharedText;
 
 /// How many rows are read at once, and how often at most: a run of the usual limit has fewer.
 const PAGE: usize = 64;
 const PAGES: usize = 64;
 
 /// What the user asks for with an event, if anything.
-pub(crate) fn of(event: &Event) -> Option<Text> {
-    let nobody = Origin { provider: String::new(), model: String::new() };
+pub(crate) fn of(event: &Event) -> Option<SharedText> {
+    let nobody = ModelId { provider: String::new(), model: String::new() };
     let content = event.content.as_ref().filter(|_| event.is_from_user())?;
-    messages::convert([content], &nobody).iter().find_map(history::task).map(Text::from)
+    messages::convert([content], &nobody).iter().find_map(history::task).map(SharedText::from)
 }
 
 /// What the user asked for last in these rows.
-pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
+pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<SharedText> {
     let mut by_user = rows.iter().rev().filter(|row| LegacyKind::of(&row.message) == LegacyKind::User);
     by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
 }
@@ -36,7 +36,7 @@ pub(crate) async fn before(
     store: &dyn Store,
     key: &SessionKey,
     root_agent: &str,
-) -> Result<Option<Text>, ServiceError> {
+) -> Result<Option<SharedText>, ServiceError> {
     let mut end = place;
     for _ in 0..PAGES {
         let after = Seq(end.0.saturating_sub(PAGE as u64 + 1));

@@ -5,19 +5,21 @@ use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{FunctionDeclaration, GenerateContentConfig},
 };
-use provider::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
+use provider::{
+    Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult, ToolSpec,
+};
 use serde_json::Value;
 
 /// The system message, if the request has an instruction: all its texts in one, first of all (spec D).
-pub fn system(config: &GenerateContentConfig) -> Option<Message> {
+pub fn system(config: &GenerateContentConfig) -> Option<ModelMessage> {
     let texts =
         config.system_instruction.iter().flat_map(|content| &content.parts).filter_map(AdkPart::as_text);
     let joined = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
-    (!joined.is_empty()).then(|| Message::text(Role::System, joined))
+    (!joined.is_empty()).then(|| ModelMessage::text(Role::System, joined))
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Origin) -> Vec<Message> {
+pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &ModelId) -> Vec<ModelMessage> {
     let contents = contents.into_iter();
     let mut messages = Vec::with_capacity(contents.size_hint().0);
     for content in contents {
@@ -27,7 +29,7 @@ pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Ori
 }
 
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) {
+fn convert_one(content: &Content, target: &ModelId, messages: &mut Vec<ModelMessage>) {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -38,18 +40,20 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
     let mut ids = None;
     let before = messages.len();
     for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
-        let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
+        let role = if matches!(part, MessagePart::Result(_)) { Role::Tool } else { speaker };
         match messages[before..].last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
-            Some(_) | None => messages.push(Message::new(role, vec![part])),
+            Some(_) | None => messages.push(ModelMessage::new(role, vec![part])),
         }
     }
 }
 
 /// What is told of another agent stays one piece with the words that say so.
-fn push(parts: &mut Vec<Part>, part: Part) {
+fn push(parts: &mut Vec<MessagePart>, part: MessagePart) {
     match (parts.last_mut(), part) {
-        (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
+        (Some(MessagePart::Text { text: told, .. }), MessagePart::Text { text, .. })
+            if told.starts_with(TOLD) =>
+        {
             told.push_str("\n");
             told.push_str(&text);
         }
@@ -58,39 +62,39 @@ fn push(parts: &mut Vec<Part>, part: Part) {
 }
 
 /// Most parts need no ids, and a history has many parts.
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<Part> {
+fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<MessagePart> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
         mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
     };
     match &part.data {
         Data::Text(_) if part.is_thought() && !ours => None,
-        Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
-        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
-        Data::FunctionCall(call) => Some(Part::from(ToolCall {
+        Data::Text(text) if part.is_thought() => Some(MessagePart::Thought { text: text.clone(), signature }),
+        Data::Text(text) => Some(MessagePart::Text { text: text.clone(), signature }),
+        Data::FunctionCall(call) => Some(MessagePart::from(ToolCall {
             id: ids.get_or_insert_default().of_call(call),
             name: call.name.clone(),
             args: call.args.clone().unwrap_or_default(),
             signature,
             malformed: None,
         })),
-        Data::FunctionResponse(response) => Some(Part::from(ToolResult {
+        Data::FunctionResponse(response) => Some(MessagePart::from(ToolResult {
             id: ids.get_or_insert_default().of_response(response),
             name: response.name.clone(),
             response: Value::Object(response.response.clone().unwrap_or_default()),
         })),
-        Data::InlineData(blob) => Some(Part::from(Media {
+        Data::InlineData(blob) => Some(MessagePart::from(Media {
             mime_type: kind(&blob.mime_type),
             source: MediaSource::Base64(blob.data.clone()),
             name: blob.display_name.clone(),
         })),
-        Data::FileData(file) => Some(Part::from(Media {
+        Data::FileData(file) => Some(MessagePart::from(Media {
             mime_type: kind(&file.mime_type),
             source: MediaSource::Uri(file.file_uri.clone()),
             name: file.display_name.clone(),
         })),
         Data::Unknown if part.extra.is_empty() => None,
-        Data::Unknown => Some(Part::text(Value::Object(part.extra.clone()).to_string())),
+        Data::Unknown => Some(MessagePart::text(Value::Object(part.extra.clone()).to_string())),
     }
 }
 
@@ -114,8 +118,8 @@ mod tests {
         Content { origin, ..Content::new(role, serde_json::from_value(parts).unwrap()) }
     }
 
-    fn converted(contents: &[Content]) -> Vec<Message> {
-        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+    fn converted(contents: &[Content]) -> Vec<ModelMessage> {
+        convert(contents, &ModelId { provider: "p".to_owned(), model: "m".to_owned() })
     }
 
     #[test]
@@ -128,10 +132,10 @@ mod tests {
         let own = converted(&[content("model", parts.clone(), Some("m"))]);
         let signature = Some("c2ln".to_owned());
         assert_eq!(own[0].parts.len(), 3);
-        assert_eq!(own[0].parts[0], Part::Thought { text: "hm".into(), signature });
+        assert_eq!(own[0].parts[0], MessagePart::Thought { text: "hm".into(), signature });
         for model in [Some("other"), None] {
             let foreign = converted(&[content("model", parts.clone(), model)]);
-            assert_eq!(foreign[0].parts[0], Part::text("yes"));
+            assert_eq!(foreign[0].parts[0], MessagePart::text("yes"));
             assert_eq!(foreign[0].calls().next().unwrap().signature, None);
         }
     }
@@ -165,9 +169,9 @@ mod tests {
             events: &[std::sync::Arc::new(event)],
             deferred: &[],
         });
-        let target = Origin { provider: "p".to_owned(), model: "m".to_owned() };
+        let target = ModelId { provider: "p".to_owned(), model: "m".to_owned() };
         let messages = convert(told.iter().map(|said| &**said), &target);
-        let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
+        let [MessagePart::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
         assert!(
             text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
             "{text}"
@@ -178,6 +182,6 @@ mod tests {
     fn a_part_that_nobody_knows_is_shown_as_it_is() {
         let parts = json!([{"executableCode": {"code": "1 + 1"}}, {}]);
         let messages = converted(&[content("model", parts, None)]);
-        assert_eq!(messages, [Message::text(Role::Assistant, r#"{"executableCode":{"code":"1 + 1"}}"#)]);
+        assert_eq!(messages, [ModelMessage::text(Role::Assistant, r#"{"executableCode":{"code":"1 + 1"}}"#)]);
     }
 }

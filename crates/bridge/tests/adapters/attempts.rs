@@ -15,7 +15,7 @@ use bridge::{
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
-use provider::{Error, Message, Part, Role, StreamEvent};
+use provider::{Error, MessagePart, ModelMessage, Role, StreamEvent};
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -92,9 +92,9 @@ async fn a_wait_is_counted_down_and_the_model_asked_again() {
     let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
     let start = Instant::now();
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":3,"attempt":1}
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":2,"attempt":1}
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":1,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":3,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":2,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":1,"attempt":1}
     … Hello
     …  there
     = Hello there
@@ -120,7 +120,7 @@ async fn without_streaming_nothing_is_told_and_the_answer_comes_all_the_same() {
 async fn attempts_end_and_the_error_says_how_many_there_were() {
     let fake = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; it was asked 4 times");
+    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is temporarily unavailable: overloaded; it was asked 4 times");
     assert_eq!(start.elapsed(), Duration::from_millis(3_500));
     assert_eq!(fake.requests().len(), 4);
 }
@@ -129,7 +129,7 @@ async fn attempts_end_and_the_error_says_how_many_there_were() {
 async fn a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() {
     let fake = Fake::called("one", vec![slow_down(Some(300.0))]);
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; it asks to wait 300s, and 60s is the longest wait");
+    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED rate limit at one reached: 60 requests a minute; it asks to wait 300s, and 60s is the longest wait");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -140,7 +140,7 @@ async fn after_the_first_shown_piece_nobody_is_asked_again() {
         let (first, second) =
             (Fake::called("one", vec![vec![piece, transient()]]), Fake::called("two", vec![]));
         let told = picture(&two(&first, &second), true).await;
-        assert!(told.ends_with("! TRANSIENT one is not available right now: overloaded"), "{told}");
+        assert!(told.ends_with("! TRANSIENT one is temporarily unavailable: overloaded"), "{told}");
         assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
     }
 }
@@ -158,7 +158,7 @@ async fn a_call_that_was_not_shown_does_not_keep_a_model_from_being_asked_again(
     let cut_off = vec![call("c1", "look", json!({}))];
     let fake = Fake::called("one", vec![cut_off, hello()]);
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
-    …  {"kind":"retry","message":"one ended its answer before it was complete","model":"one/small","seconds":1,"attempt":1}
+    …  {"kind":"retry","message":"one ended the stream before the answer was complete","model":"one/small","seconds":1,"attempt":1}
     … Hello
     …  there
     = Hello there
@@ -169,10 +169,10 @@ async fn a_call_that_was_not_shown_does_not_keep_a_model_from_being_asked_again(
 async fn another_model_answers_under_its_own_name() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![hello()]));
     assert_snapshot!(picture(&two(&first, &second), true).await, @r#"
-    …  {"kind":"fallback","message":"one refuses the key; asking two/large instead","model":"two/large"}
+    …  {"kind":"fallback","message":"one rejected the API key; asking two/large instead","model":"two/large"}
     … Hello
     …  there
-    = Hello there large {"kind":"fallback","message":"two/large answered; one/small: one refuses the key: not a key","model":"two/large"}
+    = Hello there large {"kind":"fallback","message":"two/large answered; one/small: one rejected the API key: not a key","model":"two/large"}
     "#);
     assert_eq!((&*first.last_request().model, &*second.last_request().model), ("small", "large"));
 }
@@ -189,7 +189,7 @@ async fn a_model_that_stays_away_is_asked_as_often_as_allowed_before_another_is(
 #[tokio::test]
 async fn if_nobody_can_answer_every_reason_is_told() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![auth("two")]));
-    assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one refuses the key: not a key; two/large: two refuses the key: not a key");
+    assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one rejected the API key: not a key; two/large: two rejected the API key: not a key");
 }
 
 #[tokio::test]
@@ -225,14 +225,14 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
         for words in ["a", "b", "c"] {
             agent.run_and_collect(say(words)).await.unwrap();
         }
-        let signatures = |messages: &[Message]| -> Vec<(String, Option<String>)> {
+        let signatures = |messages: &[ModelMessage]| -> Vec<(String, Option<String>)> {
             let parts = messages
                 .iter()
                 .filter(|message| message.role == Role::Assistant)
                 .flat_map(|message| &message.parts);
             parts
                 .map(|part| match part {
-                    Part::Text { text, signature } => (text.to_string(), signature.clone()),
+                    MessagePart::Text { text, signature } => (text.to_string(), signature.clone()),
                     other => panic!("{other:?}"),
                 })
                 .collect()

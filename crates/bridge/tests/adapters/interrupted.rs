@@ -10,7 +10,7 @@ use adk::{
 };
 use bridge::Agent;
 use insta::assert_snapshot;
-use provider::{Request, StreamEvent};
+use provider::{ModelRequest, StreamEvent};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use testkit::legal::{self, Api};
@@ -39,7 +39,7 @@ fn again() -> RunRequest {
 
 /// The newest request in the words of each provider, an item on each line. All of them are legal.
 fn sent(model: &Fake) -> String {
-    let request: Request = model.last_request();
+    let request: ModelRequest = model.last_request();
     let encodings = [
         (Api::OpenAi, provider::openai::encode(&request, true), "messages"),
         (Api::Responses, provider::responses::encode(&request, true), "input"),

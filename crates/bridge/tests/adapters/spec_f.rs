@@ -77,8 +77,8 @@ async fn spec_f1_what_must_be_there_and_does_not_fit_is_shortened_where_everybod
         assert_eq!(agent.run_and_collect(say("report!")).await.unwrap(), "Long.", "{}", place.name);
         let request = model.last_request();
         assert!(cost::of_messages(&request.messages) <= LEAST_TOKENS);
-        let call = request.messages.iter().flat_map(provider::Message::calls).next().unwrap();
-        let answer = request.messages.iter().flat_map(provider::Message::results).next().unwrap();
+        let call = request.messages.iter().flat_map(provider::ModelMessage::calls).next().unwrap();
+        let answer = request.messages.iter().flat_map(provider::ModelMessage::results).next().unwrap();
         assert_eq!((call.id.as_str(), answer.id.as_str()), ("c1", "c1"));
         assert!(answer.response.to_string().contains("characters left out"), "{}", answer.response);
     }

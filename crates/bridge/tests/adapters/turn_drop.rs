@@ -11,7 +11,7 @@ use adk::{
     session::{Session, SessionService},
 };
 use bridge::Agent;
-use provider::{Message, Part, Request, Role};
+use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use serde_json::json;
 use session::RunStatus;
 use std::{
@@ -57,17 +57,20 @@ async fn busy(place: &Place) -> (Agent, Arc<Fake>) {
 }
 
 /// Every call is answered right behind it, by all of its answers and nothing else.
-fn assert_legal(request: &Request) {
+fn assert_legal(request: &ModelRequest) {
     let messages = &request.messages;
     for (message, next) in messages.iter().zip(messages.iter().skip(1).map(Some).chain([None])) {
         let calls: Vec<&str> = message.calls().map(|call| call.id.as_str()).collect();
         let answers: Vec<&str> =
-            next.into_iter().flat_map(Message::results).map(|result| result.id.as_str()).collect();
+            next.into_iter().flat_map(ModelMessage::results).map(|result| result.id.as_str()).collect();
         assert_eq!(calls, answers, "{messages:?}");
         assert!(!message.parts.is_empty());
     }
     assert!(matches!(messages.last().unwrap().role, Role::User | Role::Tool));
-    assert!(matches!(messages.last().unwrap().parts.last(), Some(Part::Text { .. } | Part::Result(_))));
+    assert!(matches!(
+        messages.last().unwrap().parts.last(),
+        Some(MessagePart::Text { .. } | MessagePart::Result(_))
+    ));
 }
 
 /// Drops a run there and sends the next message. `false` if the run was over before.

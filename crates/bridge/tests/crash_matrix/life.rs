@@ -228,7 +228,7 @@ impl Life {
     }
 
     async fn check_next_request(&self, client: &Client) {
-        let target = provider::Origin { provider: "stub".to_owned(), model: "m1".to_owned() };
+        let target = provider::ModelId { provider: "stub".to_owned(), model: "m1".to_owned() };
         match client.agent.preview(&client.key, target).await {
             Ok(request) => {
                 for fault in faults(&request) {

@@ -8,7 +8,7 @@ use adk::{
 };
 use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
-use provider::{EventStream, Provider, Request};
+use provider::{ModelRequest, ModelStream, Provider};
 use serde_json::{Value, json};
 use session::Stored;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ impl Provider for Silent {
         PROVIDER
     }
 
-    fn stream(&self, _: Request) -> EventStream {
+    fn stream(&self, _: ModelRequest) -> ModelStream {
         futures::stream::empty().boxed()
     }
 }
 
 /// What the agent's model is sent for the rows of a session; `cut` says that older rows were not read.
-pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> Request {
+pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> ModelRequest {
     of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
 
-pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> Request {
+pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest {
     let (task, events) = (events.task().cloned(), events.all());
     let view = View { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
     let mut asked =
@@ -56,7 +56,7 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the words of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 5] {
+pub(crate) fn encodings(request: &ModelRequest) -> [(Api, Value, &'static str); 5] {
     [
         (Api::OpenAi, provider::openai::encode(request, true), "messages"),
         (Api::Responses, provider::responses::encode(request, true), "input"),

@@ -97,7 +97,7 @@ fn everything_that_is_broken_is_told_at_once() {
     ok    roots          /here
     warn  key            the key of one stands in lango.toml; write ${NAME} there and set that variable
     warn  key            the key of three travels unencrypted; use an https:// address
-    bad   provider       one refuses the key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
+    bad   provider       one rejected the API key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
     bad   provider       the key of three is ${NOT_SET}, which is not set: set it to the key
     bad   provider       the key of two is ${NOT_SET}, which is not set: set it to the key
     lango: 5 things are broken

@@ -28,7 +28,7 @@ fn another_model_answers_under_its_own_name_and_that_is_told() {
     let said = place.keyed(&["run", "--session", "k", "hello"]).well();
     assert_snapshot!(said.picture(), @r#"
     Grüß dich 🌍
-    one refuses the key; asking two/large instead
+    one rejected the API key; asking two/large instead
     (lango run --session k "…" goes on from here)
     [exit 0]
     "#);
@@ -36,7 +36,7 @@ fn another_model_answers_under_its_own_name_and_that_is_told() {
     assert_snapshot!(place.keyed(&["sessions", "show", "k"]).well().out, @"
            user  hello
     lango-agent  Grüß dich 🌍
-    lango-agent  [two/large answered; one/small: one refuses the key: invalid x-api-key]
+    lango-agent  [two/large answered; one/small: one rejected the API key: invalid x-api-key]
                  [two/large: 100 tokens in (64 cached), 20 out]
     ");
 }
@@ -53,7 +53,7 @@ fn an_answer_that_broke_off_is_not_finished_by_another_model() {
     let fake = Fake::start_blocking();
     let said = two(&fake, "trunctext", "text").keyed(&["run", "hello"]).badly();
     assert_eq!(said.out, "Grüß dich 🌍\n", "the half that came, and nothing of another");
-    assert_snapshot!(said.err, @"lango: one ended its answer before it was complete");
+    assert_snapshot!(said.err, @"lango: one ended the stream before the answer was complete");
     assert_eq!(asked(&fake), ["small"]);
 }
 
@@ -61,7 +61,7 @@ fn an_answer_that_broke_off_is_not_finished_by_another_model() {
 fn what_a_model_will_not_do_is_not_asked_of_another() {
     let fake = Fake::start_blocking();
     let said = two(&fake, "bad400", "text").keyed(&["run", "hello"]).badly();
-    assert_snapshot!(said.err, @"lango: one does not accept the request: messages: bad");
+    assert_snapshot!(said.err, @"lango: one rejected the request: messages: bad");
     two(&fake, "refuse0", "text").keyed(&["run", "hello"]).badly();
     assert_eq!(asked(&fake), ["small", "small"]);
 }
@@ -78,8 +78,8 @@ fn a_fallback_without_a_key_is_told_only_when_it_is_needed() {
     without("text").keyed(&["run", "hello"]).well();
     let said = without("auth401").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.err, @"
-    one refuses the key; asking openai/gpt-5-mini instead
-    lango: one/small: one refuses the key: invalid x-api-key; openai/gpt-5-mini: openai cannot be reached as it is configured: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
+    one rejected the API key; asking openai/gpt-5-mini instead
+    lango: one/small: one rejected the API key: invalid x-api-key; openai/gpt-5-mini: openai is not configured correctly: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
     ");
 }
 
@@ -107,8 +107,8 @@ fn a_wait_counts_down_and_ctrl_c_ends_it() {
     let mut terminal =
         Terminal::with(&place, &["chat", "--session", "k"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
     terminal.says("hello");
-    terminal.sees("one asks to slow down; trying again in 7 s");
-    terminal.sees("one asks to slow down; trying again in 6 s");
+    terminal.sees("rate limit at one reached; trying again in 7 s");
+    terminal.sees("rate limit at one reached; trying again in 6 s");
     terminal.types(CTRL_C);
     terminal.sees("stopped; the conversation goes on");
     terminal.leaves();
@@ -121,7 +121,7 @@ fn a_wait_that_is_interrupted_ends_a_run() {
     let place = slow(&fake);
     let mut terminal =
         Terminal::with(&place, &["run", "--session", "k", "hello"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
-    terminal.sees("one asks to slow down; trying again in 7 s");
+    terminal.sees("rate limit at one reached; trying again in 7 s");
     terminal.types(CTRL_C);
     let (code, screen) = terminal.ends();
     assert_eq!(code, Some(130), "{screen}");
@@ -136,7 +136,7 @@ fn a_pipe_is_told_of_each_wait_in_a_line() {
     assert_snapshot!(said.picture(), @"
     fake is not available right now; trying again in 1 s
     fake is not available right now; trying again in 1 s
-    lango: fake is not available right now: Internal error; it was asked 3 times
+    lango: fake is temporarily unavailable: Internal error; it was asked 3 times
     [exit 1]
     ");
 }

@@ -40,7 +40,7 @@ impl Session for MemorySession {
         &self.events
     }
 
-    fn task(&self) -> Option<&text::Text> {
+    fn task(&self) -> Option<&shared_text::SharedText> {
         None
     }
 

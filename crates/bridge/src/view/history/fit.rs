@@ -6,11 +6,11 @@ use super::{
     shorten,
 };
 use crate::view::{budget::Budget, cost};
-use provider::{Message, Part, Role};
+use provider::{MessagePart, ModelMessage, Role};
 
 /// The newest exchanges that fit, in order. Takes legal messages and gives legal messages; `before` is what the user asked for
 /// in a message that lies before them.
-pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> Vec<Message> {
+pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
     if let Some(before) = before.filter(|_| messages.first().and_then(task).is_none()) {
         open(&mut messages, opening(Some(before), budget));
     }
@@ -32,7 +32,7 @@ pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> 
 ///
 /// An exchange is a user's message, or an assistant's with the answers to its calls. An interrupted answer and the note that
 /// asks to continue it are one.
-fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
+fn front(messages: &[ModelMessage], weights: &[u32], budget: Budget) -> usize {
     let mut front = messages.iter().rposition(begins_exchange).unwrap_or(0);
     let mut weight = 0_u32;
     for (index, message) in messages.iter().enumerate().rev() {
@@ -52,22 +52,22 @@ fn front(messages: &[Message], weights: &[u32], budget: Budget) -> usize {
     front
 }
 
-fn begins_exchange(message: &Message) -> bool {
+fn begins_exchange(message: &ModelMessage) -> bool {
     message.role != Role::Tool && !is_continue_note(message)
 }
 
 /// Whether what a message needs in front of it, if it comes first, fits: nothing, if it says itself what the user wants.
-fn room_for_opening(messages: &[Message], index: usize, room: u32, budget: Budget) -> bool {
+fn room_for_opening(messages: &[ModelMessage], index: usize, room: u32, budget: Budget) -> bool {
     // No opening is larger than this; only where it is tight must it be weighed.
     let most = task_room(budget) + 64;
     room >= most || task(&messages[index]).is_some() || {
         let task = messages[..index].iter().rev().find_map(task);
-        room >= cost::of_message(&Message::new(Role::User, vec![opening(task.as_deref(), budget)]))
+        room >= cost::of_message(&ModelMessage::new(Role::User, vec![opening(task.as_deref(), budget)]))
     }
 }
 
 /// The messages from `front` on, with an opening if the first does not say what the user wants.
-fn from(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message> {
+fn from(mut messages: Vec<ModelMessage>, front: usize, budget: Budget) -> Vec<ModelMessage> {
     let mut kept = messages.split_off(front);
     if messages.is_empty() || kept.first().and_then(task).is_some() {
         return kept;
@@ -78,26 +78,27 @@ fn from(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message
 }
 
 /// Puts an opening in front. It says more than the note that may be there.
-fn open(messages: &mut Vec<Message>, opening: Part) {
-    let is_bare = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == EARLIER);
+fn open(messages: &mut Vec<ModelMessage>, opening: MessagePart) {
+    let is_bare =
+        |part: &MessagePart| matches!(part, MessagePart::Text { text, .. } if text.as_str() == EARLIER);
     match messages.first_mut() {
         Some(first) if first.role == Role::User => {
             first.parts.retain(|part| !is_bare(part));
             first.parts.insert(0, opening);
         }
-        Some(_) | None => messages.insert(0, Message::new(Role::User, vec![opening])),
+        Some(_) | None => messages.insert(0, ModelMessage::new(Role::User, vec![opening])),
     }
 }
 
 /// What stands in for the part that is not shown: the task is not forgotten, however long the work on it takes.
-fn opening(task: Option<&str>, budget: Budget) -> Part {
+fn opening(task: Option<&str>, budget: Budget) -> MessagePart {
     let text = match task {
         Some(task) => {
             format!("{EARLIER}{REQUEST}{}", shorten::text(task, task_room(budget)))
         }
         None => EARLIER.to_owned(),
     };
-    Part::text(text)
+    MessagePart::text(text)
 }
 
 /// How much of the task an opening may quote.
@@ -106,10 +107,14 @@ fn task_room(budget: Budget) -> u32 {
 }
 
 /// What the user asked for in a message, if anything. An opening says it, too.
-pub(crate) fn task(message: &Message) -> Option<String> {
+pub(crate) fn task(message: &ModelMessage) -> Option<String> {
     let said = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } if !is_note(text) => Some(without_opening(text)),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } if !is_note(text) => Some(without_opening(text)),
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     let said = said.collect::<Vec<_>>().join("\n");
     (message.role == Role::User && !said.trim().is_empty()).then_some(said)

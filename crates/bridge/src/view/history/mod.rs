@@ -16,11 +16,11 @@ pub use repair::repair;
 pub use window::window;
 
 use crate::view::budget::Budget;
-use provider::{Message, Role};
+use provider::{ModelMessage, Role};
 
 /// The messages of a request: repaired, within the budget, never empty. A system message is left as it is, in front. The task
 /// is what the user asked for before all of them.
-pub fn prepare(messages: Vec<Message>, task: Option<&str>, budget: Budget) -> Vec<Message> {
+pub fn prepare(messages: Vec<ModelMessage>, task: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
     let mut system = messages;
     let spoken = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
     let mut spoken = system.split_off(spoken);

@@ -1,7 +1,7 @@
 //! What the view says in its own words. People and models can tell it from what was said: it stands in brackets.
 
 use adk::flow::contents::CONTINUE_NOTE;
-use provider::{Message, Part, Role, ToolCall, ToolResult};
+use provider::{MessagePart, ModelMessage, Role, ToolCall, ToolResult};
 
 /// What stands in for an answer that is not there.
 pub const INTERRUPTED: &str =
@@ -48,7 +48,8 @@ pub(super) fn is_note(text: &str) -> bool {
 }
 
 /// Whether a message only asks to continue the interrupted answer before it, and means nothing without that answer.
-pub(super) fn is_continue_note(message: &Message) -> bool {
-    let is_note = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
+pub(super) fn is_continue_note(message: &ModelMessage) -> bool {
+    let is_note =
+        |part: &MessagePart| matches!(part, MessagePart::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
     message.role == Role::User && message.parts.iter().all(is_note)
 }

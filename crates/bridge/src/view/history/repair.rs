@@ -3,7 +3,7 @@
 
 use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
 use crate::view::ids::UsedIds;
-use provider::{Message, Part, Role, ToolResult};
+use provider::{MessagePart, ModelMessage, Role, ToolResult};
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Makes messages legal for every provider. Messages that are legal already come out as they went in.
-pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+pub fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     if is_plain(&messages) {
         return between_users(messages);
     }
@@ -23,8 +23,9 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
 }
 
 /// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
-fn is_plain(messages: &[Message]) -> bool {
-    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_words(text));
+fn is_plain(messages: &[ModelMessage]) -> bool {
+    let words =
+        |part: &MessagePart| matches!(part, MessagePart::Text { text, signature: None } if has_words(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -33,25 +34,25 @@ fn is_plain(messages: &[Message]) -> bool {
 }
 
 /// A user is the first to speak, and the last.
-fn between_users(mut messages: Vec<Message>) -> Vec<Message> {
+fn between_users(mut messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, Message::text(Role::User, EARLIER));
+        messages.insert(0, ModelMessage::text(Role::User, EARLIER));
     }
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(Message::text(Role::User, GO_ON));
+        messages.push(ModelMessage::text(Role::User, GO_ON));
     }
     messages
 }
 
 #[derive(Default)]
 struct Healed {
-    messages: Vec<Message>,
+    messages: Vec<ModelMessage>,
     /// The calls of the last message.
     open: Vec<Open>,
     /// Where in `open` the next answer to an id belongs. An id that was used twice has two places.
     places: HashMap<String, VecDeque<usize>>,
     /// Answers without a call. They wait, so that an exchange under way is not torn apart.
-    aside: Vec<Part>,
+    aside: Vec<MessagePart>,
 }
 
 /// A call, and its answer once it is there.
@@ -62,16 +63,16 @@ struct Open {
 }
 
 impl Healed {
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: ModelMessage) {
         // Filtered in place: most messages stay as they are.
         let said = message.parts.into_iter().filter_map(|part| match part {
-            Part::Result(result) => {
+            MessagePart::Result(result) => {
                 self.answer(*result);
                 None
             }
             part => says_something(&part).then_some(part),
         });
-        let said: Vec<Part> = said.collect();
+        let said: Vec<MessagePart> = said.collect();
         match message.role {
             Role::Assistant => self.take_assistant(said),
             Role::User | Role::Tool | Role::System => self.take_user(said),
@@ -83,12 +84,12 @@ impl Healed {
         let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
         match place.and_then(|place| self.open.get_mut(place)) {
             Some(open) => open.answer = Some(result.response),
-            None => self.aside.push(Part::text(notes::answered(&result))),
+            None => self.aside.push(MessagePart::text(notes::answered(&result))),
         }
     }
 
-    fn take_user(&mut self, parts: Vec<Part>) {
-        let parts: Vec<Part> = parts.into_iter().filter_map(in_users_mouth).collect();
+    fn take_user(&mut self, parts: Vec<MessagePart>) {
+        let parts: Vec<MessagePart> = parts.into_iter().filter_map(in_users_mouth).collect();
         if !parts.is_empty() {
             self.close();
             self.say(Role::User, parts);
@@ -96,7 +97,7 @@ impl Healed {
     }
 
     /// What only thinks has said nothing yet: the message that says it will think again.
-    fn take_assistant(&mut self, mut parts: Vec<Part>) {
+    fn take_assistant(&mut self, mut parts: Vec<MessagePart>) {
         if !parts.iter().any(is_visible) {
             return;
         }
@@ -106,10 +107,10 @@ impl Healed {
     }
 
     /// Two calls of one message never share an id.
-    fn open_calls(&mut self, parts: &mut [Part]) {
+    fn open_calls(&mut self, parts: &mut [MessagePart]) {
         let mut taken = UsedIds::default();
         for part in parts {
-            let Part::Call(call) = part else { continue };
+            let MessagePart::Call(call) = part else { continue };
             let id = id_or_name(&call.id, &call.name).into_owned();
             call.id = taken.unique(id.clone());
             self.places.entry(id).or_default().push_back(self.open.len());
@@ -120,22 +121,22 @@ impl Healed {
     /// Ends the exchange under way: every call has an answer, in the order of the calls.
     fn close(&mut self) {
         self.places.clear();
-        let answers: Vec<Part> = self.open.drain(..).map(answered).collect();
+        let answers: Vec<MessagePart> = self.open.drain(..).map(answered).collect();
         let aside = std::mem::take(&mut self.aside);
         self.say(Role::Tool, answers);
         self.say(Role::User, aside);
     }
 
     /// Neighbours of one role are one message.
-    fn say(&mut self, role: Role, parts: Vec<Part>) {
+    fn say(&mut self, role: Role, parts: Vec<MessagePart>) {
         match self.messages.last_mut() {
             _ if parts.is_empty() => {}
             Some(last) if last.role == role => last.parts.extend(parts),
-            Some(_) | None => self.messages.push(Message::new(role, parts)),
+            Some(_) | None => self.messages.push(ModelMessage::new(role, parts)),
         }
     }
 
-    fn finish(mut self) -> Vec<Message> {
+    fn finish(mut self) -> Vec<ModelMessage> {
         self.close();
         between_users(self.messages)
     }
@@ -146,9 +147,9 @@ fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
     if places.len() > 1 { places.pop_front() } else { places.front().copied() }
 }
 
-fn answered(Open { id, name, answer }: Open) -> Part {
+fn answered(Open { id, name, answer }: Open) -> MessagePart {
     let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
-    Part::from(ToolResult { id, name, response })
+    MessagePart::from(ToolResult { id, name, response })
 }
 
 fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
@@ -160,31 +161,35 @@ fn has_words(text: &str) -> bool {
     text.chars().any(|letter| !letter.is_whitespace())
 }
 
-fn says_something(part: &Part) -> bool {
+fn says_something(part: &MessagePart) -> bool {
     match part {
-        Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
-        Part::Text { text, .. } | Part::Thought { text, .. } => has_words(text),
-        Part::Call(call) => !call.name.is_empty(),
-        Part::Result(_) | Part::Media(_) => true,
+        MessagePart::Text { signature, .. } | MessagePart::Thought { signature, .. }
+            if signature.is_some() =>
+        {
+            true
+        }
+        MessagePart::Text { text, .. } | MessagePart::Thought { text, .. } => has_words(text),
+        MessagePart::Call(call) => !call.name.is_empty(),
+        MessagePart::Result(_) | MessagePart::Media(_) => true,
     }
 }
 
 /// Whether a reader of the message sees it. Some models sign an empty text.
-fn is_visible(part: &Part) -> bool {
+fn is_visible(part: &MessagePart) -> bool {
     match part {
-        Part::Text { text, .. } => has_words(text),
-        Part::Thought { .. } => false,
-        Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
+        MessagePart::Text { text, .. } => has_words(text),
+        MessagePart::Thought { .. } => false,
+        MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => true,
     }
 }
 
 /// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
-fn in_users_mouth(part: Part) -> Option<Part> {
+fn in_users_mouth(part: MessagePart) -> Option<MessagePart> {
     match part {
-        Part::Text { text, .. } => has_words(&text).then(|| Part::text(text)),
-        Part::Thought { .. } => None,
-        Part::Call(call) => Some(Part::text(notes::called(&call))),
-        Part::Result(_) | Part::Media(_) => Some(part),
+        MessagePart::Text { text, .. } => has_words(&text).then(|| MessagePart::text(text)),
+        MessagePart::Thought { .. } => None,
+        MessagePart::Call(call) => Some(MessagePart::text(notes::called(&call))),
+        MessagePart::Result(_) | MessagePart::Media(_) => Some(part),
     }
 }
 

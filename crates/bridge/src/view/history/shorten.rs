@@ -2,7 +2,7 @@
 
 use super::notes;
 use crate::view::{cost, tokens::estimate};
-use provider::{Media, Message, Part, Role};
+use provider::{Media, MessagePart, ModelMessage, Role};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) fn text(text: &str, room: u32) -> String {
 
 /// An exchange that begins with the user, within the budget: old files give way first, then the largest pieces, then calls
 /// with their answers; at last all that is left becomes one text.
-pub(super) fn to(messages: Vec<Message>, budget: u32) -> Vec<Message> {
+pub(super) fn to(messages: Vec<ModelMessage>, budget: u32) -> Vec<ModelMessage> {
     if cost::of_messages(&messages) <= budget {
         return messages;
     }
@@ -24,7 +24,7 @@ pub(super) fn to(messages: Vec<Message>, budget: u32) -> Vec<Message> {
     let mut dropped = 0;
     loop {
         messages = messages.into_iter().map(plain).collect();
-        let mark = Part::text(format!("[{dropped} more calls and their answers are not shown]"));
+        let mark = MessagePart::text(format!("[{dropped} more calls and their answers are not shown]"));
         let mark = Some(mark).filter(|_| dropped > 0);
         let room = budget.saturating_sub(mark.as_ref().map_or(0, body));
         if let Some(level) = level(&messages, room) {
@@ -38,7 +38,7 @@ pub(super) fn to(messages: Vec<Message>, budget: u32) -> Vec<Message> {
 }
 
 /// No piece weighs more than `level`; the mark stands at the end of the first message.
-fn limited(mut messages: Vec<Message>, level: u32, mark: Option<Part>) -> Vec<Message> {
+fn limited(mut messages: Vec<ModelMessage>, level: u32, mark: Option<MessagePart>) -> Vec<ModelMessage> {
     for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
         limit(part, level);
     }
@@ -75,13 +75,13 @@ fn head_and_tail(text: &str, total: usize, keep: usize) -> String {
 }
 
 /// The newest files that fit into `room` stay.
-fn without_old_media(mut messages: Vec<Message>, room: u32) -> Vec<Message> {
+fn without_old_media(mut messages: Vec<ModelMessage>, room: u32) -> Vec<ModelMessage> {
     let mut left = Some(room);
     for part in messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut().rev()) {
-        if let Part::Media(media) = part {
+        if let MessagePart::Media(media) = part {
             left = left.and_then(|left| left.checked_sub(cost::of_media(media)));
             if left.is_none() {
-                *part = Part::text(not_shown(media));
+                *part = MessagePart::text(not_shown(media));
             }
         }
     }
@@ -93,25 +93,27 @@ fn not_shown(Media { name, mime_type, .. }: &Media) -> String {
 }
 
 /// Neighbouring texts become one. Reasoning and signatures go: they hold for the whole or not at all.
-fn plain(message: Message) -> Message {
-    let mut parts: Vec<Part> = Vec::with_capacity(message.parts.len());
+fn plain(message: ModelMessage) -> ModelMessage {
+    let mut parts: Vec<MessagePart> = Vec::with_capacity(message.parts.len());
     for part in message.parts {
         match (parts.last_mut(), part) {
-            (_, Part::Thought { .. }) => {}
-            (Some(Part::Text { text: last, .. }), Part::Text { text, .. }) => {
+            (_, MessagePart::Thought { .. }) => {}
+            (Some(MessagePart::Text { text: last, .. }), MessagePart::Text { text, .. }) => {
                 last.push_str("\n");
                 last.push_str(&text);
             }
-            (_, Part::Text { text, .. }) => parts.push(Part::text(text)),
-            (_, part @ (Part::Call(_) | Part::Result(_) | Part::Media(_))) => parts.push(part),
+            (_, MessagePart::Text { text, .. }) => parts.push(MessagePart::text(text)),
+            (_, part @ (MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_))) => {
+                parts.push(part)
+            }
         }
     }
-    Message::new(message.role, parts)
+    ModelMessage::new(message.role, parts)
 }
 
 /// What each piece may weigh so that all fit: small ones stay whole, large ones share what is left. `None` if that is
 /// less than [`LEAST`].
-fn level(messages: &[Message], budget: u32) -> Option<u32> {
+fn level(messages: &[ModelMessage], budget: u32) -> Option<u32> {
     let bodies = messages.iter().flat_map(|message| &message.parts).map(body);
     let mut bodies: Vec<u32> = bodies.collect();
     let all = bodies.iter().copied().fold(0, u32::saturating_add);
@@ -129,30 +131,30 @@ fn level(messages: &[Message], budget: u32) -> Option<u32> {
 }
 
 /// The weight of what can be shortened in a part.
-fn body(part: &Part) -> u32 {
+fn body(part: &MessagePart) -> u32 {
     match part {
-        Part::Text { text, .. } => text.weight(estimate),
-        Part::Call(call) => cost::of_json(&call.args),
-        Part::Result(result) => estimate(&result.response.to_string()),
-        Part::Thought { .. } | Part::Media(_) => 0,
+        MessagePart::Text { text, .. } => text.token_count(estimate),
+        MessagePart::Call(call) => cost::of_json(&call.args),
+        MessagePart::Result(result) => estimate(&result.response.to_string()),
+        MessagePart::Thought { .. } | MessagePart::Media(_) => 0,
     }
 }
 
-fn limit(part: &mut Part, level: u32) {
+fn limit(part: &mut MessagePart, level: u32) {
     if body(part) <= level {
         return;
     }
     match part {
-        Part::Text { text: long, .. } => *long = text(long, level).into(),
-        Part::Call(call) => {
+        MessagePart::Text { text: long, .. } => *long = text(long, level).into(),
+        MessagePart::Call(call) => {
             let full = Value::Object(std::mem::take(&mut call.args)).to_string();
             call.args = shortened(&full, level);
             call.signature = None;
         }
-        Part::Result(result) => {
+        MessagePart::Result(result) => {
             result.response = Value::Object(shortened(&result.response.to_string(), level));
         }
-        Part::Thought { .. } | Part::Media(_) => {}
+        MessagePart::Thought { .. } | MessagePart::Media(_) => {}
     }
 }
 
@@ -164,35 +166,36 @@ fn shortened(json: &str, room: u32) -> Map<String, Value> {
 
 /// Takes the older half of the calls out of the exchange, with their answers, but never the last; says how many.
 /// Halves: a thousand calls must not cost a thousand rounds.
-fn drop_older_calls(messages: &mut [Message]) -> usize {
-    let ids: Vec<String> = messages.iter().flat_map(Message::calls).map(|call| call.id.clone()).collect();
+fn drop_older_calls(messages: &mut [ModelMessage]) -> usize {
+    let ids: Vec<String> =
+        messages.iter().flat_map(ModelMessage::calls).map(|call| call.id.clone()).collect();
     let gone: HashSet<&String> = ids.iter().take(ids.len() / 2).collect();
     for message in messages.iter_mut().filter(|_| !gone.is_empty()) {
         message.parts.retain(|part| match part {
-            Part::Call(call) => !gone.contains(&call.id),
-            Part::Result(result) => !gone.contains(&result.id),
-            Part::Text { .. } | Part::Thought { .. } | Part::Media(_) => true,
+            MessagePart::Call(call) => !gone.contains(&call.id),
+            MessagePart::Result(result) => !gone.contains(&result.id),
+            MessagePart::Text { .. } | MessagePart::Thought { .. } | MessagePart::Media(_) => true,
         });
     }
     gone.len()
 }
 
 /// All of it as one text.
-fn told(messages: &[Message], budget: u32) -> Message {
+fn told(messages: &[ModelMessage], budget: u32) -> ModelMessage {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts: Vec<String> = parts.filter_map(in_words).collect();
-    let empty = Message::new(Role::User, Vec::new());
+    let empty = ModelMessage::new(Role::User, Vec::new());
     let room = budget.saturating_sub(cost::of_message(&empty));
-    Message::text(Role::User, text(&texts.join("\n"), room))
+    ModelMessage::text(Role::User, text(&texts.join("\n"), room))
 }
 
-fn in_words(part: &Part) -> Option<String> {
+fn in_words(part: &MessagePart) -> Option<String> {
     match part {
-        Part::Text { text, .. } => Some(text.to_string()),
-        Part::Call(call) => Some(notes::called(call)),
-        Part::Result(result) => Some(notes::answered(result)),
-        Part::Media(media) => Some(not_shown(media)),
-        Part::Thought { .. } => None,
+        MessagePart::Text { text, .. } => Some(text.to_string()),
+        MessagePart::Call(call) => Some(notes::called(call)),
+        MessagePart::Result(result) => Some(notes::answered(result)),
+        MessagePart::Media(media) => Some(not_shown(media)),
+        MessagePart::Thought { .. } => None,
     }
 }
 

@@ -10,7 +10,7 @@ use adk::flow::contents::CONTINUE_NOTE;
 use insta::assert_snapshot;
 
 /// The shape of what fits; it is always within the budget.
-fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
+fn fitted(messages: Vec<ModelMessage>, tokens: u32, most: Option<usize>) -> String {
     let budget = Budget::new(tokens, most).unwrap();
     let fitted = fit(messages, None, budget);
     let weight = cost::of_messages(&fitted);
@@ -188,16 +188,16 @@ fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
 
 #[test]
 fn nothing_that_was_left_out_is_not_announced() {
-    let picture = Part::from(provider::Media {
+    let picture = MessagePart::from(provider::Media {
         mime_type: "image/png".to_owned(),
         source: provider::MediaSource::Base64("AAAA".to_owned()),
         name: None,
     });
-    assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
+    assert_snapshot!(fitted(vec![ModelMessage::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
 }
 
 /// The shape of what fits of messages that were read without the one that holds their task.
-fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
+fn fitted_behind(task: &str, messages: Vec<ModelMessage>) -> String {
     let budget = Budget::new(256, None).unwrap();
     let fitted = fit(crate::view::history::repair(messages), Some(task), budget);
     assert!(cost::of_messages(&fitted) <= 256, "{}", shape(&fitted));
