@@ -11,7 +11,7 @@ use crate::{
 use axum::http::StatusCode;
 use bridge::{
     Agent, Archive, Runs, Telemetry,
-    runs::{RecoverySource, Seat},
+    runs::{RecoverySource, RunPermit},
 };
 use std::{
     path::PathBuf,
@@ -65,14 +65,14 @@ impl Server {
     }
 
     /// A place for one more run of whoever asks, where places are counted.
-    pub(crate) fn seat(&self, caller: &Principal) -> Result<Option<Seat>, Failure> {
+    pub(crate) fn run_permit(&self, caller: &Principal) -> Result<Option<RunPermit>, Failure> {
         let most = self.runs_per_user;
         let Some(user) = caller.user.as_deref().filter(|_| most > 0 && !caller.admin) else {
             return Ok(None);
         };
         let detail = || format!("{most} of your runs go on already; wait until one ends, or cancel one");
-        let seat = self.runs.seat(user, most);
-        seat.map(Some).ok_or_else(|| Failure::new(StatusCode::TOO_MANY_REQUESTS, detail()))
+        let permit = self.runs.acquire_permit(user, most);
+        permit.map(Some).ok_or_else(|| Failure::new(StatusCode::TOO_MANY_REQUESTS, detail()))
     }
 
     pub fn runs(&self) -> &Runs {

@@ -64,8 +64,8 @@ struct Kept {
     finished: VecDeque<Finished>,
     /// About how many bytes they keep.
     bytes: usize,
-    /// How many seats each user has taken.
-    seats: HashMap<String, usize>,
+    /// Permits held by each user.
+    permits: HashMap<String, usize>,
     tally: Tally,
 }
 
@@ -114,14 +114,14 @@ impl Shelf {
         }
     }
 
-    pub(super) fn seat(&self, user: &str, most: usize) -> Option<Seat> {
+    pub(super) fn acquire_permit(&self, user: &str, most: usize) -> Option<RunPermit> {
         let mut kept = self.kept();
-        let taken = kept.seats.get(user).copied().unwrap_or(0);
+        let taken = kept.permits.get(user).copied().unwrap_or(0);
         if taken >= most {
             return None;
         }
-        kept.seats.insert(user.to_owned(), taken + 1);
-        Some(Seat { shelf: self.clone(), user: user.to_owned() })
+        kept.permits.insert(user.to_owned(), taken + 1);
+        Some(RunPermit { shelf: self.clone(), user: user.to_owned() })
     }
 }
 
@@ -139,29 +139,29 @@ impl Kept {
     }
 
     fn leave(&mut self, user: &str) {
-        let Some(taken) = self.seats.get_mut(user) else { return };
+        let Some(taken) = self.permits.get_mut(user) else { return };
         *taken -= 1;
         if *taken == 0 {
-            self.seats.remove(user);
+            self.permits.remove(user);
         }
     }
 }
 
-/// The right of a user to one more run, taken before the run begins and given back when it is over.
-pub struct Seat {
+/// A user's right to one more run, acquired before the run starts and released on drop.
+pub struct RunPermit {
     shelf: Shelf,
     user: String,
 }
 
-impl Drop for Seat {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         self.shelf.kept().leave(&self.user);
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for RunPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("RunPermit").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -180,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_seats_and_each_is_given_back() {
+    fn a_user_holds_a_limited_number_of_permits_and_drop_releases_them() {
         let shelf = Shelf::default();
-        let (first, second) = (shelf.seat("ann", 2), shelf.seat("ann", 2));
-        assert!(first.is_some() && second.is_some() && shelf.seat("ann", 2).is_none());
-        assert!(shelf.seat("bob", 2).is_some(), "each has its own");
+        let (first, second) = (shelf.acquire_permit("ann", 2), shelf.acquire_permit("ann", 2));
+        assert!(first.is_some() && second.is_some() && shelf.acquire_permit("ann", 2).is_none());
+        assert!(shelf.acquire_permit("bob", 2).is_some(), "each has its own");
         drop(first);
-        assert!(shelf.seat("ann", 2).is_some());
+        assert!(shelf.acquire_permit("ann", 2).is_some());
         drop(second);
-        assert!(shelf.kept().seats.is_empty(), "nothing is kept of those who have none");
+        assert!(shelf.kept().permits.is_empty(), "nothing is kept of those who have none");
     }
 
     #[test]

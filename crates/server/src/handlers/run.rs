@@ -23,7 +23,7 @@ use axum::{
 };
 use bridge::{
     guard::GUEST,
-    runs::{End, Reader, Seat, StartError, Terms},
+    runs::{End, Reader, RunPermit, StartError, StartOptions},
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub(crate) struct Asked {
     app: Arc<App>,
     pub(crate) request: RunRequest,
     splits: Splits,
-    seat: Option<Seat>,
+    permit: Option<RunPermit>,
 }
 
 impl Asked {
@@ -135,7 +135,7 @@ impl Asked {
         let app = server.app(&key.app_name)?;
         let state_delta = fields.map("stateDelta").unwrap_or_default();
         let state_delta = signed(server, caller, &key, state_delta).await?;
-        let seat = server.seat(caller)?;
+        let permit = server.run_permit(caller)?;
         let message: Option<Content> = fields.read("newMessage")?;
         let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
         let config =
@@ -153,7 +153,7 @@ impl Asked {
         if let Some(input) = input {
             request.input = input;
         }
-        Ok(Self { app, request, splits, seat })
+        Ok(Self { app, request, splits, permit })
     }
 }
 
@@ -209,8 +209,8 @@ fn key_reused() -> Failure {
 pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
     let session = asked.request.key.session_id.clone();
     asked.request.config.trace = origin.trace;
-    let terms = Terms { idempotency_key: origin.idempotency_key, seat: asked.seat };
-    let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
+    let options = StartOptions { idempotency_key: origin.idempotency_key, permit: asked.permit };
+    let started = server.runs.start(&asked.app.agent, asked.request, options).await;
     started.map_err(|error| match error {
         StartError::KeyReused => key_reused(),
         StartError::Run(error) => match error {
