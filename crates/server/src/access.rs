@@ -1,10 +1,10 @@
 //! What stands before every route: the guard, then who asks, then how much they may have.
 
 use crate::{
-    auth::{Auth, Caller, Stranger, cookie},
-    error::Failure,
-    guard::Guard,
-    limits::{Limits, Rates},
+    auth::{Authenticator, Caller, CredentialError, cookie},
+    error::ApiError,
+    host_policy::HostPolicy,
+    limits::{RateLimiter, ServerLimits},
     principal::Principal,
 };
 use axum::{
@@ -18,34 +18,34 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 /// Where a request came from; the connection says so.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+pub struct PeerAddr(pub SocketAddr);
 
 /// Who may do what. Its clones are the same.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<Inner>);
+pub struct AccessControl(Arc<AccessControlInner>);
 
 #[derive(Debug)]
-struct Inner {
-    guard: Guard,
+struct AccessControlInner {
+    guard: HostPolicy,
     /// Without it everybody is the administrator.
-    auth: Option<Auth>,
-    limits: Limits,
-    rates: Rates,
+    auth: Option<Authenticator>,
+    limits: ServerLimits,
+    rates: RateLimiter,
     cookie: String,
 }
 
-impl Access {
-    pub fn new(guard: Guard, auth: Option<Auth>, limits: Limits) -> Self {
-        let rates = Rates::new(limits.requests_per_minute);
+impl AccessControl {
+    pub fn new(guard: HostPolicy, auth: Option<Authenticator>, limits: ServerLimits) -> Self {
+        let rates = RateLimiter::new(limits.requests_per_minute);
         let cookie = cookie::name(guard.address.port());
-        Self(Arc::new(Inner { guard, auth, limits, rates, cookie }))
+        Self(Arc::new(AccessControlInner { guard, auth, limits, rates, cookie }))
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ServerLimits {
         &self.0.limits
     }
 
-    pub fn auth(&self) -> Option<&Auth> {
+    pub fn auth(&self) -> Option<&Authenticator> {
         self.0.auth.as_ref()
     }
 
@@ -55,22 +55,24 @@ impl Access {
     }
 
     /// Lets a request in, or says why not.
-    async fn enter(&self, parts: &mut Parts) -> Result<(), Refusal> {
+    async fn enter(&self, parts: &mut Parts) -> Result<(), AccessDenied> {
         if is_open(parts) {
             return Ok(());
         }
         let caller = match &self.0.auth {
-            Some(auth) => auth.caller(&parts.headers, &self.0.cookie).await.map_err(Refusal::Stranger)?,
+            Some(auth) => {
+                auth.caller(&parts.headers, &self.0.cookie).await.map_err(AccessDenied::CredentialError)?
+            }
             None => Caller::local(),
         };
         if let Some(name) = &caller.counted {
-            self.0.rates.count(name).map_err(Refusal::TooMany)?;
+            self.0.rates.count(name).map_err(AccessDenied::TooMany)?;
         }
         if self.is_too_large(parts) {
-            return Err(Refusal::TooLarge(self.0.limits.body));
+            return Err(AccessDenied::TooLarge(self.0.limits.body));
         }
         if !asks_for_own(parts, &caller.principal).await {
-            return Err(Refusal::NotTheirs);
+            return Err(AccessDenied::NotTheirs);
         }
         parts.extensions.insert(caller.principal);
         Ok(())
@@ -105,9 +107,9 @@ async fn asks_for_own(parts: &mut Parts, principal: &Principal) -> bool {
 }
 
 /// The layer around all routes.
-pub(crate) async fn admit(State(access): State<Access>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(access): State<AccessControl>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let peer = parts.extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
     let passed = match access.0.guard.check(&parts, peer) {
         Ok(passed) => passed,
         Err(foreign) => return foreign.into_response(),
@@ -125,22 +127,22 @@ pub(crate) async fn admit(State(access): State<Access>, request: Request, next: 
     answer
 }
 
-impl Access {
+impl AccessControl {
     async fn answer(&self, mut request: Request<Body>, next: Next) -> Response {
         let most = self.0.limits.body;
         DefaultBodyLimit::max(most).apply(&mut request);
         let answer = next.run(request).await;
         // A body that did not say how long it is.
         match answer.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge(most).into_response(),
+            StatusCode::PAYLOAD_TOO_LARGE => AccessDenied::TooLarge(most).into_response(),
             _ => answer,
         }
     }
 }
 
 #[derive(Debug)]
-enum Refusal {
-    Stranger(Stranger),
+enum AccessDenied {
+    CredentialError(CredentialError),
     NotTheirs,
     TooLarge(usize),
     TooMany(Duration),
@@ -150,30 +152,32 @@ const NO_TOKEN: &str = "this server asks for a token: send it as `Authorization:
      `lango serve` prints";
 const BAD_TOKEN: &str = "the token is not known, has expired or was revoked";
 
-impl IntoResponse for Refusal {
+impl IntoResponse for AccessDenied {
     fn into_response(self) -> Response {
-        let with = |failure: Failure, name: header::HeaderName, value: HeaderValue| {
+        let with = |failure: ApiError, name: header::HeaderName, value: HeaderValue| {
             let mut answer = failure.into_response();
             answer.headers_mut().insert(name, value);
             answer
         };
         match self {
-            Self::Stranger(stranger) => {
+            Self::CredentialError(stranger) => {
                 let (detail, challenge) = match stranger {
-                    Stranger::NoToken => (NO_TOKEN, "Bearer realm=\"lango\""),
-                    Stranger::BadToken => (BAD_TOKEN, "Bearer realm=\"lango\", error=\"invalid_token\""),
+                    CredentialError::Missing => (NO_TOKEN, "Bearer realm=\"lango\""),
+                    CredentialError::Invalid => {
+                        (BAD_TOKEN, "Bearer realm=\"lango\", error=\"invalid_token\"")
+                    }
                 };
-                let failure = Failure::new(StatusCode::UNAUTHORIZED, detail);
+                let failure = ApiError::new(StatusCode::UNAUTHORIZED, detail);
                 with(failure, header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
             }
-            Self::NotTheirs => Failure::not_found("Session not found").into_response(),
+            Self::NotTheirs => ApiError::not_found("Session not found").into_response(),
             Self::TooLarge(most) => {
                 let detail = format!("the request is larger than {most} bytes");
-                Failure::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
+                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
             }
             Self::TooMany(wait) => {
                 let detail = "too many requests with this token in a minute";
-                let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, detail);
+                let failure = ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail);
                 with(failure, header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1))
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// An answer that is not the one that was asked for: `{"detail": …}` with a status.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct ApiError {
     pub status: StatusCode,
     pub detail: Value,
     /// A name for programs, beside the detail.
@@ -18,13 +18,13 @@ pub struct Failure {
     pub retry_after: Option<u32>,
 }
 
-impl Failure {
+impl ApiError {
     pub fn new(status: StatusCode, detail: impl Into<Value>) -> Self {
         Self { status, detail: detail.into(), kind: None, retry_after: None }
     }
 
     /// A store that failed. Its causes name files of this machine, and are in the log.
-    pub(crate) fn of_store(fault: StoreFault) -> Self {
+    pub(crate) fn from_store_fault(fault: StoreFault) -> Self {
         let (status, retry_after) = match fault {
             StoreFault::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, None),
             StoreFault::Locked => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-impl From<ServiceError> for Failure {
+impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::NotFound(_) => Self::not_found("Session not found"),
@@ -62,20 +62,20 @@ impl From<ServiceError> for Failure {
                 let failure = Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
                 Self { kind: Some("damaged_session"), ..failure }
             }
-            ServiceError::Store(error) => Self::of_store(error.fault),
-            _ => Self::of_store(StoreFault::Other),
+            ServiceError::Store(error) => Self::from_store_fault(error.fault),
+            _ => Self::from_store_fault(StoreFault::Other),
         }
     }
 }
 
 /// An answer that cannot be written.
-impl From<serde_json::Error> for Failure {
+impl From<serde_json::Error> for ApiError {
     fn from(error: serde_json::Error) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the answer cannot be written: {error}"))
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = json!({ "detail": self.detail });
         if let Some(kind) = self.kind {
@@ -112,7 +112,7 @@ mod tests {
         ];
         for (fault, status, retry_after, kind) in table {
             let error = ServiceError::from(StoreError::new(fault, "/srv/lango.db cannot be written"));
-            let failure = Failure::from(error);
+            let failure = ApiError::from(error);
             assert!(!failure.detail.to_string().contains("/srv"), "{failure:?}");
             assert_eq!((failure.status.as_u16(), failure.kind), (status, Some(kind)));
             let response = failure.into_response();
@@ -125,7 +125,7 @@ mod tests {
     fn a_damaged_session_is_named_and_no_file_is() {
         let key = SessionKey::new("app", "user", "s-1");
         let source = "page 7 of /srv/lango.db".into();
-        let failure = Failure::from(ServiceError::Damaged { key, source });
+        let failure = ApiError::from(ServiceError::Damaged { key, source });
         assert_eq!((failure.status.as_u16(), failure.kind), (500, Some("damaged_session")));
         let detail = failure.detail.as_str().unwrap();
         assert!(detail.contains("session s-1 is damaged") && !detail.contains("/srv"), "{detail}");

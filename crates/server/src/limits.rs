@@ -13,7 +13,7 @@ const MANY: usize = 10_000;
 
 /// Zero is no limit, where it makes sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Bytes of a request's body.
     pub body: usize,
     /// Bytes of a request's head.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub runs_per_user: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             body: 20 * 1024 * 1024,
@@ -42,18 +42,18 @@ impl Default for Limits {
 
 /// Requests of each name: as many as a minute has at once, and then as they become free again.
 #[derive(Debug)]
-pub struct Rates {
+pub struct RateLimiter {
     per_minute: u32,
-    buckets: Mutex<HashMap<String, Bucket>>,
+    buckets: Mutex<HashMap<String, TokenBucket>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct TokenBucket {
     left: f64,
     at: Instant,
 }
 
-impl Rates {
+impl RateLimiter {
     pub fn new(per_minute: u32) -> Self {
         Self { per_minute, buckets: Mutex::default() }
     }
@@ -69,10 +69,10 @@ impl Rates {
             buckets.retain(|_, bucket| bucket.refilled(now, most) < most);
         }
         if !buckets.contains_key(name) {
-            buckets.insert(name.to_owned(), Bucket { left: most, at: now });
+            buckets.insert(name.to_owned(), TokenBucket { left: most, at: now });
         }
         let Some(bucket) = buckets.get_mut(name) else { return Ok(()) };
-        *bucket = Bucket { left: bucket.refilled(now, most), at: now };
+        *bucket = TokenBucket { left: bucket.refilled(now, most), at: now };
         if bucket.left < 1.0 {
             return Err(Duration::from_secs_f64((1.0 - bucket.left) * MINUTE / most));
         }
@@ -81,7 +81,7 @@ impl Rates {
     }
 }
 
-impl Bucket {
+impl TokenBucket {
     fn refilled(&self, now: Instant, most: f64) -> f64 {
         let since = now.duration_since(self.at).as_secs_f64();
         (self.left + since * most / MINUTE).min(most)
@@ -94,7 +94,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_minute_has_so_many_requests_and_no_more() {
-        let rates = Rates::new(3);
+        let rates = RateLimiter::new(3);
         assert!((0..3).all(|_| rates.count("ann").is_ok()));
         assert_eq!(rates.count("ann"), Err(Duration::from_secs(20)));
         assert!(rates.count("bob").is_ok(), "each has its own");
@@ -111,13 +111,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn zero_is_no_limit() {
-        let rates = Rates::new(0);
+        let rates = RateLimiter::new(0);
         assert!((0..1000).all(|_| rates.count("ann").is_ok()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn names_that_are_silent_are_forgotten() {
-        let rates = Rates::new(60);
+        let rates = RateLimiter::new(60);
         for name in 0..=MANY {
             rates.count(&name.to_string()).unwrap();
         }

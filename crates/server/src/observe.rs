@@ -1,7 +1,7 @@
 //! The server seen from outside: what it counts, and a line for each request if that is wanted.
 //! Nothing that anybody said is in any of them.
 
-use crate::{handlers::run::RUN_ID, state::Server};
+use crate::{handlers::run::RUN_ID, state::ServerState};
 use adk::{
     event::now,
     trace::{Active, Kind, Trace},
@@ -31,18 +31,18 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Takes a line for each request.
-pub type LogLine = fn(&str);
+pub type LogSink = fn(&str);
 
 /// What is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<BTreeMap<(String, String, u16), Sum>>,
+    requests: Mutex<BTreeMap<(String, String, u16), RequestStats>>,
     last_request: AtomicU64,
     pub(crate) readers: AtomicI64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct RequestStats {
     count: u64,
     time: Duration,
 }
@@ -65,7 +65,7 @@ fn known(method: &Method) -> &str {
 }
 
 /// The trace that a request belongs to, and a span for it if somebody collects them.
-fn span(server: &Server, request: &Request) -> (Active, Trace) {
+fn span(server: &ServerState, request: &Request) -> (Active, Trace) {
     let parent = request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
     let trace = server.telemetry.continued(parent);
     if !server.telemetry.is_exported() {
@@ -82,7 +82,7 @@ fn span(server: &Server, request: &Request) -> (Active, Trace) {
 }
 
 /// Stands before all routes.
-pub(crate) async fn request(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn request(State(server): State<ServerState>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
@@ -102,18 +102,18 @@ pub(crate) async fn request(State(server): State<Server>, mut request: Request, 
         log(&line(&response, &method, &path, began.elapsed(), number));
     }
     if server.telemetry.is_exported() {
-        response = response.map(|body| Body::new(Watched { body, _span: span }));
+        response = response.map(|body| Body::new(SpannedBody { body, _span: span }));
     }
     response
 }
 
 /// An answer whose span ends with its last byte, or with the client that does not wait for it.
-struct Watched {
+struct SpannedBody {
     body: Body,
     _span: Active,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for SpannedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -150,7 +150,7 @@ fn line<B>(response: &HttpResponse<B>, method: &Method, path: &str, time: Durati
 }
 
 /// In Prometheus' words.
-pub(crate) async fn metrics(State(server): State<Server>) -> Response {
+pub(crate) async fn metrics(State(server): State<ServerState>) -> Response {
     let mut text = String::new();
     let requests = server.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
     text.push_str(

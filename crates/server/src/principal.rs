@@ -1,6 +1,6 @@
 //! Who asks. The layer before all routes says so; whoever has not passed it is nobody.
 
-use crate::error::Failure;
+use crate::error::ApiError;
 use adk::state::Scope;
 use axum::{
     extract::FromRequestParts,
@@ -42,11 +42,11 @@ impl Principal {
         &self,
         mut delta: Map<String, Value>,
         state: &Map<String, Value>,
-    ) -> Result<Map<String, Value>, Failure> {
+    ) -> Result<Map<String, Value>, ApiError> {
         let differs = |name: &String, value: &Value| state.get(name).unwrap_or(&Value::Null) != value;
         for (name, value) in &delta {
             if let Some(why) = self.reads_only(name).filter(|_| differs(name, value)) {
-                return Err(Failure::new(StatusCode::FORBIDDEN, format!("{name} {why}")));
+                return Err(ApiError::new(StatusCode::FORBIDDEN, format!("{name} {why}")));
             }
         }
         delta.retain(|name, _| self.reads_only(name).is_none());
@@ -55,10 +55,10 @@ impl Principal {
 }
 
 impl<S: Sync> FromRequestParts<S> for Principal {
-    type Rejection = Failure;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let known = parts.extensions.get::<Self>().cloned();
-        known.ok_or_else(|| Failure::new(StatusCode::UNAUTHORIZED, "nobody has said who asks"))
+        known.ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "nobody has said who asks"))
     }
 }

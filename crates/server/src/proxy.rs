@@ -8,20 +8,20 @@ const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// An address, or a range of them: `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct IpNetwork {
     address: IpAddr,
     bits: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address like 10.0.0.1 or a range like 10.0.0.0/8")]
-pub struct NotANetwork(String);
+pub struct ParseIpNetworkError(String);
 
-impl FromStr for Network {
-    type Err = NotANetwork;
+impl FromStr for IpNetwork {
+    type Err = ParseIpNetworkError;
 
-    fn from_str(text: &str) -> Result<Self, NotANetwork> {
-        let wrong = || NotANetwork(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseIpNetworkError> {
+        let wrong = || ParseIpNetworkError(text.to_owned());
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
@@ -31,8 +31,8 @@ impl FromStr for Network {
     }
 }
 
-impl Network {
-    pub fn holds(&self, address: IpAddr) -> bool {
+impl IpNetwork {
+    pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
                 let differ = u64::from(own.to_bits() ^ other.to_bits());
@@ -49,14 +49,14 @@ impl Network {
 
 /// What a proxy says that the client asked for. Several proxies write lists; the first is the client's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forwarded {
+pub struct ForwardedHeaders {
     pub host: Option<String>,
     pub https: Option<bool>,
 }
 
-impl Forwarded {
-    pub fn by(headers: &HeaderMap, peer: Option<IpAddr>, trusted: &[Network]) -> Self {
-        if !peer.is_some_and(|peer| trusted.iter().any(|network| network.holds(peer))) {
+impl ForwardedHeaders {
+    pub fn from_trusted_proxy(headers: &HeaderMap, peer: Option<IpAddr>, trusted: &[IpNetwork]) -> Self {
+        if !peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(peer))) {
             return Self::default();
         }
         let first = |name: HeaderName| {
@@ -85,12 +85,12 @@ mod tests {
             ("fd00::/8", "fdff::1", "fe00::1"),
             ("::/0", "::1", "1.2.3.4"),
         ] {
-            let range: Network = range.parse().unwrap();
-            assert!(range.holds(inside.parse().unwrap()), "{range:?} {inside}");
-            assert!(!range.holds(outside.parse().unwrap()), "{range:?} {outside}");
+            let range: IpNetwork = range.parse().unwrap();
+            assert!(range.contains(inside.parse().unwrap()), "{range:?} {inside}");
+            assert!(!range.contains(outside.parse().unwrap()), "{range:?} {outside}");
         }
         for bad in ["", "proxy", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0/8", "::/129"] {
-            assert!(bad.parse::<Network>().is_err(), "{bad}");
+            assert!(bad.parse::<IpNetwork>().is_err(), "{bad}");
         }
     }
 
@@ -100,9 +100,17 @@ mod tests {
         headers.insert(HOST, HeaderValue::from_static("agents.example, inner"));
         headers.insert(PROTO, HeaderValue::from_static("https"));
         let trusted = ["10.0.0.0/8".parse().unwrap()];
-        let by = |peer: &str| Forwarded::by(&headers, Some(peer.parse().unwrap()), &trusted);
-        assert_eq!(by("192.0.2.1"), Forwarded::default());
-        assert_eq!(by("10.0.0.7"), Forwarded { host: Some("agents.example".to_owned()), https: Some(true) });
-        assert_eq!(Forwarded::by(&headers, None, &trusted), Forwarded::default());
+        let by = |peer: &str| {
+            ForwardedHeaders::from_trusted_proxy(&headers, Some(peer.parse().unwrap()), &trusted)
+        };
+        assert_eq!(by("192.0.2.1"), ForwardedHeaders::default());
+        assert_eq!(
+            by("10.0.0.7"),
+            ForwardedHeaders { host: Some("agents.example".to_owned()), https: Some(true) }
+        );
+        assert_eq!(
+            ForwardedHeaders::from_trusted_proxy(&headers, None, &trusted),
+            ForwardedHeaders::default()
+        );
     }
 }

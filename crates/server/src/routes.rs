@@ -1,12 +1,12 @@
 //! Every route of the server, in one table.
 
 use crate::{
-    access::{self, Access},
+    access::{self, AccessControl},
     auth::login,
-    error::Failure,
-    handlers::{apps, artifacts, dev, page, run, runs, sessions, traces},
-    observe, openapi, ready,
-    state::Server,
+    error::ApiError,
+    handlers::{apps, artifacts, dev, dev_ui, run, runs, sessions, traces},
+    observe, openapi, readiness,
+    state::ServerState,
 };
 use axum::{
     Router,
@@ -16,8 +16,8 @@ use axum::{
 };
 
 /// The routes with what stands before them; the last layer is the first to see a request.
-pub fn router(server: Server, access: Access) -> Router {
-    let server = Server { runs_per_user: access.limits().runs_per_user, ..server };
+pub fn router(server: ServerState, access: AccessControl) -> Router {
+    let server = ServerState { runs_per_user: access.limits().runs_per_user, ..server };
     routes()
         // Who may ask is decided here, before any handler.
         .layer(middleware::from_fn_with_state(access, access::admit))
@@ -25,11 +25,11 @@ pub fn router(server: Server, access: Access) -> Router {
         .with_state(server)
 }
 
-fn routes() -> Router<Server> {
+fn routes() -> Router<ServerState> {
     Router::new()
         // The server itself.
         .route("/health", get(apps::health))
-        .route("/readyz", get(ready::ready))
+        .route("/readyz", get(readiness::ready))
         .route("/metrics", get(observe::metrics))
         .route("/version", get(apps::version))
         .route("/whoami", get(apps::whoami))
@@ -65,12 +65,12 @@ fn routes() -> Router<Server> {
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/events", get(runs::events))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel", post(runs::cancel))
         // ADK's web page, and what it asks for.
-        .route("/", get(page::redirect))
-        .route("/dev-ui", get(page::redirect))
-        .route("/dev-ui/", get(page::file))
-        .route("/dev-ui/config", get(page::config))
-        .route("/dev-ui/assets/config/runtime-config.json", get(page::runtime_config))
-        .route("/dev-ui/{*path}", get(page::file))
+        .route("/", get(dev_ui::redirect))
+        .route("/dev-ui", get(dev_ui::redirect))
+        .route("/dev-ui/", get(dev_ui::file))
+        .route("/dev-ui/config", get(dev_ui::config))
+        .route("/dev-ui/assets/config/runtime-config.json", get(dev_ui::runtime_config))
+        .route("/dev-ui/{*path}", get(dev_ui::file))
         .route("/config/telemetry", get(dev::telemetry).post(dev::telemetry))
         .route("/dev/apps/{app}/build_graph", get(dev::build_graph))
         .route("/dev/apps/{app}/build_graph_image", get(dev::build_graph_image))
@@ -85,8 +85,8 @@ fn routes() -> Router<Server> {
         .route("/dev/apps/{app}/metrics-info", get(dev::no_metrics))
         .route("/dev/apps/{app}/tests", get(dev::none))
         .route("/dev/apps/{app}/builder", get(dev::no_builder))
-        .fallback(async || Failure::not_found("Not Found"))
+        .fallback(async || ApiError::not_found("Not Found"))
         .method_not_allowed_fallback(async || {
-            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
         })
 }

@@ -1,6 +1,6 @@
 //! Connections: each has a task of its own, and a server that stops lets them finish what they are at.
 
-use crate::{access::Peer, limits::Limits};
+use crate::{access::PeerAddr, limits::ServerLimits};
 use axum::Router;
 use hyper::{
     Request,
@@ -32,37 +32,37 @@ const FULL: &str = r#"{"detail":"the server has no room for more connections"}"#
 
 /// Ends a server: at first no more connections, then all of them.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct ShutdownSignal {
     /// Nobody new comes in; requests that are being answered go on.
-    pub gently: CancellationToken,
+    pub graceful: CancellationToken,
     /// What still goes on ends.
-    pub at_once: CancellationToken,
+    pub immediate: CancellationToken,
 }
 
 /// Where clients come in.
-pub struct Door {
+pub struct ServerListener {
     pub listener: TcpListener,
     pub tls: Option<TlsAcceptor>,
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for ServerListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("ServerListener").field("listener", &self.listener).finish_non_exhaustive()
     }
 }
 
 /// Answers whoever comes, until it is stopped and all connections are closed.
-pub async fn serve(door: Door, router: Router, stop: Stop) {
+pub async fn serve(door: ServerListener, router: Router, stop: ShutdownSignal) {
     let connections = TaskTracker::new();
     let room = Arc::new(Semaphore::new(door.limits.connections.min(Semaphore::MAX_PERMITS)));
     let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
-    let host = Arc::new(Host { tls: door.tls, limits: door.limits, router, stop: stop.clone() });
+    let host = Arc::new(ConnectionHandler { tls: door.tls, limits: door.limits, router, stop: stop.clone() });
     loop {
         let accepted = tokio::select! {
             accepted = door.listener.accept() => accepted,
-            () = stop.gently.cancelled() => break,
-            () = stop.at_once.cancelled() => break,
+            () = stop.graceful.cancelled() => break,
+            () = stop.immediate.cancelled() => break,
         };
         let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(PAUSE).await;
@@ -98,22 +98,22 @@ async fn turn_away(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// What all connections have in common.
-struct Host {
+struct ConnectionHandler {
     tls: Option<TlsAcceptor>,
-    limits: Limits,
+    limits: ServerLimits,
     router: Router,
-    stop: Stop,
+    stop: ShutdownSignal,
 }
 
-impl Host {
+impl ConnectionHandler {
     async fn receive(&self, stream: TcpStream, peer: SocketAddr) {
         // An event leaves when it happens.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.converse(stream, peer).await };
         let greeted = tokio::select! {
             greeted = timeout(self.limits.head_timeout, tls.accept(stream)) => greeted,
-            () = self.stop.gently.cancelled() => return,
-            () = self.stop.at_once.cancelled() => return,
+            () = self.stop.graceful.cancelled() => return,
+            () = self.stop.immediate.cancelled() => return,
         };
         if let Ok(Ok(stream)) = greeted {
             self.converse(stream, peer).await;
@@ -123,7 +123,7 @@ impl Host {
     async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
         let routes = TowerToHyperService::new(self.router.clone());
         let answer = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(PeerAddr(peer));
             routes.call(request)
         });
         let served = http1::Builder::new()
@@ -134,12 +134,12 @@ impl Host {
         let mut served = pin!(served);
         tokio::select! {
             _ = served.as_mut() => return,
-            () = self.stop.at_once.cancelled() => return,
-            () = self.stop.gently.cancelled() => served.as_mut().graceful_shutdown(),
+            () = self.stop.immediate.cancelled() => return,
+            () = self.stop.graceful.cancelled() => served.as_mut().graceful_shutdown(),
         }
         tokio::select! {
             _ = served => {}
-            () = self.stop.at_once.cancelled() => {}
+            () = self.stop.immediate.cancelled() => {}
         }
     }
 }

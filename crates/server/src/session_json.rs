@@ -1,7 +1,7 @@
 //! Sessions as ADK's JSON. What is long is written while it is read: a million events are never in memory, nor are all sessions
 //! of a user.
 
-use crate::{error::Failure, handlers::json};
+use crate::{error::ApiError, handlers::json};
 use adk::{
     error::{ServiceError, StoreError, StoreFault},
     event::Event,
@@ -20,17 +20,17 @@ const PIECE: usize = 128 * 1024;
 const FIRST: usize = 64;
 const MOST: usize = 512;
 
-type Written<T> = Result<T, serde_json::Error>;
+type JsonResult<T> = Result<T, serde_json::Error>;
 
 /// All of it: at once if it is short, and else piece by piece.
-pub(crate) async fn answer(head: Head, pages: Pages) -> Result<Response, Failure> {
-    let session = Session { head, pages, size: FIRST, begun: false, over: false };
-    send(Text::Session(Box::new(session))).await
+pub(crate) async fn answer(head: Head, pages: Pages) -> Result<Response, ApiError> {
+    let session = SessionStream { head, pages, size: FIRST, begun: false, over: false };
+    send(JsonStream::Session(Box::new(session))).await
 }
 
 /// Sessions without their events.
-pub(crate) async fn list(heads: Heads) -> Result<Response, Failure> {
-    send(Text::List(List { heads, begun: false, over: false })).await
+pub(crate) async fn list(heads: Heads) -> Result<Response, ApiError> {
+    send(JsonStream::List(SessionListStream { heads, begun: false, over: false })).await
 }
 
 /// A page of it, and where the next one begins if there is one.
@@ -38,7 +38,7 @@ pub(crate) async fn page(
     head: &Head,
     mut pages: Pages,
     limit: u64,
-) -> Result<(Vec<u8>, Option<u64>), Failure> {
+) -> Result<(Vec<u8>, Option<u64>), ApiError> {
     let size = usize::try_from(limit).unwrap_or(FIRST);
     let events = if size == 0 { Vec::new() } else { pages.next(size).await? };
     let mut body = begun(head)?;
@@ -48,7 +48,7 @@ pub(crate) async fn page(
     Ok((body, last.filter(|_| events.len() == size)))
 }
 
-async fn send(mut text: Text) -> Result<Response, Failure> {
+async fn send(mut text: JsonStream) -> Result<Response, ApiError> {
     let first = text.next().await?.unwrap_or_default();
     if text.is_over() {
         return Ok(json(first));
@@ -64,12 +64,12 @@ async fn send(mut text: Text) -> Result<Response, Failure> {
 }
 
 /// What is being written.
-enum Text {
-    Session(Box<Session>),
-    List(List),
+enum JsonStream {
+    Session(Box<SessionStream>),
+    List(SessionListStream),
 }
 
-impl Text {
+impl JsonStream {
     fn is_over(&self) -> bool {
         match self {
             Self::Session(session) => session.over,
@@ -89,7 +89,7 @@ impl Text {
     }
 }
 
-struct Session {
+struct SessionStream {
     head: Head,
     pages: Pages,
     /// How many events are read next.
@@ -98,7 +98,7 @@ struct Session {
     over: bool,
 }
 
-impl Session {
+impl SessionStream {
     async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
         let events = self.pages.next(self.size).await?;
         // What was appended since the head was read belongs to a later answer.
@@ -109,7 +109,7 @@ impl Session {
         Ok(piece)
     }
 
-    fn written(&mut self, events: &[(u64, Event)]) -> Written<Vec<u8>> {
+    fn written(&mut self, events: &[(u64, Event)]) -> JsonResult<Vec<u8>> {
         let is_first = !std::mem::replace(&mut self.begun, true);
         let mut piece = if is_first { begun(&self.head)? } else { Vec::with_capacity(PIECE) };
         add(&mut piece, &self.head, events, is_first)?;
@@ -120,13 +120,13 @@ impl Session {
     }
 }
 
-struct List {
+struct SessionListStream {
     heads: Heads,
     begun: bool,
     over: bool,
 }
 
-impl List {
+impl SessionListStream {
     async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
         let mut piece = Vec::new();
         while piece.len() < PIECE && !self.over {
@@ -150,13 +150,13 @@ fn not_written(error: serde_json::Error) -> ServiceError {
     StoreError::new(StoreFault::Other, error).into()
 }
 
-fn without_events(head: &Head) -> Written<Vec<u8>> {
+fn without_events(head: &Head) -> JsonResult<Vec<u8>> {
     let mut body = begun(head)?;
     body.extend(ended(head)?);
     Ok(body)
 }
 
-fn begun(head: &Head) -> Written<Vec<u8>> {
+fn begun(head: &Head) -> JsonResult<Vec<u8>> {
     let mut body = Vec::with_capacity(1024);
     let fields =
         [("id", &head.key.session_id), ("appName", &head.key.app_name), ("userId", &head.key.user_id)];
@@ -172,7 +172,7 @@ fn begun(head: &Head) -> Written<Vec<u8>> {
     Ok(body)
 }
 
-fn add(body: &mut Vec<u8>, head: &Head, events: &[(u64, Event)], mut first: bool) -> Written<()> {
+fn add(body: &mut Vec<u8>, head: &Head, events: &[(u64, Event)], mut first: bool) -> JsonResult<()> {
     for (_, event) in events.iter().filter(|(place, _)| *place <= head.last_seq) {
         if !std::mem::take(&mut first) {
             body.push(b',');
@@ -182,7 +182,7 @@ fn add(body: &mut Vec<u8>, head: &Head, events: &[(u64, Event)], mut first: bool
     Ok(())
 }
 
-fn ended(head: &Head) -> Written<Vec<u8>> {
+fn ended(head: &Head) -> JsonResult<Vec<u8>> {
     let mut body = b"],\"lastUpdateTime\":".to_vec();
     serde_json::to_writer(&mut body, &Value::from(head.last_update_time))?;
     body.push(b'}');

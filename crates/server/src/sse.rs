@@ -1,6 +1,6 @@
 //! Events as they happen: one piece of the body for each, with its place, so that a reader that comes back misses nothing.
 
-use crate::state::{Reading, Server};
+use crate::state::{ServerState, SseReaderGuard};
 use adk::event::{Event, now};
 use axum::{
     body::{Body, Bytes},
@@ -17,14 +17,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// What is told as two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Splits {
+pub(crate) enum ArtifactSplit {
     /// Contents that came with files, as ADK tells them.
-    Artifacts,
-    Nothing,
+    Split,
+    Keep,
 }
 
-pub(crate) fn answer(reader: Reader, splits: Splits, server: &Server) -> Response {
-    let told = Told { reader, splits, last: None, over: false, _reading: server.reading() };
+pub(crate) fn answer(reader: Reader, splits: ArtifactSplit, server: &ServerState) -> Response {
+    let told = RunEventStream { reader, splits, last: None, over: false, _reading: server.reading() };
     let pieces = stream::unfold(told, |mut told| async move {
         let piece = told.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), told))
@@ -35,15 +35,15 @@ pub(crate) fn answer(reader: Reader, splits: Splits, server: &Server) -> Respons
 }
 
 /// A reader that is being told.
-struct Told {
+struct RunEventStream {
     reader: Reader,
-    splits: Splits,
+    splits: ArtifactSplit,
     last: Option<Arc<Event>>,
     over: bool,
-    _reading: Reading,
+    _reading: SseReaderGuard,
 }
 
-impl Told {
+impl RunEventStream {
     async fn next(&mut self) -> Option<String> {
         if self.over {
             return None;
@@ -90,10 +90,10 @@ pub(crate) fn failure(last: Option<&Event>, message: String) -> (String, String)
     }
 }
 
-fn piece(entry: &Entry, splits: Splits) -> String {
+fn piece(entry: &Entry, splits: ArtifactSplit) -> String {
     let id = entry.place.to_id();
     let event = &entry.event;
-    if splits == Splits::Nothing || event.content.is_none() || event.actions.artifact_delta.is_empty() {
+    if splits == ArtifactSplit::Keep || event.content.is_none() || event.actions.artifact_delta.is_empty() {
         return format!("id: {id}\ndata: {}\n\n", entry.json);
     }
     let mut said = (**event).clone();
@@ -136,7 +136,7 @@ mod tests {
     fn a_content_with_files_is_told_as_two_events_with_one_place() {
         let mut event = Event { content: Some(Content::model("done")), ..Event::new("e-1", "agent") };
         event.actions.artifact_delta.insert("a.txt".to_owned(), json!(0));
-        let told = piece(&entry(event.clone()), Splits::Artifacts);
+        let told = piece(&entry(event.clone()), ArtifactSplit::Split);
         let lines: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].contains("done") && lines[0].contains(r#""artifactDelta":{}"#), "{}", lines[0]);
@@ -146,7 +146,7 @@ mod tests {
             "{}",
             lines[2]
         );
-        assert_eq!(piece(&entry(event), Splits::Nothing).matches("data: ").count(), 1);
+        assert_eq!(piece(&entry(event), ArtifactSplit::Keep).matches("data: ").count(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! TLS from certificate files, with rustls and ring. Files that change on disk are read again with the next connection.
+//! TLS from certificate files, with rustls and ring. PemFiles that change on disk are read again with the next connection.
 
-use crate::observe::LogLine;
+use crate::observe::LogSink;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -28,10 +28,10 @@ pub enum TlsError {
 
 /// What a connection begins with: the certificates of one file, the first of them the server's own, and its key. When they
 /// change, new connections get the new ones; a pair that is broken by then is told, and the one from before stays.
-pub fn acceptor(certificates: &Path, key: &Path, tell: LogLine) -> Result<TlsAcceptor, TlsError> {
-    let files = Files { certificates: certificates.to_path_buf(), key: key.to_path_buf() };
-    let current = Current { stamps: files.stamps(), pair: files.read()? };
-    let pair = Arc::new(Pair { files, current: RwLock::new(current), tell });
+pub fn acceptor(certificates: &Path, key: &Path, tell: LogSink) -> Result<TlsAcceptor, TlsError> {
+    let files = PemFiles { certificates: certificates.to_path_buf(), key: key.to_path_buf() };
+    let current = LoadedCertificate { stamps: files.stamps(), pair: files.read()? };
+    let pair = Arc::new(ReloadingCertificate { files, current: RwLock::new(current), tell });
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -41,16 +41,16 @@ pub fn acceptor(certificates: &Path, key: &Path, tell: LogLine) -> Result<TlsAcc
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-struct Files {
+struct PemFiles {
     certificates: PathBuf,
     key: PathBuf,
 }
 
 /// Tells one content of a file from another, also where its time was set by hand.
-type Stamp = Option<(u64, u64, i64, i64)>;
+type PemRevision = Option<(u64, u64, i64, i64)>;
 
-impl Files {
-    fn stamps(&self) -> [Stamp; 2] {
+impl PemFiles {
+    fn stamps(&self) -> [PemRevision; 2] {
         let stamp = |path: &Path| -> io::Result<_> {
             let file = fs::metadata(path)?;
             Ok((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
@@ -72,25 +72,25 @@ impl Files {
 }
 
 /// A certificate with its key, as the files said last.
-struct Pair {
-    files: Files,
-    current: RwLock<Current>,
-    tell: LogLine,
+struct ReloadingCertificate {
+    files: PemFiles,
+    current: RwLock<LoadedCertificate>,
+    tell: LogSink,
 }
 
-struct Current {
-    stamps: [Stamp; 2],
+struct LoadedCertificate {
+    stamps: [PemRevision; 2],
     pair: Arc<CertifiedKey>,
 }
 
-impl Pair {
+impl ReloadingCertificate {
     /// The pair if it is still that of the files.
-    fn fresh(&self, stamps: [Stamp; 2]) -> Option<Arc<CertifiedKey>> {
+    fn fresh(&self, stamps: [PemRevision; 2]) -> Option<Arc<CertifiedKey>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         (current.stamps == stamps).then(|| Arc::clone(&current.pair))
     }
 
-    fn read_again(&self, stamps: [Stamp; 2]) -> Arc<CertifiedKey> {
+    fn read_again(&self, stamps: [PemRevision; 2]) -> Arc<CertifiedKey> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Another connection may have read them by now.
         if current.stamps != stamps {
@@ -107,7 +107,7 @@ impl Pair {
     }
 }
 
-impl ResolvesServerCert for Pair {
+impl ResolvesServerCert for ReloadingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let stamps = self.files.stamps();
         Some(self.fresh(stamps).unwrap_or_else(|| self.read_again(stamps)))
@@ -115,9 +115,11 @@ impl ResolvesServerCert for Pair {
 }
 
 /// No key is printed.
-impl fmt::Debug for Pair {
+impl fmt::Debug for ReloadingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("certificates", &self.files.certificates).finish_non_exhaustive()
+        f.debug_struct("ReloadingCertificate")
+            .field("certificates", &self.files.certificates)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/login`: a link becomes a cookie. The code is all that an address ever holds, and it is spent by then.
 
-use super::{Secret, cookie};
-use crate::{access::Access, error::Failure, guard::Passed, principal::Principal};
+use super::{TokenSecret, cookie};
+use crate::{access::AccessControl, error::ApiError, host_policy::RequestOrigin, principal::Principal};
 use axum::{
     Extension,
     extract::RawQuery,
@@ -14,20 +14,20 @@ const NOT_GOOD: &str =
     "This link has been used or is too old. `lango serve` prints a new one when it starts.\n";
 
 /// The address of a link, below where the server is.
-pub fn path(code: &Secret) -> String {
+pub fn path(code: &TokenSecret) -> String {
     format!("/login?code={}", code.reveal())
 }
 
 /// Lets the browser in that brings a good code, and sends it to the page.
 pub(crate) async fn enter(
-    Extension(access): Extension<Access>,
-    Extension(seen): Extension<Passed>,
+    Extension(access): Extension<AccessControl>,
+    Extension(seen): Extension<RequestOrigin>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Failure> {
+) -> Result<Response, ApiError> {
     let Some(auth) = access.auth() else { return Ok(to_the_page(None)) };
     let query = query.unwrap_or_default();
     let code = query.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
-    let failed = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
+    let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
     let Some(value) = auth.log_in(code).map_err(failed)? else {
         let kind = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
         return Ok((StatusCode::UNAUTHORIZED, [kind, NO_STORE], NOT_GOOD).into_response());
@@ -37,13 +37,13 @@ pub(crate) async fn enter(
 
 /// A new link, for an administrator's program to show.
 pub(crate) async fn link(
-    Extension(access): Extension<Access>,
+    Extension(access): Extension<AccessControl>,
     principal: Principal,
-) -> Result<impl IntoResponse, Failure> {
+) -> Result<impl IntoResponse, ApiError> {
     let auth = access.auth().filter(|_| principal.user.is_none() && principal.admin);
     let code = auth.and_then(|auth| auth.login_code().ok());
     let code =
-        code.ok_or_else(|| Failure::new(StatusCode::FORBIDDEN, "only an administrator makes links"))?;
+        code.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, "only an administrator makes links"))?;
     let body = json!({ "path": path(&code) }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json"), NO_STORE], body))
 }

@@ -2,35 +2,35 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`token`], [`store`] | secrets, and what is kept of them |
-//! | [`local`] | the token of whoever sits at the machine |
-//! | [`codes`], [`login`], [`cookie`] | the link that lets a browser in, and what it becomes |
+//! | [`secret`], [`token_store`] | secrets, and what is kept of them |
+//! | [`local_token`] | the token of whoever sits at the machine |
+//! | [`login_codes`], [`login`], [`cookie`] | the link that lets a browser in, and what it becomes |
 //! | [`jwt`] | tokens of a team's own issuer |
 //!
 //! **Invariant.** What cannot be checked is refused. No secret is in a log, an error or an address; the code of a link is good
 //! once.
 
-pub mod codes;
 pub mod cookie;
-mod file;
 pub mod jwt;
-pub mod local;
+pub mod local_token;
 pub mod login;
-pub mod store;
-pub mod token;
+pub mod login_codes;
+mod private_file;
+pub mod secret;
+pub mod token_store;
 
-pub use jwt::{Jwt, JwtConfig};
-pub use store::{Store, StoreError, Token};
-pub use token::Secret;
+pub use jwt::{JwtConfig, JwtVerifier};
+pub use secret::TokenSecret;
+pub use token_store::{TokenRecord, TokenStore, TokenStoreError};
 
 use crate::principal::Principal;
 use axum::http::{HeaderMap, header};
+use secret::TokenDigest;
 use std::{
     io,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
-use token::Digest;
 
 /// The files of the data directory.
 pub const TOKENS: &str = "tokens.json";
@@ -41,19 +41,19 @@ pub enum AuthError {
     #[error("{}: {source}", path.display())]
     Local { path: std::path::PathBuf, source: io::Error },
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TokenStoreError),
     #[error("[server.jwt] jwks: {0}")]
-    Jwt(#[from] jwt::SourceError),
+    Jwt(#[from] jwt::JwksError),
 }
 
 #[derive(Debug)]
-pub struct Auth {
-    local: Digest,
-    tokens: Store,
+pub struct Authenticator {
+    local: TokenDigest,
+    tokens: TokenStore,
     /// Browsers that are in.
-    logins: Store,
-    codes: codes::Codes,
-    jwt: Option<Jwt>,
+    logins: TokenStore,
+    codes: login_codes::LoginCodes,
+    jwt: Option<JwtVerifier>,
 }
 
 /// Somebody who has been let in.
@@ -72,40 +72,40 @@ impl Caller {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stranger {
+pub enum CredentialError {
     /// Nothing was shown.
-    NoToken,
+    Missing,
     /// What was shown is not good.
-    BadToken,
+    Invalid,
 }
 
-impl Auth {
+impl Authenticator {
     /// Opens the data directory's tokens; the first time, makes the one for this machine.
     pub fn open(home: &Path, jwt: Option<JwtConfig>) -> Result<Self, AuthError> {
-        let tokens = Store::new(home.join(TOKENS));
+        let tokens = TokenStore::new(home.join(TOKENS));
         tokens.tokens()?;
-        let logins = Store::new(home.join(LOGINS));
+        let logins = TokenStore::new(home.join(LOGINS));
         logins.sweep(now())?;
-        let local = local::token(home)?.digest();
-        let jwt = jwt.map(Jwt::open).transpose()?;
-        Ok(Self { local, tokens, logins, codes: codes::Codes::default(), jwt })
+        let local = local_token::token(home)?.digest();
+        let jwt = jwt.map(JwtVerifier::open).transpose()?;
+        Ok(Self { local, tokens, logins, codes: login_codes::LoginCodes::default(), jwt })
     }
 
     /// Who sends a request: by its token, or else by its cookie.
-    pub async fn caller(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, Stranger> {
+    pub async fn caller(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, CredentialError> {
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         match (shown.next(), shown.next()) {
             (Some(value), None) => {
-                let token = value.to_str().ok().and_then(bearer).ok_or(Stranger::BadToken)?;
-                self.by_token(token).await.ok_or(Stranger::BadToken)
+                let token = value.to_str().ok().and_then(bearer).ok_or(CredentialError::Invalid)?;
+                self.by_token(token).await.ok_or(CredentialError::Invalid)
             }
-            (Some(_), Some(_)) => Err(Stranger::BadToken),
+            (Some(_), Some(_)) => Err(CredentialError::Invalid),
             (None, _) => self.by_cookie(headers, cookie),
         }
     }
 
     async fn by_token(&self, token: &str) -> Option<Caller> {
-        let digest = Digest::of(token);
+        let digest = TokenDigest::of(token);
         if digest == self.local {
             return Some(Caller::local());
         }
@@ -119,28 +119,28 @@ impl Auth {
         Some(Caller { principal: token.principal(), counted: Some(format!("token {}", token.name)) })
     }
 
-    fn by_cookie(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, Stranger> {
+    fn by_cookie(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, CredentialError> {
         let mut shown = cookie::values(headers, cookie).peekable();
         if shown.peek().is_none() {
-            return Err(Stranger::NoToken);
+            return Err(CredentialError::Missing);
         }
-        let found = shown.find_map(|value| self.logins.find(Digest::of(value), now()));
-        found.map(|_| Caller::local()).ok_or(Stranger::BadToken)
+        let found = shown.find_map(|value| self.logins.find(TokenDigest::of(value), now()));
+        found.map(|_| Caller::local()).ok_or(CredentialError::Invalid)
     }
 
     /// The code for a link that lets one browser in.
-    pub fn login_code(&self) -> io::Result<Secret> {
+    pub fn login_code(&self) -> io::Result<TokenSecret> {
         self.codes.issue()
     }
 
     /// Makes a code the value of a cookie; `None` if it is not good.
-    pub fn log_in(&self, code: &str) -> Result<Option<Secret>, StoreError> {
+    pub fn log_in(&self, code: &str) -> Result<Option<TokenSecret>, TokenStoreError> {
         if !self.codes.redeem(code) {
             return Ok(None);
         }
         let (now, name) = (now(), uuid::Uuid::new_v4().to_string());
-        let made = store::fresh(&name, Principal::administrator(), now, Some(now + cookie::LIFE));
-        let (login, value) = made.map_err(|source| StoreError::File { path: LOGINS.into(), source })?;
+        let made = token_store::fresh(&name, Principal::administrator(), now, Some(now + cookie::LIFE));
+        let (login, value) = made.map_err(|source| TokenStoreError::File { path: LOGINS.into(), source })?;
         self.logins.sweep(now)?;
         self.logins.add(login)?;
         Ok(Some(value))
@@ -164,9 +164,9 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn auth() -> (tempfile::TempDir, Auth) {
+    fn auth() -> (tempfile::TempDir, Authenticator) {
         let home = tempfile::tempdir().unwrap();
-        let auth = Auth::open(home.path(), None).unwrap();
+        let auth = Authenticator::open(home.path(), None).unwrap();
         (home, auth)
     }
 
@@ -178,26 +178,33 @@ mod tests {
         headers
     }
 
-    async fn shown(auth: &Auth, all: &[(header::HeaderName, &str)]) -> Result<Principal, Stranger> {
+    async fn shown(
+        auth: &Authenticator,
+        all: &[(header::HeaderName, &str)],
+    ) -> Result<Principal, CredentialError> {
         auth.caller(&headers(all), "lango-1").await.map(|caller| caller.principal)
     }
 
     #[tokio::test]
     async fn whoever_shows_nothing_or_nonsense_is_a_stranger() {
         let (_home, auth) = auth();
-        assert_eq!(shown(&auth, &[]).await, Err(Stranger::NoToken));
+        assert_eq!(shown(&auth, &[]).await, Err(CredentialError::Missing));
         for bad in ["", "Bearer", "Bearer ", "Bearer guess", "Basic dXNlcg==", "guess", "Bearer a.b.c"] {
-            assert_eq!(shown(&auth, &[(header::AUTHORIZATION, bad)]).await, Err(Stranger::BadToken), "{bad}");
+            assert_eq!(
+                shown(&auth, &[(header::AUTHORIZATION, bad)]).await,
+                Err(CredentialError::Invalid),
+                "{bad}"
+            );
         }
-        assert_eq!(shown(&auth, &[(header::COOKIE, "lango-1=guess")]).await, Err(Stranger::BadToken));
+        assert_eq!(shown(&auth, &[(header::COOKIE, "lango-1=guess")]).await, Err(CredentialError::Invalid));
     }
 
     #[tokio::test]
     async fn the_token_of_the_machine_is_an_administrators_and_stays_the_same() {
         let (home, auth) = auth();
-        let local = format!("bearer {}", local::token(home.path()).unwrap().reveal());
+        let local = format!("bearer {}", local_token::token(home.path()).unwrap().reveal());
         assert_eq!(shown(&auth, &[(header::AUTHORIZATION, &local)]).await, Ok(Principal::administrator()));
-        let again = Auth::open(home.path(), None).unwrap();
+        let again = Authenticator::open(home.path(), None).unwrap();
         assert_eq!(shown(&again, &[(header::AUTHORIZATION, &local)]).await, Ok(Principal::administrator()));
     }
 
@@ -205,12 +212,12 @@ mod tests {
     async fn a_token_is_its_users_alone() {
         let (home, auth) = auth();
         let ann = Principal { user: Some("ann".to_owned()), admin: false };
-        let (token, secret) = store::fresh("laptop", ann.clone(), now(), None).unwrap();
-        Store::new(home.path().join(TOKENS)).add(token).unwrap();
+        let (token, secret) = token_store::fresh("laptop", ann.clone(), now(), None).unwrap();
+        TokenStore::new(home.path().join(TOKENS)).add(token).unwrap();
         let shown_by_ann = format!("Bearer {}", secret.reveal());
         assert_eq!(shown(&auth, &[(header::AUTHORIZATION, &shown_by_ann)]).await, Ok(ann));
         let twice = [(header::AUTHORIZATION, &*shown_by_ann), (header::AUTHORIZATION, &*shown_by_ann)];
-        assert_eq!(shown(&auth, &twice).await, Err(Stranger::BadToken));
+        assert_eq!(shown(&auth, &twice).await, Err(CredentialError::Invalid));
     }
 
     #[tokio::test]
@@ -222,11 +229,11 @@ mod tests {
         let cookie = format!("theme=dark; lango-1={}", value.reveal());
         let cookie = [(header::COOKIE, &*cookie)];
         assert_eq!(shown(&auth, &cookie).await, Ok(Principal::administrator()));
-        let again = Auth::open(home.path(), None).unwrap();
+        let again = Authenticator::open(home.path(), None).unwrap();
         assert_eq!(shown(&again, &cookie).await, Ok(Principal::administrator()));
         assert_eq!(
             again.caller(&headers(&cookie), "lango-2").await,
-            Err(Stranger::NoToken),
+            Err(CredentialError::Missing),
             "another port's"
         );
     }
@@ -238,6 +245,6 @@ mod tests {
         let value = auth.log_in(code.reveal()).unwrap().unwrap();
         let cookie = format!("lango-1={}", value.reveal());
         let both = [(header::AUTHORIZATION, "Bearer guess"), (header::COOKIE, &*cookie)];
-        assert_eq!(shown(&auth, &both).await, Err(Stranger::BadToken));
+        assert_eq!(shown(&auth, &both).await, Err(CredentialError::Invalid));
     }
 }

@@ -1,7 +1,10 @@
 //! Which apps there are, and what they are made of.
 
-use super::{Json, toolsets::Tools};
-use crate::{apps::App, error::Failure, input::Query, params::Params, principal::Principal, state::Server};
+use super::{Json, agent_tools::AgentTools};
+use crate::{
+    app_registry::ServedApp, error::ApiError, input::QueryParams, path_params::PathParams,
+    principal::Principal, state::ServerState,
+};
 use adk::agent::Node;
 use axum::{
     extract::State,
@@ -26,7 +29,10 @@ pub(crate) async fn whoami(caller: Principal) -> Response {
     Json(json!({"user": caller.user, "admin": caller.admin})).into_response()
 }
 
-pub(crate) async fn list(State(server): State<Server>, query: Query) -> Result<Response, Failure> {
+pub(crate) async fn list(
+    State(server): State<ServerState>,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let names = server.apps.names();
     if !query.flag("detailed")? {
         return Ok(Json(names).into_response());
@@ -36,15 +42,18 @@ pub(crate) async fn list(State(server): State<Server>, query: Query) -> Result<R
     Ok(Json(json!({ "apps": apps })).into_response())
 }
 
-pub(crate) async fn info(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
+pub(crate) async fn info(
+    State(server): State<ServerState>,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let app = server.app(params.get("app"))?;
     let mut agents = Map::new();
-    let tools = Tools::of(&app).await;
+    let tools = AgentTools::of(&app).await;
     describe((&app, &tools), app.agent.tree().root(), &mut agents);
     Ok(Json(summary(&app, agents.into())).into_response())
 }
 
-fn summary(app: &App, agents: Value) -> Map<String, Value> {
+fn summary(app: &ServedApp, agents: Value) -> Map<String, Value> {
     let root = &app.agent.tree().root().agent;
     let fields = [
         ("name", app.name.as_str().into()),
@@ -59,7 +68,7 @@ fn summary(app: &App, agents: Value) -> Map<String, Value> {
 }
 
 /// An agent and all below it, those first.
-fn describe((app, tools): (&App, &Tools), node: &Node, agents: &mut Map<String, Value>) {
+fn describe((app, tools): (&ServedApp, &AgentTools), node: &Node, agents: &mut Map<String, Value>) {
     let tree = app.agent.tree();
     for child in tree.children(node) {
         describe((app, tools), child, agents);

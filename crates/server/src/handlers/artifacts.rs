@@ -2,10 +2,10 @@
 
 use super::{Json, null};
 use crate::{
-    error::Failure,
-    input::{Query, Sent, bodies},
-    params::{OfSession, Params},
-    state::Server,
+    error::ApiError,
+    input::{QueryParams, RequestBody, bodies},
+    path_params::{PathParams, SessionPath},
+    state::ServerState,
 };
 use adk::{
     content::{Data, Part},
@@ -20,24 +20,24 @@ use bridge::archive::Version;
 use serde_json::{Value, json};
 
 pub(crate) async fn list(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+) -> Result<Response, ApiError> {
     Ok(Json(server.archive.files(&key).await?).into_response())
 }
 
 pub(crate) async fn save(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
     let mut fields = sent.required(&bodies::SAVE_ARTIFACT)?;
     let name = fields.text("filename").unwrap_or_default();
     let part: Part = fields.read("artifact")?.unwrap_or_default();
     let metadata = fields.map("customMetadata").unwrap_or_default();
     check_name(&name)?;
     if !matches!(part.data, Data::InlineData(_) | Data::Text(_)) {
-        return Err(Failure::bad_request("Artifact must have either inline_data or text content."));
+        return Err(ApiError::bad_request("Artifact must have either inline_data or text content."));
     }
     let number = server.archive.save_file(&key, &name, &part, &metadata).await?;
     let saved = server.archive.file(&key, &name, Some(number)).await?;
@@ -46,19 +46,19 @@ pub(crate) async fn save(
 }
 
 /// Names are names here and not paths; still, what looks like a way out is refused, as ADK does.
-fn check_name(name: &str) -> Result<(), Failure> {
+fn check_name(name: &str) -> Result<(), ApiError> {
     if name.is_empty() {
-        return Err(Failure::bad_request("Artifact filename must not be empty."));
+        return Err(ApiError::bad_request("Artifact filename must not be empty."));
     }
     if name.split(['/', '\\']).any(|piece| piece == "..") {
         let told = format!("Artifact filename '{name}' must not contain parent traversal.");
-        return Err(Failure::bad_request(told));
+        return Err(ApiError::bad_request(told));
     }
     Ok(())
 }
 
 /// A name may have slashes in it: what a path asks for shows at its end.
-enum Asked<'a> {
+enum ArtifactResource<'a> {
     File,
     Versions,
     AllMetadata,
@@ -66,39 +66,40 @@ enum Asked<'a> {
     Metadata(&'a str),
 }
 
-fn asked(path: &str) -> (&str, Asked<'_>) {
+fn asked(path: &str) -> (&str, ArtifactResource<'_>) {
     if let Some(name) = path.strip_suffix("/versions/metadata") {
-        return (name, Asked::AllMetadata);
+        return (name, ArtifactResource::AllMetadata);
     }
     if let Some(name) = path.strip_suffix("/versions") {
-        return (name, Asked::Versions);
+        return (name, ArtifactResource::Versions);
     }
     let (inner, metadata) = path.strip_suffix("/metadata").map_or((path, false), |inner| (inner, true));
     match inner.rsplit_once("/versions/") {
-        Some((name, version)) if !version.contains('/') => {
-            (name, if metadata { Asked::Metadata(version) } else { Asked::Version(version) })
-        }
-        Some(_) | None => (path, Asked::File),
+        Some((name, version)) if !version.contains('/') => (
+            name,
+            if metadata { ArtifactResource::Metadata(version) } else { ArtifactResource::Version(version) },
+        ),
+        Some(_) | None => (path, ArtifactResource::File),
     }
 }
 
 pub(crate) async fn get(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-    query: Query,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let (name, asked) = asked(params.get("path"));
     match asked {
-        Asked::File => file(&server, &key, name, query.number("version")?).await,
-        Asked::Version(version) => file(&server, &key, name, number(version)?).await,
-        Asked::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
-        Asked::Metadata(version) => {
+        ArtifactResource::File => file(&server, &key, name, query.number("version")?).await,
+        ArtifactResource::Version(version) => file(&server, &key, name, number(version)?).await,
+        ArtifactResource::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
+        ArtifactResource::Metadata(version) => {
             let found = server.archive.file(&key, name, number(version)?).await?;
-            let (_, version) = found.ok_or_else(|| Failure::not_found("Artifact version not found"))?;
+            let (_, version) = found.ok_or_else(|| ApiError::not_found("Artifact version not found"))?;
             Ok(Json(described(&key, name, &version)).into_response())
         }
-        Asked::AllMetadata => {
+        ArtifactResource::AllMetadata => {
             let mut all = Vec::new();
             for number in server.archive.versions(&key, name).await? {
                 let found = server.archive.file(&key, name, Some(number)).await?;
@@ -110,27 +111,27 @@ pub(crate) async fn get(
 }
 
 async fn file(
-    server: &Server,
+    server: &ServerState,
     key: &SessionKey,
     name: &str,
     version: Option<u64>,
-) -> Result<Response, Failure> {
+) -> Result<Response, ApiError> {
     let found = server.archive.file(key, name, version).await?;
     let (part, _) = found.ok_or_else(not_found)?;
     Ok(Json(part).into_response())
 }
 
 /// `None` for the newest.
-fn number(version: &str) -> Result<Option<u64>, Failure> {
+fn number(version: &str) -> Result<Option<u64>, ApiError> {
     if version == "latest" {
         return Ok(None);
     }
-    let wrong = |_| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid version ID");
+    let wrong = |_| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid version ID");
     version.parse().map(Some).map_err(wrong)
 }
 
-fn not_found() -> Failure {
-    Failure::not_found("Artifact not found")
+fn not_found() -> ApiError {
+    ApiError::not_found("Artifact not found")
 }
 
 fn described(key: &SessionKey, name: &str, version: &Version) -> Value {
@@ -150,10 +151,10 @@ fn described(key: &SessionKey, name: &str, version: &Version) -> Value {
 }
 
 pub(crate) async fn delete(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     server.archive.remove_file(&key, params.get("path")).await?;
     Ok(null())
 }
@@ -177,11 +178,11 @@ mod tests {
         for (path, meant) in table {
             let (name, asked) = asked(path);
             let what = match asked {
-                Asked::File => "the file".to_owned(),
-                Asked::Versions => "its versions".to_owned(),
-                Asked::AllMetadata => "all about them".to_owned(),
-                Asked::Version(version) => format!("version {version}"),
-                Asked::Metadata(version) => format!("about version {version}"),
+                ArtifactResource::File => "the file".to_owned(),
+                ArtifactResource::Versions => "its versions".to_owned(),
+                ArtifactResource::AllMetadata => "all about them".to_owned(),
+                ArtifactResource::Version(version) => format!("version {version}"),
+                ArtifactResource::Metadata(version) => format!("about version {version}"),
             };
             assert_eq!(format!("{name}: {what}"), meant, "{path}");
         }

@@ -2,14 +2,14 @@
 
 use super::{
     Json,
-    graph::{Action, draw},
-    toolsets::Tools,
+    agent_tools::AgentTools,
+    graph::{GraphHighlight, draw},
 };
 use crate::{
-    apps::App,
-    error::Failure,
-    params::{OfSession, Params},
-    state::Server,
+    app_registry::ServedApp,
+    error::ApiError,
+    path_params::{PathParams, SessionPath},
+    state::ServerState,
 };
 use adk::agent::{IncludeContents, Node};
 use axum::{
@@ -22,14 +22,17 @@ use serde_json::{Map, Value, json};
 /// Events that are looked through at a time.
 const PAGE: usize = 256;
 
-pub(crate) async fn build_graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
+pub(crate) async fn build_graph(
+    State(server): State<ServerState>,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let app = server.app(params.get("app"))?;
-    let tools = Tools::of(&app).await;
+    let tools = AgentTools::of(&app).await;
     let root = agent((&app, &tools), app.agent.tree().root(), true);
     Ok(Json(json!({"name": app.name, "root_agent": root})).into_response())
 }
 
-fn agent((app, tools): (&App, &Tools), node: &Node, is_root: bool) -> Value {
+fn agent((app, tools): (&ServedApp, &AgentTools), node: &Node, is_root: bool) -> Value {
     let own = &node.agent;
     let children: Vec<Value> =
         app.agent.tree().children(node).map(|child| agent((app, tools), child, false)).collect();
@@ -59,25 +62,28 @@ fn agent((app, tools): (&App, &Tools), node: &Node, is_root: bool) -> Value {
     shown
 }
 
-pub(crate) async fn graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
+pub(crate) async fn graph(
+    State(server): State<ServerState>,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let app = server.app(params.get("app"))?;
-    Ok(Json(json!({ "dotSrc": draw((&app, &Tools::of(&app).await), None) })).into_response())
+    Ok(Json(json!({ "dotSrc": draw((&app, &AgentTools::of(&app).await), None) })).into_response())
 }
 
 pub(crate) async fn build_graph_image(
-    State(server): State<Server>,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let app = server.app(params.get("app"))?;
-    Ok(Json(json!({"": {"dotSrc": draw((&app, &Tools::of(&app).await), None)}})).into_response())
+    Ok(Json(json!({"": {"dotSrc": draw((&app, &AgentTools::of(&app).await), None)}})).into_response())
 }
 
 /// What an event did, drawn; nothing for an event that is not there.
 pub(crate) async fn event_graph(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let app = server.app(&key.app_name)?;
     if server.archive.head(&key).await?.is_none() {
         return Ok(Json(Map::new()).into_response());
@@ -90,7 +96,7 @@ pub(crate) async fn event_graph(
         }
         if let Some((_, event)) = page.iter().find(|(_, event)| event.id == params.get("event")) {
             return Ok(Json(
-                json!({ "dotSrc": draw((&app, &Tools::of(&app).await), Some(&Action::of(event))) }),
+                json!({ "dotSrc": draw((&app, &AgentTools::of(&app).await), Some(&GraphHighlight::of(event))) }),
             )
             .into_response());
         }
@@ -109,8 +115,8 @@ pub(crate) async fn no_eval_results() -> Response {
     super::json(r#"{"evalResultIds":[]}"#)
 }
 
-pub(crate) async fn no_metrics() -> Failure {
-    Failure::bad_request("evaluation is not part of this server")
+pub(crate) async fn no_metrics() -> ApiError {
+    ApiError::bad_request("evaluation is not part of this server")
 }
 
 pub(crate) async fn no_builder() -> Response {
@@ -122,6 +128,6 @@ pub(crate) async fn telemetry() -> Response {
 }
 
 /// ADK's socket for audio.
-pub(crate) async fn no_live() -> Failure {
-    Failure::new(StatusCode::NOT_IMPLEMENTED, "audio is not part of this server; send messages to /run_sse")
+pub(crate) async fn no_live() -> ApiError {
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, "audio is not part of this server; send messages to /run_sse")
 }

@@ -1,7 +1,7 @@
 //! The agents of an app as a drawing, in the words of Graphviz.
 
-use super::toolsets::Tools;
-use crate::apps::App;
+use super::agent_tools::AgentTools;
+use crate::app_registry::ServedApp;
 use adk::{agent::Node, event::Event};
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -11,14 +11,14 @@ const BRIGHT: &str = "#69CB87";
 
 /// What an event did: who, and with which tools; `None` draws the app at rest.
 #[derive(Debug)]
-pub(crate) struct Action<'a> {
+pub(crate) struct GraphHighlight<'a> {
     agent: &'a str,
-    /// Tools that were called, or that answered.
+    /// AgentTools that were called, or that answered.
     tools: Vec<&'a str>,
     answers: bool,
 }
 
-impl<'a> Action<'a> {
+impl<'a> GraphHighlight<'a> {
     pub(crate) fn of(event: &'a Event) -> Self {
         let calls: Vec<&str> = event.calls().map(|call| call.name.as_str()).collect();
         let responses = event.responses().map(|response| response.name.as_str());
@@ -28,7 +28,7 @@ impl<'a> Action<'a> {
     }
 }
 
-pub(crate) fn draw((app, tools): (&App, &Tools), action: Option<&Action<'_>>) -> String {
+pub(crate) fn draw((app, tools): (&ServedApp, &AgentTools), action: Option<&GraphHighlight<'_>>) -> String {
     let background = if action.is_some() { "#333537" } else { "#ffffff" };
     let mut dot = format!("strict digraph {{\n\tgraph [bgcolor=\"{background}\" rankdir=LR]\n");
     add(&mut dot, (app, tools), app.agent.tree().root(), action);
@@ -36,7 +36,12 @@ pub(crate) fn draw((app, tools): (&App, &Tools), action: Option<&Action<'_>>) ->
     dot
 }
 
-fn add(dot: &mut String, (app, tools): (&App, &Tools), node: &Node, action: Option<&Action<'_>>) {
+fn add(
+    dot: &mut String,
+    (app, tools): (&ServedApp, &AgentTools),
+    node: &Node,
+    action: Option<&GraphHighlight<'_>>,
+) {
     let agent = &node.agent;
     let is_active = action.is_some_and(|action| action.agent == agent.name);
     shape(dot, "🤖", &agent.name, "ellipse", is_active);
@@ -64,7 +69,7 @@ fn shape(dot: &mut String, icon: &str, name: &str, shape: &str, is_active: bool)
     let _ = writeln!(dot, "\t{id} [label=\"{icon} {name}\" {colours}]");
 }
 
-fn edge(dot: &mut String, from: &str, to: &str, used: Option<&Action<'_>>) {
+fn edge(dot: &mut String, from: &str, to: &str, used: Option<&GraphHighlight<'_>>) {
     let look = match used {
         None => format!("arrowhead=none color=\"{GREY}\""),
         Some(action) if action.answers => format!("color=\"{BRIGHT}\" dir=back"),

@@ -1,17 +1,17 @@
 //! What each route does, by what it is about.
 
+mod agent_tools;
 pub(crate) mod apps;
 pub(crate) mod artifacts;
 pub(crate) mod dev;
+pub(crate) mod dev_ui;
 pub(crate) mod graph;
-pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod sessions;
-mod toolsets;
 pub(crate) mod traces;
 
-use crate::error::Failure;
+use crate::error::ApiError;
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -26,7 +26,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(body) => json(body),
-            Err(error) => Failure::from(error).into_response(),
+            Err(error) => ApiError::from(error).into_response(),
         }
     }
 }

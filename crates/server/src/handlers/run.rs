@@ -1,12 +1,12 @@
 //! ADK's two ways to send a message: wait for all events, or read them as they happen. Either way the run is the server's.
 
 use crate::{
-    apps::App,
-    error::Failure,
-    input::{Fields, Sent, bodies},
+    app_registry::ServedApp,
+    error::ApiError,
+    input::{Fields, RequestBody, bodies},
     principal::Principal,
-    sse::{self, Splits},
-    state::Server,
+    sse::{self, ArtifactSplit},
+    state::ServerState,
 };
 use adk::{
     content::Content,
@@ -35,12 +35,12 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Waits for all events of the run.
 pub(crate) async fn run(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    origin: Origin,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let mut asked = Asked::new(&server, &caller, sent).await?;
+    origin: RunHeaders,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
+    let mut asked = RunCommand::new(&server, &caller, sent).await?;
     asked.request.config.streaming = StreamingMode::None;
     let key = asked.request.key.clone();
     let mut reader = start(&server, asked, origin).await?;
@@ -64,23 +64,23 @@ pub(crate) async fn run(
     match end {
         End::Done => Ok(named(super::json(body), &id)),
         End::NotFound => Err(no_session(&key.session_id)),
-        End::Cancelled => Err(Failure::conflict("the run was cancelled")),
-        End::Unasked { message } => Err(Failure::conflict(message)),
+        End::Cancelled => Err(ApiError::conflict("the run was cancelled")),
+        End::Unasked { message } => Err(ApiError::conflict(message)),
         End::Failed { message, .. } => {
             let (kind, message) = sse::failure(last.as_deref(), message);
-            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
         }
     }
 }
 
 /// Shows the events of the run as they happen.
 pub(crate) async fn run_sse(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    origin: Origin,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let asked = Asked::new(&server, &caller, sent).await?;
+    origin: RunHeaders,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
+    let asked = RunCommand::new(&server, &caller, sent).await?;
     let splits = asked.splits;
     let reader = start(&server, asked, origin).await?;
     let id = reader.id().to_owned();
@@ -94,29 +94,29 @@ pub(crate) fn named(mut response: Response, id: &str) -> Response {
     response
 }
 
-pub(crate) async fn exists(server: &Server, key: &SessionKey) -> Result<(), Failure> {
+pub(crate) async fn exists(server: &ServerState, key: &SessionKey) -> Result<(), ApiError> {
     let head = server.archive.head(key).await?;
     head.map(drop).ok_or_else(|| no_session(&key.session_id))
 }
 
-fn no_session(id: &str) -> Failure {
-    Failure::not_found(format!("Session not found: {id}"))
+fn no_session(id: &str) -> ApiError {
+    ApiError::not_found(format!("Session not found: {id}"))
 }
 
 /// A message that was asked to be sent.
-pub(crate) struct Asked {
-    app: Arc<App>,
+pub(crate) struct RunCommand {
+    app: Arc<ServedApp>,
     pub(crate) request: RunRequest,
-    splits: Splits,
+    splits: ArtifactSplit,
     permit: Option<RunPermit>,
 }
 
-impl Asked {
-    async fn new(server: &Server, caller: &Principal, sent: Sent) -> Result<Self, Failure> {
+impl RunCommand {
+    async fn new(server: &ServerState, caller: &Principal, sent: RequestBody) -> Result<Self, ApiError> {
         let mut fields = sent.required(&bodies::RUN)?;
         let app = fields.text("appName").filter(|name| !name.is_empty());
         let app = app.ok_or_else(|| {
-            Failure::bad_request("app_name is required when ADK_DEFAULT_APP_NAME is not set")
+            ApiError::bad_request("app_name is required when ADK_DEFAULT_APP_NAME is not set")
         })?;
         let user = fields.text("userId").unwrap_or_default();
         let session = fields.text("sessionId").unwrap_or_default();
@@ -127,11 +127,11 @@ impl Asked {
     }
 
     pub(crate) async fn of(
-        server: &Server,
+        server: &ServerState,
         caller: &Principal,
         key: SessionKey,
         mut fields: Fields,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ApiError> {
         let app = server.app(&key.app_name)?;
         let state_delta = fields.map("stateDelta").unwrap_or_default();
         let state_delta = signed(server, caller, &key, state_delta).await?;
@@ -140,8 +140,11 @@ impl Asked {
         let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
         let config =
             RunConfig { streaming, custom_metadata: fields.map("customMetadata"), ..RunConfig::default() };
-        let splits =
-            if fields.text("functionCallEventId").is_some() { Splits::Nothing } else { Splits::Artifacts };
+        let splits = if fields.text("functionCallEventId").is_some() {
+            ArtifactSplit::Keep
+        } else {
+            ArtifactSplit::Split
+        };
         let (input, content) = match message {
             Some(mut content) => {
                 content.role.get_or_insert_with(|| "user".to_owned());
@@ -159,11 +162,11 @@ impl Asked {
 
 /// What the caller may change of the state, and that it is no administrator who speaks, if it is none.
 async fn signed(
-    server: &Server,
+    server: &ServerState,
     caller: &Principal,
     key: &SessionKey,
     delta: Map<String, Value>,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<Map<String, Value>, ApiError> {
     let mut delta = if delta.keys().any(|name| caller.reads_only(name).is_some()) {
         let head = server.archive.head(key).await?;
         caller.changes(delta, &head.map(|head| head.state).unwrap_or_default())?
@@ -177,24 +180,24 @@ async fn signed(
 }
 
 /// What a request says beside its body.
-pub(crate) struct Origin {
+pub(crate) struct RunHeaders {
     trace: Trace,
     idempotency_key: Option<String>,
 }
 
-impl<S: Sync> FromRequestParts<S> for Origin {
-    type Rejection = Failure;
+impl<S: Sync> FromRequestParts<S> for RunHeaders {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let key = parts.headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
-        let key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+        let key = key.transpose().map_err(|_| ApiError::bad_request("Idempotency-Key is not text"))?;
         let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
         Ok(Self { trace, idempotency_key: key })
     }
 }
 
 /// In the shape of all answers with this status: a list of what is wrong.
-fn key_reused() -> Failure {
+fn key_reused() -> ApiError {
     let message = "the Idempotency-Key was used for another session, message or options; use a new key";
     let wrong = json!({
         "type": "idempotency_key_reused",
@@ -202,11 +205,15 @@ fn key_reused() -> Failure {
         "msg": message,
         "input": null,
     });
-    Failure::new(StatusCode::UNPROCESSABLE_ENTITY, json!([wrong]))
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([wrong]))
 }
 
 /// Begins the run. The message is stored when this returns.
-pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
+pub(crate) async fn start(
+    server: &ServerState,
+    mut asked: RunCommand,
+    origin: RunHeaders,
+) -> Result<Reader, ApiError> {
     let session = asked.request.key.session_id.clone();
     asked.request.config.trace = origin.trace;
     let options = StartOptions { idempotency_key: origin.idempotency_key, permit: asked.permit };
@@ -217,10 +224,10 @@ pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> 
             RunError::SessionNotFound(_) | RunError::Service(ServiceError::NotFound(_)) => {
                 no_session(&session)
             }
-            RunError::UnknownCall { .. } => Failure::conflict(error.to_string()),
-            RunError::Cancelled => Failure::conflict("the run was cancelled"),
+            RunError::UnknownCall { .. } => ApiError::conflict(error.to_string()),
+            RunError::Cancelled => ApiError::conflict("the run was cancelled"),
             RunError::Service(error) => error.into(),
-            other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            other => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         },
     })
 }

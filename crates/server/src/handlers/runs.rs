@@ -2,15 +2,15 @@
 
 use super::{
     Json,
-    run::{self, Asked, Origin},
+    run::{self, RunCommand, RunHeaders},
 };
 use crate::{
-    error::Failure,
-    input::{Query, Sent, bodies},
-    params::{OfSession, Params},
+    error::ApiError,
+    input::{QueryParams, RequestBody, bodies},
+    path_params::{PathParams, SessionPath},
     principal::Principal,
-    sse::{self, Splits},
-    state::Server,
+    sse::{self, ArtifactSplit},
+    state::ServerState,
 };
 use adk::session::SessionKey;
 use axum::{
@@ -27,13 +27,13 @@ const LISTED: u64 = 20;
 const MOST: u64 = 1000;
 
 pub(crate) async fn begin(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    OfSession(key): OfSession,
-    origin: Origin,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let asked = Asked::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?).await?;
+    SessionPath(key): SessionPath,
+    origin: RunHeaders,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
+    let asked = RunCommand::of(&server, &caller, key.clone(), sent.required(&bodies::RUN_HERE)?).await?;
     run::exists(&server, &key).await?;
     let reader = run::start(&server, asked, origin).await?;
     let view = match view(&server, &key, reader.id()).await {
@@ -51,10 +51,10 @@ pub(crate) async fn begin(
 }
 
 pub(crate) async fn list(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    query: Query,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let limit = query.number("limit")?.unwrap_or(LISTED).min(MOST);
     run::exists(&server, &key).await?;
     let runs = server.runs.list(&key, usize::try_from(limit).unwrap_or_default()).await?;
@@ -62,21 +62,21 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn get(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     Ok(Json(shown(&view(&server, &key, params.get("run")).await?)).into_response())
 }
 
 /// What is missing, and then what comes. A reader that has seen all of a run that is over is told to stop asking.
 pub(crate) async fn events(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
     headers: HeaderMap,
-    query: Query,
-) -> Result<Response, Failure> {
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let id = params.get("run");
     let after = place(&headers, &query)?;
     let Some(mut reader) = server.runs.reader(&key, id, after.unwrap_or_default()).await? else {
@@ -87,46 +87,46 @@ pub(crate) async fn events(
         return Ok(run::named(StatusCode::NO_CONTENT.into_response(), id));
     }
     let reader = server.runs.reader(&key, id, after.unwrap_or_default()).await?.ok_or_else(not_found)?;
-    Ok(run::named(sse::answer(reader, Splits::Nothing, &server), id))
+    Ok(run::named(sse::answer(reader, ArtifactSplit::Keep, &server), id))
 }
 
-fn place(headers: &HeaderMap, query: &Query) -> Result<Option<Place>, Failure> {
+fn place(headers: &HeaderMap, query: &QueryParams) -> Result<Option<Place>, ApiError> {
     let header = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or("?").to_owned());
     let Some(id) = header.or_else(|| query.text("after")).filter(|id| !id.is_empty()) else {
         return Ok(None);
     };
-    let wrong = || Failure::bad_request(format!("{id} is not the id of an event of a run"));
+    let wrong = || ApiError::bad_request(format!("{id} is not the id of an event of a run"));
     Place::from_id(&id).map(Some).ok_or_else(wrong)
 }
 
 /// Ends the model's stream and the tools; calls that are open are settled by the next message. The question of a run that waits
 /// is withdrawn.
 pub(crate) async fn cancel(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let id = params.get("run");
     match server.runs.cancel(&key, id).await? {
         CancelOutcome::Over | CancelOutcome::Requested => {
             Ok(Json(shown(&view(&server, &key, id).await?)).into_response())
         }
-        CancelOutcome::Elsewhere => {
-            Err(Failure::conflict("the run belongs to another process on the same database; cancel it there"))
-        }
-        CancelOutcome::Busy => Err(Failure::conflict(
+        CancelOutcome::Elsewhere => Err(ApiError::conflict(
+            "the run belongs to another process on the same database; cancel it there",
+        )),
+        CancelOutcome::Busy => Err(ApiError::conflict(
             "the run waits for an answer while another run of its session goes on; cancel that one first, or try again",
         )),
         CancelOutcome::NotFound => Err(not_found()),
     }
 }
 
-async fn view(server: &Server, key: &SessionKey, id: &str) -> Result<RunView, Failure> {
+async fn view(server: &ServerState, key: &SessionKey, id: &str) -> Result<RunView, ApiError> {
     server.runs.view(key, id).await?.ok_or_else(not_found)
 }
 
-fn not_found() -> Failure {
-    Failure::not_found("Run not found")
+fn not_found() -> ApiError {
+    ApiError::not_found("Run not found")
 }
 
 fn shown(run: &RunView) -> Value {

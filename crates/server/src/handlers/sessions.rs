@@ -2,12 +2,12 @@
 
 use super::{Json, null};
 use crate::{
-    error::Failure,
-    input::{Query, Sent, bodies},
-    params::{OfSession, OfUser},
+    error::ApiError,
+    input::{QueryParams, RequestBody, bodies},
+    path_params::{SessionPath, UserPath},
     principal::Principal,
     session_json,
-    state::Server,
+    state::ServerState,
 };
 use adk::{
     event::{Event, EventActions, mint_id, now},
@@ -28,11 +28,11 @@ const LARGEST: u64 = 1000;
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
 pub(crate) async fn create(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    place: OfUser,
-    sent: Sent,
-) -> Result<Response, Failure> {
+    place: UserPath,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
     let mut id = None;
     let (mut state, mut events) = (Map::new(), Vec::new());
     if let Some(mut fields) = sent.optional(&bodies::CREATE_SESSION)? {
@@ -40,7 +40,7 @@ pub(crate) async fn create(
         state = fields.map("state").unwrap_or_default();
         events = restored(fields.read("events")?.unwrap_or_default())?;
         if fields.map("options").is_some_and(|options| !options.is_empty()) {
-            return Err(Failure::bad_request(
+            return Err(ApiError::bad_request(
                 "Session options are not supported by the configured session service.",
             ));
         }
@@ -51,29 +51,29 @@ pub(crate) async fn create(
 
 /// The older form: the id is in the path, and the body is the state.
 pub(crate) async fn create_as(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
+    SessionPath(key): SessionPath,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
     make(&server, &caller, &key, (sent.map()?, &[])).await
 }
 
 async fn make(
-    server: &Server,
+    server: &ServerState,
     caller: &Principal,
     key: &SessionKey,
     (state, events): (Map<String, Value>, &[Event]),
-) -> Result<Response, Failure> {
+) -> Result<Response, ApiError> {
     let state = caller.changes(state, &Map::new())?;
     let head = server.archive.create(key, &state, events).await?;
     whole(server, head).await
 }
 
 /// Events from elsewhere: what was said, and nothing that would do anything here.
-fn restored(events: Vec<Event>) -> Result<Vec<Event>, Failure> {
+fn restored(events: Vec<Event>) -> Result<Vec<Event>, ApiError> {
     let refused = |number: usize, what: &str| {
-        Failure::bad_request(format!("Session initialization event {number} cannot include {what}."))
+        ApiError::bad_request(format!("Session initialization event {number} cannot include {what}."))
     };
     for (number, event) in events.iter().enumerate() {
         if event.actions != EventActions::default() {
@@ -101,10 +101,10 @@ fn restored(events: Vec<Event>) -> Result<Vec<Event>, Failure> {
 }
 
 pub(crate) async fn get(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    query: Query,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let (after, limit, last) = (query.number("after")?, query.number("limit")?, query.number("last")?);
     let head = found(&server, &key).await?;
     let after = after.or(last.map(|last| head.last_seq.saturating_sub(last))).unwrap_or(0);
@@ -119,36 +119,36 @@ pub(crate) async fn get(
 }
 
 /// The name that events without an author are given.
-fn root_agent(server: &Server, key: &SessionKey) -> String {
+fn root_agent(server: &ServerState, key: &SessionKey) -> String {
     let app = server.apps.find(&key.app_name);
     app.map(|app| app.agent.tree().root().agent.name.clone()).unwrap_or_default()
 }
 
-async fn found(server: &Server, key: &SessionKey) -> Result<Head, Failure> {
-    server.archive.head(key).await?.ok_or_else(|| Failure::not_found("Session not found"))
+async fn found(server: &ServerState, key: &SessionKey) -> Result<Head, ApiError> {
+    server.archive.head(key).await?.ok_or_else(|| ApiError::not_found("Session not found"))
 }
 
-async fn whole(server: &Server, head: Head) -> Result<Response, Failure> {
+async fn whole(server: &ServerState, head: Head) -> Result<Response, ApiError> {
     let pages = server.archive.events(&head.key, &root_agent(server, &head.key), 0);
     session_json::answer(head, pages).await
 }
 
 /// Without their events, the one that was changed last at the end.
-pub(crate) async fn list(State(server): State<Server>, place: OfUser) -> Result<Response, Failure> {
+pub(crate) async fn list(State(server): State<ServerState>, place: UserPath) -> Result<Response, ApiError> {
     session_json::list(server.archive.list(&place.app, &place.user).await?).await
 }
 
 pub(crate) async fn patch(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
+    SessionPath(key): SessionPath,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
     let delta = sent.required(&bodies::PATCH_SESSION)?.map("stateDelta").unwrap_or_default();
     let head = found(&server, &key).await?;
     let delta = caller.changes(delta, &head.state)?;
     if server.runs.is_running(&key) {
-        return Err(Failure::conflict(format!(
+        return Err(ApiError::conflict(format!(
             "session {} is in a run; its state can be changed when the run is over, or with the next message",
             key.session_id
         )));
@@ -162,9 +162,9 @@ pub(crate) async fn patch(
 
 /// What runs in it ends first.
 pub(crate) async fn delete(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    SessionPath(key): SessionPath,
+) -> Result<Response, ApiError> {
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
     if let Ok(app) = server.app(&key.app_name) {
@@ -175,10 +175,10 @@ pub(crate) async fn delete(
 
 /// Every session is remembered as it is; there is nothing to add it to.
 pub(crate) async fn remember(
-    State(server): State<Server>,
-    place: OfUser,
-    sent: Sent,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    place: UserPath,
+    sent: RequestBody,
+) -> Result<Response, ApiError> {
     let id = sent.required(&bodies::PATCH_MEMORY)?.text("sessionId").unwrap_or_default();
     found(&server, &SessionKey::new(place.app, place.user, id)).await?;
     Ok(Json(Value::Null).into_response())

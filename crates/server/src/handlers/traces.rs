@@ -1,7 +1,7 @@
 //! What ADK's page shows of a run: its spans, as ADK's server tells them. Another user's are not there.
 
 use super::Json;
-use crate::{error::Failure, params::Params, principal::Principal, state::Server};
+use crate::{error::ApiError, path_params::PathParams, principal::Principal, state::ServerState};
 use adk::{
     flow::spans::{EVENT_ID, INVOCATION_ID},
     trace::Span,
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 #[derive(Serialize)]
-struct Shown {
+struct SpanJson {
     name: String,
     start_time: u64,
     end_time: u64,
@@ -28,18 +28,22 @@ struct Shown {
 }
 
 #[derive(Serialize)]
-struct OfEvent {
+struct EventSpanJson {
     #[serde(flatten)]
     attributes: Map<String, Value>,
     trace_id: u128,
     span_id: u64,
 }
 
-pub(crate) async fn of_session(State(server): State<Server>, caller: Principal, params: Params) -> Response {
+pub(crate) async fn of_session(
+    State(server): State<ServerState>,
+    caller: Principal,
+    params: PathParams,
+) -> Response {
     let (app, session) = (params.get("app"), params.get("session"));
     let spans = server.telemetry.matching(|span| is_theirs(span, &caller, app, Some(session)));
     let known: HashSet<u64> = spans.iter().map(|span| span.span_id).collect();
-    let shown = spans.iter().map(|span| Shown {
+    let shown = spans.iter().map(|span| SpanJson {
         name: in_adks_words(&span.name),
         start_time: span.start,
         end_time: span.end,
@@ -54,16 +58,17 @@ pub(crate) async fn of_session(State(server): State<Server>, caller: Principal, 
 }
 
 pub(crate) async fn of_event(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    params: Params,
-) -> Result<Response, Failure> {
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let (app, event) = (params.get("app"), params.get("event"));
     let spans = server.telemetry.matching(|span| {
         span.attributes.get(EVENT_ID).is_some_and(|id| id == event) && is_theirs(span, &caller, app, None)
     });
-    let span = spans.last().ok_or_else(|| Failure::not_found("Trace not found"))?;
-    let shown = OfEvent { attributes: attributes(span), trace_id: span.trace_id, span_id: span.span_id };
+    let span = spans.last().ok_or_else(|| ApiError::not_found("Trace not found"))?;
+    let shown =
+        EventSpanJson { attributes: attributes(span), trace_id: span.trace_id, span_id: span.span_id };
     Ok(Json(shown).into_response())
 }
 

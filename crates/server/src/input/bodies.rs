@@ -1,170 +1,170 @@
 //! The bodies of ADK's API. What is not named in an open one is left alone.
 
-use super::shape::{Field, Object, Shape};
+use super::shape::{FieldShape, ObjectShape, Shape};
 
-pub(crate) static RUN: Object = Object {
+pub(crate) static RUN: ObjectShape = ObjectShape {
     name: "RunRequest",
     fields: &[
-        Field::optional("appName", Shape::Text),
-        Field::required("userId", Shape::Text),
-        Field::required("sessionId", Shape::Text),
-        Field::optional("newMessage", Shape::Object(&CONTENT)),
-        Field::defaulted("streaming", Shape::Flag),
-        Field::optional("stateDelta", Shape::Dict),
-        Field::optional("functionCallEventId", Shape::Text),
-        Field::optional("invocationId", Shape::Text),
-        Field::optional("customMetadata", Shape::Dict),
-        Field::optional("serviceTier", Shape::Text),
+        FieldShape::optional("appName", Shape::Text),
+        FieldShape::required("userId", Shape::Text),
+        FieldShape::required("sessionId", Shape::Text),
+        FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
+        FieldShape::defaulted("streaming", Shape::Flag),
+        FieldShape::optional("stateDelta", Shape::Dict),
+        FieldShape::optional("functionCallEventId", Shape::Text),
+        FieldShape::optional("invocationId", Shape::Text),
+        FieldShape::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("serviceTier", Shape::Text),
     ],
     closed: false,
 };
 
 /// The same where the path says which session.
-pub(crate) static RUN_HERE: Object = Object {
+pub(crate) static RUN_HERE: ObjectShape = ObjectShape {
     name: "RunHereRequest",
     fields: &[
-        Field::optional("newMessage", Shape::Object(&CONTENT)),
-        Field::defaulted("streaming", Shape::Flag),
-        Field::optional("stateDelta", Shape::Dict),
-        Field::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
+        FieldShape::defaulted("streaming", Shape::Flag),
+        FieldShape::optional("stateDelta", Shape::Dict),
+        FieldShape::optional("customMetadata", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static CREATE_SESSION: Object = Object {
+pub(crate) static CREATE_SESSION: ObjectShape = ObjectShape {
     name: "CreateSessionRequest",
     fields: &[
-        Field::optional("sessionId", Shape::Text),
-        Field::optional("state", Shape::Dict),
-        Field::optional("events", Shape::List(&Shape::Object(&EVENT))),
-        Field::optional("options", Shape::Dict),
+        FieldShape::optional("sessionId", Shape::Text),
+        FieldShape::optional("state", Shape::Dict),
+        FieldShape::optional("events", Shape::List(&Shape::Object(&EVENT))),
+        FieldShape::optional("options", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static PATCH_SESSION: Object = Object {
+pub(crate) static PATCH_SESSION: ObjectShape = ObjectShape {
     name: "PatchSessionRequest",
-    fields: &[Field::required("stateDelta", Shape::Dict)],
+    fields: &[FieldShape::required("stateDelta", Shape::Dict)],
     closed: false,
 };
 
-pub(crate) static PATCH_MEMORY: Object = Object {
+pub(crate) static PATCH_MEMORY: ObjectShape = ObjectShape {
     name: "PatchMemoryRequest",
-    fields: &[Field::required("sessionId", Shape::Text)],
+    fields: &[FieldShape::required("sessionId", Shape::Text)],
     closed: false,
 };
 
-pub(crate) static SAVE_ARTIFACT: Object = Object {
+pub(crate) static SAVE_ARTIFACT: ObjectShape = ObjectShape {
     name: "SaveArtifactRequest",
     fields: &[
-        Field::required("filename", Shape::Text),
-        Field::required("artifact", Shape::Object(&PART)),
-        Field::optional("customMetadata", Shape::Dict),
+        FieldShape::required("filename", Shape::Text),
+        FieldShape::required("artifact", Shape::Object(&PART)),
+        FieldShape::optional("customMetadata", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static EVENT: Object = Object {
+pub(crate) static EVENT: ObjectShape = ObjectShape {
     name: "Event",
     fields: &[
-        Field::optional("modelVersion", Shape::Text),
-        Field::optional("content", Shape::Object(&CONTENT)),
-        Field::optional("partial", Shape::Flag),
-        Field::optional("turnComplete", Shape::Flag),
-        Field::optional("finishReason", Shape::Text),
-        Field::optional("errorCode", Shape::Text),
-        Field::optional("errorMessage", Shape::Text),
-        Field::optional("interrupted", Shape::Flag),
-        Field::optional("customMetadata", Shape::Dict),
-        Field::optional("usageMetadata", Shape::Object(&OPEN)),
-        Field::defaulted("invocationId", Shape::Text),
-        Field::defaulted("author", Shape::Text),
-        Field::defaulted("actions", Shape::Object(&OPEN)),
-        Field::defaulted("nodeInfo", Shape::Object(&OPEN)),
-        Field::optional("longRunningToolIds", Shape::List(&Shape::Text)),
-        Field::optional("branch", Shape::Text),
-        Field::defaulted("id", Shape::Text),
-        Field::defaulted("timestamp", Shape::Number),
+        FieldShape::optional("modelVersion", Shape::Text),
+        FieldShape::optional("content", Shape::Object(&CONTENT)),
+        FieldShape::optional("partial", Shape::Flag),
+        FieldShape::optional("turnComplete", Shape::Flag),
+        FieldShape::optional("finishReason", Shape::Text),
+        FieldShape::optional("errorCode", Shape::Text),
+        FieldShape::optional("errorMessage", Shape::Text),
+        FieldShape::optional("interrupted", Shape::Flag),
+        FieldShape::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("usageMetadata", Shape::Object(&OPEN)),
+        FieldShape::defaulted("invocationId", Shape::Text),
+        FieldShape::defaulted("author", Shape::Text),
+        FieldShape::defaulted("actions", Shape::Object(&OPEN)),
+        FieldShape::defaulted("nodeInfo", Shape::Object(&OPEN)),
+        FieldShape::optional("longRunningToolIds", Shape::List(&Shape::Text)),
+        FieldShape::optional("branch", Shape::Text),
+        FieldShape::defaulted("id", Shape::Text),
+        FieldShape::defaulted("timestamp", Shape::Number),
     ],
     closed: false,
 };
 
-static OPEN: Object = Object { name: "Anything", fields: &[], closed: false };
+static OPEN: ObjectShape = ObjectShape { name: "Anything", fields: &[], closed: false };
 
-static CONTENT: Object = Object {
+static CONTENT: ObjectShape = ObjectShape {
     name: "Content",
     fields: &[
-        Field::optional("parts", Shape::List(&Shape::Object(&PART))),
-        Field::optional("role", Shape::Text),
+        FieldShape::optional("parts", Shape::List(&Shape::Object(&PART))),
+        FieldShape::optional("role", Shape::Text),
     ],
     closed: true,
 };
 
-static PART: Object = Object {
+static PART: ObjectShape = ObjectShape {
     name: "Part",
     fields: &[
-        Field::optional("mediaResolution", Shape::Any),
-        Field::optional("codeExecutionResult", Shape::Object(&OPEN)),
-        Field::optional("executableCode", Shape::Object(&OPEN)),
-        Field::optional("fileData", Shape::Object(&FILE_DATA)),
-        Field::optional("functionCall", Shape::Object(&FUNCTION_CALL)),
-        Field::optional("functionResponse", Shape::Object(&FUNCTION_RESPONSE)),
-        Field::optional("inlineData", Shape::Object(&BLOB)),
-        Field::optional("text", Shape::Text),
-        Field::optional("thought", Shape::Flag),
-        Field::optional("thoughtSignature", Shape::Bytes),
-        Field::optional("videoMetadata", Shape::Object(&OPEN)),
-        Field::optional("toolCall", Shape::Object(&OPEN)),
-        Field::optional("toolResponse", Shape::Object(&OPEN)),
-        Field::optional("partMetadata", Shape::Dict),
-        Field::optional("audioTranscription", Shape::Object(&OPEN)),
-        Field::optional("mediaProcessing", Shape::Any),
-        Field::optional("speechMetadata", Shape::Object(&OPEN)),
+        FieldShape::optional("mediaResolution", Shape::Any),
+        FieldShape::optional("codeExecutionResult", Shape::Object(&OPEN)),
+        FieldShape::optional("executableCode", Shape::Object(&OPEN)),
+        FieldShape::optional("fileData", Shape::Object(&FILE_DATA)),
+        FieldShape::optional("functionCall", Shape::Object(&FUNCTION_CALL)),
+        FieldShape::optional("functionResponse", Shape::Object(&FUNCTION_RESPONSE)),
+        FieldShape::optional("inlineData", Shape::Object(&BLOB)),
+        FieldShape::optional("text", Shape::Text),
+        FieldShape::optional("thought", Shape::Flag),
+        FieldShape::optional("thoughtSignature", Shape::Bytes),
+        FieldShape::optional("videoMetadata", Shape::Object(&OPEN)),
+        FieldShape::optional("toolCall", Shape::Object(&OPEN)),
+        FieldShape::optional("toolResponse", Shape::Object(&OPEN)),
+        FieldShape::optional("partMetadata", Shape::Dict),
+        FieldShape::optional("audioTranscription", Shape::Object(&OPEN)),
+        FieldShape::optional("mediaProcessing", Shape::Any),
+        FieldShape::optional("speechMetadata", Shape::Object(&OPEN)),
     ],
     closed: true,
 };
 
-static BLOB: Object = Object {
+static BLOB: ObjectShape = ObjectShape {
     name: "Blob",
     fields: &[
-        Field::optional("data", Shape::Bytes),
-        Field::optional("displayName", Shape::Text),
-        Field::optional("mimeType", Shape::Text),
+        FieldShape::optional("data", Shape::Bytes),
+        FieldShape::optional("displayName", Shape::Text),
+        FieldShape::optional("mimeType", Shape::Text),
     ],
     closed: true,
 };
 
-static FILE_DATA: Object = Object {
+static FILE_DATA: ObjectShape = ObjectShape {
     name: "FileData",
     fields: &[
-        Field::optional("displayName", Shape::Text),
-        Field::optional("fileUri", Shape::Text),
-        Field::optional("mimeType", Shape::Text),
+        FieldShape::optional("displayName", Shape::Text),
+        FieldShape::optional("fileUri", Shape::Text),
+        FieldShape::optional("mimeType", Shape::Text),
     ],
     closed: true,
 };
 
-static FUNCTION_CALL: Object = Object {
+static FUNCTION_CALL: ObjectShape = ObjectShape {
     name: "FunctionCall",
     fields: &[
-        Field::optional("id", Shape::Text),
-        Field::optional("args", Shape::Dict),
-        Field::optional("name", Shape::Text),
-        Field::optional("partialArgs", Shape::List(&Shape::Object(&OPEN))),
-        Field::optional("willContinue", Shape::Flag),
+        FieldShape::optional("id", Shape::Text),
+        FieldShape::optional("args", Shape::Dict),
+        FieldShape::optional("name", Shape::Text),
+        FieldShape::optional("partialArgs", Shape::List(&Shape::Object(&OPEN))),
+        FieldShape::optional("willContinue", Shape::Flag),
     ],
     closed: true,
 };
 
-static FUNCTION_RESPONSE: Object = Object {
+static FUNCTION_RESPONSE: ObjectShape = ObjectShape {
     name: "FunctionResponse",
     fields: &[
-        Field::optional("willContinue", Shape::Flag),
-        Field::optional("scheduling", Shape::Text),
-        Field::optional("parts", Shape::List(&Shape::Object(&OPEN))),
-        Field::optional("id", Shape::Text),
-        Field::optional("name", Shape::Text),
-        Field::optional("response", Shape::Dict),
+        FieldShape::optional("willContinue", Shape::Flag),
+        FieldShape::optional("scheduling", Shape::Text),
+        FieldShape::optional("parts", Shape::List(&Shape::Object(&OPEN))),
+        FieldShape::optional("id", Shape::Text),
+        FieldShape::optional("name", Shape::Text),
+        FieldShape::optional("response", Shape::Dict),
     ],
     closed: true,
 };

@@ -4,18 +4,18 @@
 //! |---|---|
 //! | [`shape`] | what a body may look like, and the check itself |
 //! | [`bodies`] | the bodies of ADK's API |
-//! | [`sent`] | the body of a request |
-//! | [`query`] | what stands behind the question mark |
-//! | [`wrong`] | one thing that is wrong |
+//! | [`body`] | the body of a request |
+//! | [`query_params`] | what stands behind the question mark |
+//! | [`validation_error`] | one thing that is wrong |
 
 pub(crate) mod bodies;
-pub(crate) mod query;
-pub(crate) mod sent;
+pub(crate) mod body;
+pub(crate) mod query_params;
 pub(crate) mod shape;
-pub(crate) mod wrong;
+pub(crate) mod validation_error;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use query::Query;
-pub(crate) use sent::{Fields, Sent};
+pub(crate) use body::{Fields, RequestBody};
+pub(crate) use query_params::QueryParams;

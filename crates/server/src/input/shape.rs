@@ -1,7 +1,7 @@
 //! The shape of a value, and the check of a value against it. What passes is also put right as pydantic would: `null` is
 //! absence, and a word for yes is `true`.
 
-use super::wrong::Wrong;
+use super::validation_error::ValidationError;
 use serde_json::{Map, Value, json};
 
 #[derive(Debug)]
@@ -14,28 +14,28 @@ pub(crate) enum Shape {
     /// Bytes, as base64.
     Bytes,
     List(&'static Shape),
-    Object(&'static Object),
+    Object(&'static ObjectShape),
 }
 
 #[derive(Debug)]
-pub(crate) struct Object {
+pub(crate) struct ObjectShape {
     /// As the description of the API calls it.
     pub(crate) name: &'static str,
-    pub(crate) fields: &'static [Field],
+    pub(crate) fields: &'static [FieldShape],
     /// Whether a field of another name is wrong.
     pub(crate) closed: bool,
 }
 
 /// A field by its camelCase name; its snake_case name is as good.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct FieldShape {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
-    pub(crate) need: Need,
+    pub(crate) need: Requirement,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Requirement {
     Required,
     /// It has a value of its own if it is left out; `null` is none.
     Defaulted,
@@ -43,17 +43,17 @@ pub(crate) enum Need {
     Optional,
 }
 
-impl Field {
+impl FieldShape {
     pub(crate) const fn required(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, need: Need::Required }
+        Self { name, shape, need: Requirement::Required }
     }
 
     pub(crate) const fn defaulted(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, need: Need::Defaulted }
+        Self { name, shape, need: Requirement::Defaulted }
     }
 
     pub(crate) const fn optional(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, need: Need::Optional }
+        Self { name, shape, need: Requirement::Optional }
     }
 }
 
@@ -83,12 +83,12 @@ pub(crate) fn key_of(map: &Map<String, Value>, name: &'static str) -> Option<Str
 
 /// One check: where it is, and what it found.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) struct Validator {
     place: Vec<Value>,
-    pub(crate) found: Vec<Wrong>,
+    pub(crate) found: Vec<ValidationError>,
 }
 
-impl Check {
+impl Validator {
     pub(crate) fn new(place: &str) -> Self {
         Self { place: vec![place.into()], found: Vec::new() }
     }
@@ -110,7 +110,7 @@ impl Check {
     }
 
     fn wrong(&mut self, kind: &'static str, message: &str, value: &Value) {
-        self.found.push(Wrong::new(kind, &self.place, message, value.clone()));
+        self.found.push(ValidationError::new(kind, &self.place, message, value.clone()));
     }
 
     fn within(&mut self, place: impl Into<Value>, check: impl FnOnce(&mut Self)) {
@@ -128,7 +128,7 @@ impl Check {
         }
     }
 
-    fn object(&mut self, value: &mut Value, object: &Object) {
+    fn object(&mut self, value: &mut Value, object: &ObjectShape) {
         let Value::Object(map) = value else {
             let message = "Input should be a valid dictionary or object to extract fields from";
             return self.wrong("model_attributes_type", message, value);
@@ -146,15 +146,17 @@ impl Check {
         }
     }
 
-    fn field(&mut self, map: &mut Map<String, Value>, field: &Field) {
+    fn field(&mut self, map: &mut Map<String, Value>, field: &FieldShape) {
         let Some(key) = key_of(map, field.name) else {
-            if field.need == Need::Required {
+            if field.need == Requirement::Required {
                 let input = Value::Object(map.clone());
-                self.within(field.name, |check| check.found.push(Wrong::missing(&check.place, input)));
+                self.within(field.name, |check| {
+                    check.found.push(ValidationError::missing(&check.place, input))
+                });
             }
             return;
         };
-        if field.need == Need::Optional && map[&key].is_null() {
+        if field.need == Requirement::Optional && map[&key].is_null() {
             map.shift_remove(&key);
             return;
         }
@@ -186,9 +188,9 @@ impl Check {
             None => return,
         };
         let message = format!("Data should be valid base64: {problem}");
-        self.found.push(Wrong {
+        self.found.push(ValidationError {
             context: Some(json!({"encoding": "base64", "encoding_error": problem})),
-            ..Wrong::new("bytes_invalid_encoding", &self.place, message, value.clone())
+            ..ValidationError::new("bytes_invalid_encoding", &self.place, message, value.clone())
         });
     }
 }

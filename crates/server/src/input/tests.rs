@@ -2,16 +2,16 @@
 
 use super::{
     bodies,
-    shape::{Check, Object, Shape, is_named},
-    wrong::unreadable,
+    shape::{ObjectShape, Shape, Validator, is_named},
+    validation_error::unreadable,
 };
-use crate::error::Failure;
+use crate::error::ApiError;
 use serde_json::{Value, json};
 
-fn told(mut body: Value, object: &'static Object) -> String {
-    let mut check = Check::new("body");
+fn told(mut body: Value, object: &'static ObjectShape) -> String {
+    let mut check = Validator::new("body");
     check.value(&mut body, &Shape::Object(object));
-    if check.found.is_empty() { body.to_string() } else { Failure::from(check.found).detail.to_string() }
+    if check.found.is_empty() { body.to_string() } else { ApiError::from(check.found).detail.to_string() }
 }
 
 #[test]
@@ -72,6 +72,6 @@ fn a_field_has_two_spellings_and_no_third() {
 fn json_that_breaks_off_is_told_at_its_end() {
     let bytes = br#"{"state":"#;
     let error = serde_json::from_slice::<Value>(bytes).unwrap_err();
-    let failure = Failure::from(unreadable(bytes, &error));
+    let failure = ApiError::from(unreadable(bytes, &error));
     insta::assert_snapshot!(failure.detail, @r#"[{"type":"json_invalid","loc":["body",9],"msg":"JSON decode error","input":{},"ctx":{"error":"Expecting value"}}]"#);
 }

@@ -5,13 +5,13 @@
 //! | [`operations`] | every operation, in the order of the route table |
 //! | [`operation`] | how one is written down, and which errors all of them have in common |
 //! | [`schemas`] | what is sent, from the tables that check it; what is answered |
-//! | [`page`] | the page |
+//! | [`docs_page`] | the page |
 //!
 //! **Invariant.** Every route has its description, and no description is without its route: a test reads the route table.
 
+mod docs_page;
 mod operation;
 mod operations;
-mod page;
 mod schemas;
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ const ABOUT: &str = "ADK's REST API, and runs that outlive those who asked for t
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 static WRITTEN: LazyLock<String> = LazyLock::new(|| DOCUMENT.to_string());
-static PAGE: LazyLock<String> = LazyLock::new(|| page::page(&DOCUMENT));
+static PAGE: LazyLock<String> = LazyLock::new(|| docs_page::page(&DOCUMENT));
 
 fn document() -> Value {
     let mut paths = Map::new();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// What an answer's body is.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum ResponseBody {
     Json(Value),
     Text(&'static str),
     /// Server-sent events; the schema is that of one event.
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
+pub(super) struct ApiOperation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     about: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Operation {
     headers: Vec<(&'static str, &'static str)>,
     /// The schema, and whether a body must be sent.
     body: Option<(Value, bool)>,
-    answers: Vec<(u16, &'static str, Kind)>,
+    answers: Vec<(u16, &'static str, ResponseBody)>,
     told: Vec<(&'static str, &'static str)>,
 }
 
@@ -37,23 +37,23 @@ pub(super) fn list_of(schema: &Value) -> Value {
     json!({"type": "array", "items": schema})
 }
 
-pub(super) fn get(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("get", path, about)
+pub(super) fn get(path: &'static str, about: &'static str) -> ApiOperation {
+    ApiOperation::new("get", path, about)
 }
 
-pub(super) fn post(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("post", path, about)
+pub(super) fn post(path: &'static str, about: &'static str) -> ApiOperation {
+    ApiOperation::new("post", path, about)
 }
 
-pub(super) fn patch(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("patch", path, about)
+pub(super) fn patch(path: &'static str, about: &'static str) -> ApiOperation {
+    ApiOperation::new("patch", path, about)
 }
 
-pub(super) fn delete(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("delete", path, about)
+pub(super) fn delete(path: &'static str, about: &'static str) -> ApiOperation {
+    ApiOperation::new("delete", path, about)
 }
 
-impl Operation {
+impl ApiOperation {
     fn new(method: &'static str, path: &'static str, about: &'static str) -> Self {
         let (query, headers, answers, told) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { method, path, about, tag: "", open: false, query, headers, body: None, answers, told }
@@ -93,17 +93,17 @@ impl Operation {
     }
 
     pub(super) fn gives(self, schema: Value) -> Self {
-        self.answers(200, "Done.", Kind::Json(schema))
+        self.answers(200, "Done.", ResponseBody::Json(schema))
     }
 
-    pub(super) fn answers(mut self, status: u16, about: &'static str, kind: Kind) -> Self {
+    pub(super) fn answers(mut self, status: u16, about: &'static str, kind: ResponseBody) -> Self {
         self.answers.push((status, about, kind));
         self
     }
 
     /// An error with a sentence for people.
     pub(super) fn fails(self, status: u16, about: &'static str) -> Self {
-        self.answers(status, about, Kind::Json(named("Error")))
+        self.answers(status, about, ResponseBody::Json(named("Error")))
     }
 
     fn has_places(&self) -> bool {
@@ -157,10 +157,14 @@ impl Operation {
         for (status, about, kind) in self.answers.iter().chain(&self.common()) {
             let answer = all.entry(status.to_string()).or_insert_with(|| json!({"description": about}));
             match kind {
-                Kind::Json(schema) => answer["content"]["application/json"]["schema"] = schema.clone(),
-                Kind::Text(kind) => answer["content"][kind]["schema"] = json!({"type": "string"}),
-                Kind::Events => answer["content"]["text/event-stream"]["schema"] = named("StreamedEvent"),
-                Kind::Empty => {}
+                ResponseBody::Json(schema) => {
+                    answer["content"]["application/json"]["schema"] = schema.clone()
+                }
+                ResponseBody::Text(kind) => answer["content"][kind]["schema"] = json!({"type": "string"}),
+                ResponseBody::Events => {
+                    answer["content"]["text/event-stream"]["schema"] = named("StreamedEvent")
+                }
+                ResponseBody::Empty => {}
             }
             for (name, about) in self.told.iter().filter(|_| *status < 300) {
                 answer["headers"][name] = json!({"description": about, "schema": {"type": "string"}});
@@ -171,11 +175,14 @@ impl Operation {
     }
 
     /// The errors that follow from what it is; what was said of it goes before.
-    fn common(&self) -> Vec<(u16, &'static str, Kind)> {
-        let error = || Kind::Json(named("Error"));
-        let wrong = || Kind::Json(named("ValidationError"));
-        let mut all =
-            vec![(403, "The Host or the Origin is not one of the server's.", Kind::Text("text/plain"))];
+    fn common(&self) -> Vec<(u16, &'static str, ResponseBody)> {
+        let error = || ResponseBody::Json(named("Error"));
+        let wrong = || ResponseBody::Json(named("ValidationError"));
+        let mut all = vec![(
+            403,
+            "The Host or the Origin is not one of the server's.",
+            ResponseBody::Text("text/plain"),
+        )];
         if !self.open {
             all.push((401, "No token, or one that is not good.", error()));
             all.push((413, "The body is larger than the server takes.", error()));

@@ -1,6 +1,6 @@
 //! Every operation, in the order of the route table.
 
-use super::operation::{Kind, Operation, delete, get, list_of, named, patch, post};
+use super::operation::{ApiOperation, ResponseBody, delete, get, list_of, named, patch, post};
 use serde_json::{Value, json};
 
 /// What operations are about, in the order of the page.
@@ -21,9 +21,9 @@ const VERSION: &str = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{na
 const METADATA: &str =
     "/apps/{app}/users/{user}/sessions/{session}/artifacts/{name}/versions/{version}/metadata";
 
-pub(super) fn all() -> Vec<Operation> {
+pub(super) fn all() -> Vec<ApiOperation> {
     let sections = [server(), apps(), sessions(), artifacts(), messages(), runs(), page()];
-    let tagged = |((tag, _), operations): ((&'static str, _), Vec<Operation>)| {
+    let tagged = |((tag, _), operations): ((&'static str, _), Vec<ApiOperation>)| {
         operations.into_iter().map(move |operation| operation.tagged(tag))
     };
     TAGS.into_iter().zip(sections).flat_map(tagged).collect()
@@ -33,23 +33,31 @@ fn number() -> Value {
     json!({"type": "integer", "minimum": 0})
 }
 
-fn server() -> Vec<Operation> {
+fn server() -> Vec<ApiOperation> {
     vec![
         get("/health", "Whether the process is there").open().gives(named("Status")),
         get("/readyz", "Whether sessions can be read and written")
             .open()
             .gives(named("Status"))
             .fails(503, "The store failed, or takes no write; the body says why."),
-        get("/metrics", "What is counted, for Prometheus").answers(200, "Counts.", Kind::Text("text/plain")),
+        get("/metrics", "What is counted, for Prometheus").answers(
+            200,
+            "Counts.",
+            ResponseBody::Text("text/plain"),
+        ),
         get("/version", "Which ADK's API this is").gives(named("Version")),
         get("/whoami", "Whose token it is").gives(named("Whoami")),
         get("/openapi.json", "This description").open().gives(json!({"type": "object"})),
-        get("/docs", "This description for people").open().answers(200, "A page.", Kind::Text("text/html")),
+        get("/docs", "This description for people").open().answers(
+            200,
+            "A page.",
+            ResponseBody::Text("text/html"),
+        ),
         get("/login", "Makes a link into a cookie, and leads to the page")
             .open()
             .asks("code", json!({"type": "string"}), "What the link holds; it is good once.")
-            .answers(303, "Welcome.", Kind::Empty)
-            .answers(401, "The link was used, or is too old.", Kind::Text("text/plain"))
+            .answers(303, "Welcome.", ResponseBody::Empty)
+            .answers(401, "The link was used, or is too old.", ResponseBody::Text("text/plain"))
             .fails(500, "The login cannot be stored."),
         post("/login", "A new link, for an administrator").gives(named("Link")).fails(
             403,
@@ -58,7 +66,7 @@ fn server() -> Vec<Operation> {
     ]
 }
 
-fn apps() -> Vec<Operation> {
+fn apps() -> Vec<ApiOperation> {
     let names = list_of(&json!({"type": "string"}));
     let detailed =
         json!({"type": "object", "required": ["apps"], "properties": {"apps": list_of(&named("AppInfo"))}});
@@ -70,7 +78,7 @@ fn apps() -> Vec<Operation> {
     ]
 }
 
-fn sessions() -> Vec<Operation> {
+fn sessions() -> Vec<ApiOperation> {
     let administrators = "A state that only agents and administrators write; or a foreign Host or Origin.";
     vec![
         get(
@@ -116,8 +124,8 @@ fn sessions() -> Vec<Operation> {
     ]
 }
 
-fn artifacts() -> Vec<Operation> {
-    let wrong = || Kind::Json(json!({"anyOf": [named("ValidationError"), named("Error")]}));
+fn artifacts() -> Vec<ApiOperation> {
+    let wrong = || ResponseBody::Json(json!({"anyOf": [named("ValidationError"), named("Error")]}));
     let no_number = "The version is neither a number nor `latest`.";
     vec![
         get("/apps/{app}/users/{user}/sessions/{session}/artifacts", "The names of all files")
@@ -149,9 +157,9 @@ const IDEMPOTENCY: (&str, &str) = ("Idempotency-Key", "A repeated request with t
 const RUN_ID: (&str, &str) = ("X-Run-Id", "Which run the request became.");
 const CONFLICT: &str = "The run was cancelled; or the message answers a question that nobody asks.";
 
-fn messages() -> Vec<Operation> {
+fn messages() -> Vec<ApiOperation> {
     let streams = "Events as they happen, and nothing after the last.";
-    let message = |operation: Operation| {
+    let message = |operation: ApiOperation| {
         operation
             .hears(IDEMPOTENCY.0, IDEMPOTENCY.1)
             .takes(named("RunRequest"))
@@ -168,13 +176,13 @@ fn messages() -> Vec<Operation> {
         message(post("/run_sse", "Sends a message and tells events as they happen")).answers(
             200,
             streams,
-            Kind::Events,
+            ResponseBody::Events,
         ),
         get("/run_live", "ADK's socket for audio, which is not part of this server").fails(501, "Always."),
     ]
 }
 
-fn runs() -> Vec<Operation> {
+fn runs() -> Vec<ApiOperation> {
     vec![
         get("/apps/{app}/users/{user}/sessions/{session}/runs", "The runs of a session, the newest first")
             .asks("limit", number(), "So many at most: 20 if it is left out, and 1000 at the very most.")
@@ -186,7 +194,7 @@ fn runs() -> Vec<Operation> {
         .hears(IDEMPOTENCY.0, IDEMPOTENCY.1)
         .takes(named("RunHereRequest"))
         .tells(RUN_ID.0, RUN_ID.1)
-        .answers(202, "The run has begun, or waits for those before it.", Kind::Json(named("Run")))
+        .answers(202, "The run has begun, or waits for those before it.", ResponseBody::Json(named("Run")))
         .fails(403, "A state that only agents and administrators write; or a foreign Host or Origin."),
         get("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", "How a run is").gives(named("Run")),
         get(
@@ -196,8 +204,8 @@ fn runs() -> Vec<Operation> {
         .hears("Last-Event-ID", "The id of the last event that was seen: only what follows is told.")
         .asks("after", json!({"type": "string"}), "The same, for those who cannot send headers.")
         .tells(RUN_ID.0, RUN_ID.1)
-        .answers(200, "Events as they happen.", Kind::Events)
-        .answers(204, "The run is over, and all of it was seen.", Kind::Empty)
+        .answers(200, "Events as they happen.", ResponseBody::Events)
+        .answers(204, "The run is over, and all of it was seen.", ResponseBody::Empty)
         .fails(400, "The id is none of an event."),
         post(
             "/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel",
@@ -208,14 +216,18 @@ fn runs() -> Vec<Operation> {
     ]
 }
 
-fn page() -> Vec<Operation> {
-    let to_the_page = |operation: Operation| operation.open().answers(307, "To the page.", Kind::Empty);
+fn page() -> Vec<ApiOperation> {
+    let to_the_page =
+        |operation: ApiOperation| operation.open().answers(307, "To the page.", ResponseBody::Empty);
     let drawing = || json!({"type": "object", "properties": {"dotSrc": {"type": "string"}}});
     let nothing = || json!({"type": "array", "maxItems": 0});
     let off = || json!({"type": "object", "required": ["telemetry"], "properties": {"telemetry": {"const": false}}});
     let no_ids = |name: &str| json!({"type": "object", "required": [name], "properties": {name: nothing()}});
-    let file = |operation: Operation| {
-        operation.open().answers(200, "A file of the page.", Kind::Text("*/*")).fails(404, "It is not there.")
+    let file = |operation: ApiOperation| {
+        operation
+            .open()
+            .answers(200, "A file of the page.", ResponseBody::Text("*/*"))
+            .fails(404, "It is not there.")
     };
     vec![
         to_the_page(get("/", "To ADK's page")),
@@ -251,7 +263,7 @@ fn page() -> Vec<Operation> {
         get("/dev/apps/{app}/builder", "The builder is not part of this server").answers(
             200,
             "Nothing.",
-            Kind::Text("text/plain"),
+            ResponseBody::Text("text/plain"),
         ),
     ]
 }

@@ -3,15 +3,15 @@
 use super::operation::{list_of, named};
 use crate::input::{
     bodies,
-    shape::{Field, Need, Object, Shape},
+    shape::{FieldShape, ObjectShape, Requirement, Shape},
 };
 use serde_json::{Map, Value, json};
 
 /// Which way something goes: in, with both spellings and `null` for nothing, or out, as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    In,
-    Out,
+enum SchemaDirection {
+    Request,
+    Response,
 }
 
 pub(super) fn all() -> Map<String, Value> {
@@ -25,9 +25,9 @@ pub(super) fn all() -> Map<String, Value> {
         &bodies::SAVE_ARTIFACT,
     ];
     for object in sent {
-        add(&mut all, object, Way::In);
+        add(&mut all, object, SchemaDirection::Request);
     }
-    add(&mut all, &bodies::EVENT, Way::Out);
+    add(&mut all, &bodies::EVENT, SchemaDirection::Response);
     all["Event"]["properties"]["actions"] = named("EventActions");
     all.extend(answers().map(|(name, schema)| (name.to_owned(), schema)));
     all.sort_keys();
@@ -35,13 +35,13 @@ pub(super) fn all() -> Map<String, Value> {
 }
 
 /// Requests have names of their own; what goes both ways is named for its way.
-fn name(object: &Object, way: Way) -> String {
-    let is_content = way == Way::In && !object.name.ends_with("Request");
+fn name(object: &ObjectShape, way: SchemaDirection) -> String {
+    let is_content = way == SchemaDirection::Request && !object.name.ends_with("Request");
     if is_content { format!("{}Input", object.name) } else { object.name.to_owned() }
 }
 
 /// An object and all that it may hold.
-fn add(all: &mut Map<String, Value>, object: &'static Object, way: Way) {
+fn add(all: &mut Map<String, Value>, object: &'static ObjectShape, way: SchemaDirection) {
     let name = name(object, way);
     if all.contains_key(&name) {
         return;
@@ -52,33 +52,35 @@ fn add(all: &mut Map<String, Value>, object: &'static Object, way: Way) {
         let value = described(all, field, way);
         schema["properties"][field.name] = value.clone();
         let other = snake_case(field.name);
-        if way == Way::In && other != field.name {
+        if way == SchemaDirection::Request && other != field.name {
             schema["properties"][other] = value;
         }
     }
-    let needed: Vec<&Field> = object.fields.iter().filter(|field| is_needed(field, way)).collect();
+    let needed: Vec<&FieldShape> = object.fields.iter().filter(|field| is_needed(field, way)).collect();
     if !needed.is_empty() {
         match way {
-            Way::In => schema["allOf"] = needed.iter().map(|field| in_one_spelling(field)).collect(),
-            Way::Out => schema["required"] = needed.iter().map(|field| field.name).collect(),
+            SchemaDirection::Request => {
+                schema["allOf"] = needed.iter().map(|field| in_one_spelling(field)).collect()
+            }
+            SchemaDirection::Response => schema["required"] = needed.iter().map(|field| field.name).collect(),
         }
     }
-    if way == Way::In && object.closed {
+    if way == SchemaDirection::Request && object.closed {
         schema["additionalProperties"] = false.into();
     }
     all.insert(name, schema);
 }
 
 /// What has a value of its own is always printed, and need not be sent.
-fn is_needed(field: &Field, way: Way) -> bool {
+fn is_needed(field: &FieldShape, way: SchemaDirection) -> bool {
     match field.need {
-        Need::Required => true,
-        Need::Defaulted => way == Way::Out,
-        Need::Optional => false,
+        Requirement::Required => true,
+        Requirement::Defaulted => way == SchemaDirection::Response,
+        Requirement::Optional => false,
     }
 }
 
-fn in_one_spelling(field: &Field) -> Value {
+fn in_one_spelling(field: &FieldShape) -> Value {
     let other = snake_case(field.name);
     if other == field.name {
         return json!({"required": [field.name]});
@@ -86,15 +88,15 @@ fn in_one_spelling(field: &Field) -> Value {
     json!({"anyOf": [{"required": [field.name]}, {"required": [other]}]})
 }
 
-fn described(all: &mut Map<String, Value>, field: &'static Field, way: Way) -> Value {
+fn described(all: &mut Map<String, Value>, field: &'static FieldShape, way: SchemaDirection) -> Value {
     let schema = schema_of(all, &field.shape, way);
-    if way == Way::In && field.need == Need::Optional && schema != json!({}) {
+    if way == SchemaDirection::Request && field.need == Requirement::Optional && schema != json!({}) {
         return json!({"anyOf": [schema, {"type": "null"}]});
     }
     schema
 }
 
-fn schema_of(all: &mut Map<String, Value>, shape: &'static Shape, way: Way) -> Value {
+fn schema_of(all: &mut Map<String, Value>, shape: &'static Shape, way: SchemaDirection) -> Value {
     match shape {
         Shape::Any => json!({}),
         Shape::Text => json!({"type": "string"}),

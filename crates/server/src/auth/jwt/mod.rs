@@ -2,20 +2,20 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | `keys` | the issuer's keys, and whether a signature is one's |
-//! | `source` | where they come from: a file, or an address that is asked again when a key is not known |
+//! | `jwks` | the issuer's keys, and whether a signature is one's |
+//! | `jwks_source` | where they come from: a file, or an address that is asked again when a key is not known |
 
-mod keys;
-mod source;
+mod jwks;
+mod jwks_source;
 #[cfg(test)]
 mod tests;
 
-pub use source::SourceError;
+pub use jwks_source::JwksError;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use keys::{Algorithm, Keys};
+use jwks::{Algorithm, JwkSet};
+use jwks_source::JwksSource;
 use serde_json::{Map, Value};
-use source::Source;
 
 /// Clocks differ: so many seconds are forgiven.
 const LEEWAY: f64 = 60.0;
@@ -34,9 +34,9 @@ pub struct JwtConfig {
 }
 
 #[derive(Debug)]
-pub struct Jwt {
+pub struct JwtVerifier {
     config: JwtConfig,
-    source: Source,
+    source: JwksSource,
 }
 
 /// Why a token is not good. For whoever runs the server; strangers are told less.
@@ -64,14 +64,14 @@ pub enum JwtError {
     User,
 }
 
-impl Jwt {
-    pub fn open(config: JwtConfig) -> Result<Self, SourceError> {
-        Ok(Self { source: Source::open(&config.jwks)?, config })
+impl JwtVerifier {
+    pub fn open(config: JwtConfig) -> Result<Self, JwksError> {
+        Ok(Self { source: JwksSource::open(&config.jwks)?, config })
     }
 
     /// The user that a token is good for.
     pub async fn user(&self, token: &str, now: u64) -> Result<String, JwtError> {
-        let token = Parsed::new(token)?;
+        let token = UnverifiedJwt::new(token)?;
         let keys = self.source.keys().await;
         let claims = match token.claims(&keys) {
             // Issuers change their keys without telling anybody.
@@ -86,7 +86,7 @@ impl Jwt {
 }
 
 /// A token in its parts. Nothing of it is believed yet.
-struct Parsed<'a> {
+struct UnverifiedJwt<'a> {
     algorithm: Algorithm,
     key: Option<String>,
     signed: &'a str,
@@ -94,7 +94,7 @@ struct Parsed<'a> {
     signature: Vec<u8>,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> UnverifiedJwt<'a> {
     fn new(token: &'a str) -> Result<Self, JwtError> {
         if token.len() > LONGEST {
             return Err(JwtError::Malformed);
@@ -116,7 +116,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// What it says, if one of the keys has signed it.
-    fn claims(&self, keys: &Keys) -> Result<Map<String, Value>, JwtError> {
+    fn claims(&self, keys: &JwkSet) -> Result<Map<String, Value>, JwtError> {
         let key = keys.find(self.key.as_deref(), self.algorithm).ok_or(JwtError::Key)?;
         if !key.has_signed(self.signed.as_bytes(), &self.signature) {
             return Err(JwtError::Signature);

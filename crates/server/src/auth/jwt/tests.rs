@@ -84,12 +84,12 @@ fn with(mut claims: Value, name: &str, value: Value) -> Value {
     claims
 }
 
-fn keys(all: &[Value]) -> Keys {
-    Keys::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
+fn keys(all: &[Value]) -> JwkSet {
+    JwkSet::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
 }
 
-fn judged(token: &str, keys: &Keys) -> Result<String, JwtError> {
-    let claims = Parsed::new(token)?.claims(keys)?;
+fn judged(token: &str, keys: &JwkSet) -> Result<String, JwtError> {
+    let claims = UnverifiedJwt::new(token)?.claims(keys)?;
     config("").judge(&claims, NOW)
 }
 
@@ -106,7 +106,7 @@ fn a_token_of_a_known_key_names_its_user() {
 fn the_rfcs_own_rs256_signature_is_good() {
     let key = json!({"kty": "RSA", "e": "AQAB", "n": "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ"});
     let token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
-    let claims = Parsed::new(token).unwrap().claims(&keys(std::slice::from_ref(&key))).unwrap();
+    let claims = UnverifiedJwt::new(token).unwrap().claims(&keys(std::slice::from_ref(&key))).unwrap();
     assert_eq!(claims["iss"], "joe");
     let bent = token.replace(".cC4h", ".dC4h");
     assert_eq!(judged(&bent, &keys(&[key])), Err(JwtError::Signature));
@@ -211,7 +211,7 @@ async fn a_file_is_read_again_when_its_keys_change() {
     };
     let (old, new) = (Signer::ed25519(), Signer::p256());
     write(&old);
-    let jwt = Jwt::open(config(&path.to_string_lossy())).unwrap();
+    let jwt = JwtVerifier::open(config(&path.to_string_lossy())).unwrap();
     let token = new.sign(&json!({"alg": "ES256", "kid": "k"}), &claims());
     assert_eq!(jwt.user(&token, NOW).await, Err(JwtError::Key));
     write(&new);
@@ -241,7 +241,7 @@ async fn an_address_is_asked_when_it_is_needed_and_not_each_time_a_stranger_come
     let (old, new) = (Signer::ed25519(), Signer::p256());
     let sets = [json!({"keys": [old.jwk("old")]}), json!({"keys": [old.jwk("old"), new.jwk("new")]})];
     let (url, asked) = address(sets.iter().map(Value::to_string).collect()).await;
-    let jwt = Jwt::open(config(&url)).unwrap();
+    let jwt = JwtVerifier::open(config(&url)).unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody has come yet");
     let known = old.sign(&json!({"alg": "EdDSA", "kid": "old"}), &claims());
     let unknown = new.sign(&json!({"alg": "ES256", "kid": "new"}), &claims());
@@ -262,11 +262,11 @@ async fn an_address_that_does_not_answer_lets_nobody_in() {
     let (url, _) = address(vec!["no keys".to_owned()]).await;
     let signer = Signer::ed25519();
     let token = signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), &claims());
-    assert_eq!(Jwt::open(config(&url)).unwrap().user(&token, NOW).await, Err(JwtError::Key));
+    assert_eq!(JwtVerifier::open(config(&url)).unwrap().user(&token, NOW).await, Err(JwtError::Key));
 }
 
 #[test]
 fn keys_come_from_a_place_that_can_be_trusted() {
-    assert!(matches!(Jwt::open(config("http://issuer.example/jwks")), Err(SourceError::Clear(_))));
-    assert!(matches!(Jwt::open(config("nowhere/jwks.json")), Err(SourceError::File { .. })));
+    assert!(matches!(JwtVerifier::open(config("http://issuer.example/jwks")), Err(JwksError::Clear(_))));
+    assert!(matches!(JwtVerifier::open(config("nowhere/jwks.json")), Err(JwksError::File { .. })));
 }

@@ -1,7 +1,7 @@
 //! Where an issuer's keys come from. A file is read when it has changed; an address is asked when it is needed, and not more
 //! often than it helps.
 
-use super::{super::file::Stamp, Keys};
+use super::{super::private_file::FileRevision, JwkSet};
 use reqwest::{Client, Url, redirect::Policy};
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LARGEST: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
+pub enum JwksError {
     #[error("{} cannot be read: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("{} is no JWKS: {message}", path.display())]
@@ -32,56 +32,56 @@ pub enum SourceError {
 }
 
 #[derive(Debug)]
-pub(super) struct Source {
-    place: Place,
+pub(super) struct JwksSource {
+    place: JwksLocation,
     /// Whoever asks first asks for all.
-    seen: Mutex<Seen>,
+    seen: Mutex<CachedJwks>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum JwksLocation {
     File(PathBuf),
     Address { url: Url, client: Client },
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    keys: Arc<Keys>,
-    stamp: Option<Stamp>,
+struct CachedJwks {
+    keys: Arc<JwkSet>,
+    stamp: Option<FileRevision>,
     asked: Option<Instant>,
 }
 
-impl Source {
-    pub(super) fn open(jwks: &str) -> Result<Self, SourceError> {
+impl JwksSource {
+    pub(super) fn open(jwks: &str) -> Result<Self, JwksError> {
         let place = match Url::parse(jwks) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => address(url)?,
-            Ok(_) | Err(_) => Place::File(PathBuf::from(jwks)),
+            Ok(_) | Err(_) => JwksLocation::File(PathBuf::from(jwks)),
         };
-        let mut seen = Seen::default();
-        if let Place::File(path) = &place {
+        let mut seen = CachedJwks::default();
+        if let JwksLocation::File(path) = &place {
             seen.look(path)?;
         }
         Ok(Self { place, seen: Mutex::new(seen) })
     }
 
     /// The keys as they are known; of an address, not older than they may be.
-    pub(super) async fn keys(&self) -> Arc<Keys> {
+    pub(super) async fn keys(&self) -> Arc<JwkSet> {
         self.after(FRESH).await
     }
 
     /// The keys, asked for again because one was missing.
-    pub(super) async fn newer(&self) -> Arc<Keys> {
+    pub(super) async fn newer(&self) -> Arc<JwkSet> {
         self.after(PAUSE).await
     }
 
-    async fn after(&self, age: Duration) -> Arc<Keys> {
+    async fn after(&self, age: Duration) -> Arc<JwkSet> {
         let mut seen = self.seen.lock().await;
         match &self.place {
             // A file that is spoilt while we run leaves the keys as they were.
-            Place::File(path) => {
+            JwksLocation::File(path) => {
                 let _ = seen.look(path);
             }
-            Place::Address { url, client } => {
+            JwksLocation::Address { url, client } => {
                 let wait = if seen.keys.is_empty() { PAUSE.min(age) } else { age };
                 if seen.asked.is_none_or(|asked| asked.elapsed() >= wait) {
                     seen.asked = Some(Instant::now());
@@ -95,13 +95,13 @@ impl Source {
     }
 }
 
-impl Seen {
-    fn look(&mut self, path: &Path) -> Result<(), SourceError> {
-        let failed = |source| SourceError::File { path: path.to_path_buf(), source };
-        let stamp = super::super::file::stamp(path).map_err(failed)?;
+impl CachedJwks {
+    fn look(&mut self, path: &Path) -> Result<(), JwksError> {
+        let failed = |source| JwksError::File { path: path.to_path_buf(), source };
+        let stamp = super::super::private_file::stamp(path).map_err(failed)?;
         if self.stamp.is_none() || self.stamp != stamp {
             let text = fs::read(path).map_err(failed)?;
-            let keys = Keys::parse(&text).map_err(|error| SourceError::Content {
+            let keys = JwkSet::parse(&text).map_err(|error| JwksError::Content {
                 path: path.to_path_buf(),
                 message: error.to_string(),
             })?;
@@ -111,18 +111,18 @@ impl Seen {
     }
 }
 
-fn address(url: Url) -> Result<Place, SourceError> {
+fn address(url: Url) -> Result<JwksLocation, JwksError> {
     let is_here = is_loopback(&url);
     if url.scheme() == "http" && !is_here {
-        return Err(SourceError::Clear(url.to_string()));
+        return Err(JwksError::Clear(url.to_string()));
     }
     crate::tls::install_crypto();
     let builder = Client::builder().timeout(PATIENCE).redirect(Policy::none());
     let builder = if is_here { builder.no_proxy() } else { builder };
     // In the clear there is nobody to be certain of.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-    let client = builder.build().map_err(|source| SourceError::Client { url: url.to_string(), source })?;
-    Ok(Place::Address { url, client })
+    let client = builder.build().map_err(|source| JwksError::Client { url: url.to_string(), source })?;
+    Ok(JwksLocation::Address { url, client })
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -132,7 +132,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// `None` whatever went wrong: the keys that are known stay good.
-async fn fetch(client: &Client, url: &Url) -> Option<Keys> {
+async fn fetch(client: &Client, url: &Url) -> Option<JwkSet> {
     let mut answer = client.get(url.clone()).send().await.ok()?.error_for_status().ok()?;
     let mut text = Vec::new();
     while let Some(piece) = answer.chunk().await.ok()? {
@@ -141,5 +141,5 @@ async fn fetch(client: &Client, url: &Url) -> Option<Keys> {
             return None;
         }
     }
-    Keys::parse(&text).ok().filter(|keys| !keys.is_empty())
+    JwkSet::parse(&text).ok().filter(|keys| !keys.is_empty())
 }

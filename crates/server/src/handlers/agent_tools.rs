@@ -1,6 +1,6 @@
 //! The tools that an app's agents have now, for whoever looks at them: nobody waits long for a server that says nothing.
 
-use crate::apps::App;
+use crate::app_registry::ServedApp;
 use adk::{
     agent::{LlmAgent, Node},
     tool::{Tool, Toolset},
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// By the name of the agent.
-pub(crate) struct Tools(HashMap<String, Vec<Arc<dyn Tool>>>);
+pub(crate) struct AgentTools(HashMap<String, Vec<Arc<dyn Tool>>>);
 
-impl Tools {
-    pub(crate) async fn of(app: &App) -> Self {
+impl AgentTools {
+    pub(crate) async fn of(app: &ServedApp) -> Self {
         let mut agents = Vec::new();
         gather(app, app.agent.tree().root(), &mut agents);
         let all = agents.into_iter().map(async |agent| (agent.name.clone(), tools(agent).await));
@@ -28,7 +28,7 @@ impl Tools {
     }
 }
 
-fn gather<'a>(app: &'a App, node: &'a Node, agents: &mut Vec<&'a LlmAgent>) {
+fn gather<'a>(app: &'a ServedApp, node: &'a Node, agents: &mut Vec<&'a LlmAgent>) {
     agents.push(&node.agent);
     app.agent.tree().children(node).for_each(|child| gather(app, child, agents));
 }

@@ -26,29 +26,29 @@ impl Algorithm {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct JwkSet(Vec<Jwk>);
 
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct Jwk {
     id: Option<String>,
-    public: Public,
+    public: PublicKey,
 }
 
 #[derive(Debug)]
-enum Public {
+enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
 #[derive(Deserialize)]
-struct Raw {
-    keys: Vec<RawKey>,
+struct RawJwkSet {
+    keys: Vec<RawJwk>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawKey {
+struct RawJwk {
     kty: String,
     kid: Option<String>,
     r#use: Option<String>,
@@ -60,11 +60,11 @@ struct RawKey {
     y: Option<String>,
 }
 
-impl Keys {
+impl JwkSet {
     /// The keys of a set that can be used here; others are passed over.
     pub(super) fn parse(jwks: &[u8]) -> Result<Self, serde_json::Error> {
-        let raw: Raw = serde_json::from_slice(jwks)?;
-        Ok(Self(raw.keys.into_iter().filter_map(RawKey::meant).collect()))
+        let raw: RawJwkSet = serde_json::from_slice(jwks)?;
+        Ok(Self(raw.keys.into_iter().filter_map(RawJwk::meant).collect()))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -72,7 +72,7 @@ impl Keys {
     }
 
     /// The key of that id. A token that names none is good only if there is no choice.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Jwk> {
         let mut fitting = match id {
             Some(_) => self.0.iter().find(|key| key.id.as_deref() == id),
             None if self.0.len() == 1 => self.0.first(),
@@ -83,39 +83,39 @@ impl Keys {
     }
 }
 
-impl Key {
+impl Jwk {
     fn algorithm(&self) -> Algorithm {
         match self.public {
-            Public::Rsa { .. } => Algorithm::Rs256,
-            Public::P256(_) => Algorithm::Es256,
-            Public::Ed25519(_) => Algorithm::EdDsa,
+            PublicKey::Rsa { .. } => Algorithm::Rs256,
+            PublicKey::P256(_) => Algorithm::Es256,
+            PublicKey::Ed25519(_) => Algorithm::EdDsa,
         }
     }
 
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         let checked = match &self.public {
-            Public::Rsa { n, e } => {
+            PublicKey::Rsa { n, e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
-            Public::P256(point) => {
+            PublicKey::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
             }
-            Public::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+            PublicKey::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
         checked.is_ok()
     }
 }
 
-impl RawKey {
-    fn meant(self) -> Option<Key> {
+impl RawJwk {
+    fn meant(self) -> Option<Jwk> {
         let bytes = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => Public::Rsa { n: bytes(&self.n)?, e: bytes(&self.e)? },
-            ("EC", Some("P-256")) => Public::P256([vec![4], bytes(&self.x)?, bytes(&self.y)?].concat()),
-            ("OKP", Some("Ed25519")) => Public::Ed25519(bytes(&self.x)?),
+            ("RSA", _) => PublicKey::Rsa { n: bytes(&self.n)?, e: bytes(&self.e)? },
+            ("EC", Some("P-256")) => PublicKey::P256([vec![4], bytes(&self.x)?, bytes(&self.y)?].concat()),
+            ("OKP", Some("Ed25519")) => PublicKey::Ed25519(bytes(&self.x)?),
             _ => return None,
         };
-        let key = Key { id: self.kid, public };
+        let key = Jwk { id: self.kid, public };
         let signs = self.r#use.is_none_or(|purpose| purpose == "sig");
         let fits = self.alg.is_none_or(|name| Algorithm::named(&name) == Some(key.algorithm()));
         (signs && fits).then_some(key)

@@ -1,15 +1,15 @@
 //! What stands behind the question mark.
 
-use super::{shape::read_flag, wrong::Wrong};
-use crate::error::Failure;
+use super::{shape::read_flag, validation_error::ValidationError};
+use crate::error::ApiError;
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde_json::Value;
 use std::convert::Infallible;
 
 #[derive(Debug)]
-pub(crate) struct Query(String);
+pub(crate) struct QueryParams(String);
 
-impl<S: Sync> FromRequestParts<S> for Query {
+impl<S: Sync> FromRequestParts<S> for QueryParams {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -17,25 +17,26 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-impl Query {
+impl QueryParams {
     /// The last value of that name, as it is meant.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         pairs.rfind(|(key, _)| *key == name).map(|(_, value)| decoded(value))
     }
 
-    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Failure> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let message = "Input should be a valid integer, unable to parse string as an integer";
-        let wrong = || Wrong::new("int_parsing", &["query".into(), name.into()], message, text.clone());
+        let wrong =
+            || ValidationError::new("int_parsing", &["query".into(), name.into()], message, text.clone());
         text.parse().map(Some).map_err(|_| wrong().into())
     }
 
-    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, Failure> {
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, ApiError> {
         let Some(text) = self.text(name) else { return Ok(false) };
         let message = "Input should be a valid boolean, unable to interpret input";
         let read = read_flag(&Value::from(text.as_str()));
-        let wrong = || Wrong::new("bool_parsing", &["query".into(), name.into()], message, text);
+        let wrong = || ValidationError::new("bool_parsing", &["query".into(), name.into()], message, text);
         read.ok_or_else(|| wrong().into())
     }
 }

@@ -1,10 +1,10 @@
 //! The body of a request.
 
 use super::{
-    shape::{Check, Object, Shape, key_of},
-    wrong::{Wrong, unreadable},
+    shape::{ObjectShape, Shape, Validator, key_of},
+    validation_error::{ValidationError, unreadable},
 };
-use crate::error::Failure;
+use crate::error::ApiError;
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request},
@@ -20,15 +20,15 @@ const BODY: Duration = Duration::from_mins(2);
 
 /// What was sent; `None` for nothing, or for `null`.
 #[derive(Debug)]
-pub(crate) struct Sent(Option<Value>);
+pub(crate) struct RequestBody(Option<Value>);
 
-impl<S: Send + Sync> FromRequest<S> for Sent {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequest<S> for RequestBody {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let is_json = is_json(request.headers());
         let sent = timeout(BODY, Bytes::from_request(request, state)).await;
-        let late = || Failure::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within two minutes");
+        let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within two minutes");
         let bytes = sent.map_err(|_| late())?.map_err(|rejection| {
             let status = rejection.status();
             let told = if status == StatusCode::PAYLOAD_TOO_LARGE {
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
             } else {
                 "the body cannot be read"
             };
-            Failure::new(status, told)
+            ApiError::new(status, told)
         })?;
         if bytes.is_empty() {
             return Ok(Self(None));
@@ -58,24 +58,24 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-impl Sent {
-    pub(crate) fn required(self, object: &'static Object) -> Result<Fields, Failure> {
-        self.optional(object)?.ok_or_else(|| Wrong::missing(&["body".into()], Value::Null).into())
+impl RequestBody {
+    pub(crate) fn required(self, object: &'static ObjectShape) -> Result<Fields, ApiError> {
+        self.optional(object)?.ok_or_else(|| ValidationError::missing(&["body".into()], Value::Null).into())
     }
 
-    pub(crate) fn optional(self, object: &'static Object) -> Result<Option<Fields>, Failure> {
+    pub(crate) fn optional(self, object: &'static ObjectShape) -> Result<Option<Fields>, ApiError> {
         let Some(value) = self.checked(&Shape::Object(object))? else { return Ok(None) };
         Ok(Some(Fields(value)))
     }
 
     /// A body that is a map as a whole.
-    pub(crate) fn map(self) -> Result<Map<String, Value>, Failure> {
+    pub(crate) fn map(self) -> Result<Map<String, Value>, ApiError> {
         Ok(self.checked(&Shape::Dict)?.unwrap_or_default())
     }
 
-    fn checked(self, shape: &Shape) -> Result<Option<Map<String, Value>>, Failure> {
+    fn checked(self, shape: &Shape) -> Result<Option<Map<String, Value>>, ApiError> {
         let Some(mut value) = self.0 else { return Ok(None) };
-        let mut check = Check::new("body");
+        let mut check = Validator::new("body");
         check.value(&mut value, shape);
         match value {
             Value::Object(map) if check.found.is_empty() => Ok(Some(map)),
@@ -107,10 +107,10 @@ impl Fields {
     }
 
     /// A value in ADK's types, which are stricter than the check in a few dark corners.
-    pub(crate) fn read<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Failure> {
+    pub(crate) fn read<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, ApiError> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let read = serde_json::from_value(value).map_err(|error| {
-            Wrong::new(
+            ValidationError::new(
                 "value_error",
                 &["body".into(), name.into()],
                 format!("Value error, {error}"),
@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-        let refused = Sent::from_request(Request::new(never), &()).await.unwrap_err();
+        let refused = RequestBody::from_request(Request::new(never), &()).await.unwrap_err();
         assert_eq!(refused.into_response().status(), StatusCode::REQUEST_TIMEOUT);
     }
 }

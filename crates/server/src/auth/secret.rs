@@ -8,9 +8,9 @@ use subtle::ConstantTimeEq;
 
 /// What its owner shows to be let in. It prints itself only when it is asked to.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct TokenSecret(String);
 
-impl Secret {
+impl TokenSecret {
     pub fn fresh() -> io::Result<Self> {
         let mut bytes = [0; 32];
         let filled = SystemRandom::new().fill(&mut bytes);
@@ -27,22 +27,22 @@ impl Secret {
         &self.0
     }
 
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.0)
+    pub fn digest(&self) -> TokenDigest {
+        TokenDigest::of(&self.0)
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for TokenSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
+        f.write_str("TokenSecret(…)")
     }
 }
 
 /// A secret's SHA-256. Nobody gets from it to the secret, and comparing two takes the same time whatever they are.
 #[derive(Clone, Copy)]
-pub struct Digest([u8; 32]);
+pub struct TokenDigest([u8; 32]);
 
-impl Digest {
+impl TokenDigest {
     pub fn of(secret: &str) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()).as_ref());
@@ -50,27 +50,27 @@ impl Digest {
     }
 }
 
-impl PartialEq for Digest {
+impl PartialEq for TokenDigest {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-impl Eq for Digest {}
+impl Eq for TokenDigest {}
 
-impl fmt::Debug for Digest {
+impl fmt::Debug for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Digest(…)")
+        f.write_str("TokenDigest(…)")
     }
 }
 
-impl Serialize for Digest {
+impl Serialize for TokenDigest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&BASE64.encode(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Digest {
+impl<'de> Deserialize<'de> for TokenDigest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = BASE64.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
@@ -84,24 +84,24 @@ mod tests {
 
     #[test]
     fn no_two_secrets_are_the_same_and_each_is_as_long_as_it_has_to_be() {
-        let (one, other) = (Secret::fresh().unwrap(), Secret::fresh().unwrap());
+        let (one, other) = (TokenSecret::fresh().unwrap(), TokenSecret::fresh().unwrap());
         assert_ne!(one, other);
         assert_eq!(BASE64.decode(one.reveal()).unwrap().len(), 32);
     }
 
     #[test]
     fn a_digest_is_sha_256_and_comes_back_from_a_file() {
-        let digest = Digest::of("abc");
+        let digest = TokenDigest::of("abc");
         let text = serde_json::to_string(&digest).unwrap();
         assert_eq!(text, "\"ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0\"");
-        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
-        assert_ne!(Digest::of("abd"), digest);
-        assert!(serde_json::from_str::<Digest>("\"AAAA\"").is_err());
+        assert_eq!(serde_json::from_str::<TokenDigest>(&text).unwrap(), digest);
+        assert_ne!(TokenDigest::of("abd"), digest);
+        assert!(serde_json::from_str::<TokenDigest>("\"AAAA\"").is_err());
     }
 
     #[test]
     fn a_secret_does_not_print_itself() {
-        let secret = Secret::known("canary");
+        let secret = TokenSecret::known("canary");
         assert!(!format!("{secret:?} {:?}", secret.digest()).contains("canary"));
     }
 }

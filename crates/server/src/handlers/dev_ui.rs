@@ -1,6 +1,6 @@
 //! ADK's own web page, from a folder of an installed google-adk. Nothing of it is ours.
 
-use crate::{error::Failure, params::Params, state::Server};
+use crate::{error::ApiError, path_params::PathParams, state::ServerState};
 use axum::{
     extract::State,
     http::{StatusCode, header},
@@ -13,12 +13,12 @@ use std::{
 };
 
 /// Finds the folder, when somebody asks for the first time.
-pub(crate) struct Page {
+pub(crate) struct DevUi {
     find: Box<dyn Fn() -> Option<PathBuf> + Send + Sync>,
     folder: OnceLock<Option<PathBuf>>,
 }
 
-impl Page {
+impl DevUi {
     pub(crate) fn new(find: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
         Self { find: Box::new(find), folder: OnceLock::new() }
     }
@@ -28,13 +28,13 @@ impl Page {
     }
 
     /// A file of the page: nothing outside of its folder, whatever the name says.
-    fn file(&self, name: &str) -> Result<(Vec<u8>, &'static str), Failure> {
+    fn file(&self, name: &str) -> Result<(Vec<u8>, &'static str), ApiError> {
         let Some(folder) = self.folder() else {
-            return Err(Failure::not_found(
+            return Err(ApiError::not_found(
                 "ADK's web page is not here: install google-adk, or name its folder with --dev-ui",
             ));
         };
-        let not_found = || Failure::not_found("Not Found");
+        let not_found = || ApiError::not_found("Not Found");
         let name = if name.is_empty() { "index.html" } else { name };
         let is_inside = Path::new(name).components().all(|piece| matches!(piece, Component::Normal(_)));
         if !is_inside || name.contains(['\\', '\0']) {
@@ -49,9 +49,9 @@ impl Page {
     }
 }
 
-impl fmt::Debug for Page {
+impl fmt::Debug for DevUi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("DevUi").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -74,10 +74,13 @@ fn kind(path: &Path) -> &'static str {
     }
 }
 
-pub(crate) async fn file(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
+pub(crate) async fn file(
+    State(server): State<ServerState>,
+    params: PathParams,
+) -> Result<Response, ApiError> {
     let name = params.get("path").to_owned();
     let read = tokio::task::spawn_blocking(move || server.page.file(&name)).await;
-    let lost = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read");
+    let lost = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read");
     let (bytes, kind) = read.map_err(lost)??;
     Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
@@ -110,7 +113,7 @@ mod tests {
         fs::write(folder.join("index.html"), "page").unwrap();
         fs::write(folder.join("assets/a.js"), "js").unwrap();
         std::os::unix::fs::symlink(place.path().join("secret"), folder.join("link")).unwrap();
-        let page = Page::new(move || Some(folder.clone()));
+        let page = DevUi::new(move || Some(folder.clone()));
         assert_eq!(page.file("").unwrap().1, "text/html; charset=utf-8");
         assert_eq!(page.file("assets/a.js").unwrap().0, b"js");
         for name in

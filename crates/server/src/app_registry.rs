@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 /// An agent that is ready to take messages, under the name that clients know it by.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct ServedApp {
     pub name: String,
     pub agent: Agent,
     /// The root agent's model, as people write it.
@@ -13,7 +13,7 @@ pub struct App {
 }
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum AppError {
+pub enum AppLookupError {
     #[error("{0}")]
     NotFound(String),
     /// It is there and cannot be used: one sentence for people.
@@ -22,14 +22,14 @@ pub enum AppError {
 }
 
 /// Where apps come from. Both calls may look at files, and are made where that does no harm.
-pub trait Apps: Send + Sync {
+pub trait AppRegistry: Send + Sync {
     /// All names in order, those of broken apps too.
     fn names(&self) -> Vec<String>;
-    fn find(&self, name: &str) -> Result<Arc<App>, AppError>;
+    fn find(&self, name: &str) -> Result<Arc<ServedApp>, AppLookupError>;
 }
 
-impl fmt::Debug for dyn Apps {
+impl fmt::Debug for dyn AppRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Apps").finish_non_exhaustive()
+        f.debug_struct("AppRegistry").finish_non_exhaustive()
     }
 }

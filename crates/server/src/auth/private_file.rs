@@ -9,15 +9,15 @@ use std::{
 
 /// Changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileRevision {
     inode: u64,
     changed: (i64, i64),
     length: u64,
 }
 
 /// `None` if there is no such file.
-pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
-    let found = fs::metadata(path).map(|file| Stamp {
+pub(super) fn stamp(path: &Path) -> io::Result<Option<FileRevision>> {
+    let found = fs::metadata(path).map(|file| FileRevision {
         inode: file.ino(),
         changed: (file.mtime(), file.mtime_nsec()),
         length: file.len(),

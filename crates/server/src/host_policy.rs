@@ -1,6 +1,6 @@
-//! Host and Origin, before anything else: a page of another site cannot speak to the server, whatever name it gives it.
+//! HostPort and Origin, before anything else: a page of another site cannot speak to the server, whatever name it gives it.
 
-use crate::proxy::{Forwarded, Network};
+use crate::proxy::{ForwardedHeaders, IpNetwork};
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts, uri::Authority},
     response::{IntoResponse, Response},
@@ -13,24 +13,24 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// Where the server is, and who else may call it what.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct HostPolicy {
     /// Where it listens.
     pub address: SocketAddr,
     pub tls: bool,
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostPort>,
     /// Origins of other pages that may speak to it, as browsers write them.
     pub origins: Vec<String>,
-    pub proxies: Vec<Network>,
+    pub proxies: Vec<IpNetwork>,
 }
 
 /// A name that the server goes by; without a port, on any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct HostPort {
     name: String,
     port: Option<u16>,
 }
 
-impl Host {
+impl HostPort {
     /// As in a `Host` header: a name or an address, perhaps with a port.
     pub fn parse(text: &str) -> Option<Self> {
         let authority: Authority = text.parse().ok()?;
@@ -49,19 +49,19 @@ impl Host {
 
 /// How a client that may come in sees the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct RequestOrigin {
     pub https: bool,
     /// The page of another origin that asks.
     pub origin: Option<HeaderValue>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum HostPolicyViolation {
     Host,
     Origin,
 }
 
-impl IntoResponse for Foreign {
+impl IntoResponse for HostPolicyViolation {
     fn into_response(self) -> Response {
         let text = match self {
             Self::Host => "Forbidden: host not allowed",
@@ -71,30 +71,31 @@ impl IntoResponse for Foreign {
     }
 }
 
-impl Guard {
-    pub fn check(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<Passed, Foreign> {
-        let forwarded = Forwarded::by(&parts.headers, peer, &self.proxies);
+impl HostPolicy {
+    pub fn check(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<RequestOrigin, HostPolicyViolation> {
+        let forwarded = ForwardedHeaders::from_trusted_proxy(&parts.headers, peer, &self.proxies);
         let https = forwarded.https.unwrap_or(self.tls);
-        let host = self.host(parts, forwarded.host.as_deref()).ok_or(Foreign::Host)?;
+        let host = self.host(parts, forwarded.host.as_deref()).ok_or(HostPolicyViolation::Host)?;
         let origin = self.origin(&parts.headers, &host, https)?;
-        Ok(Passed { https, origin })
+        Ok(RequestOrigin { https, origin })
     }
 
     /// The name that the client uses, if it is one of ours. A name in the request line counts as much as the header's.
-    fn host(&self, parts: &Parts, forwarded: Option<&str>) -> Option<Host> {
+    fn host(&self, parts: &Parts, forwarded: Option<&str>) -> Option<HostPort> {
         let mut headers = parts.headers.get_all(header::HOST).iter();
         let (written, more) = (headers.next(), headers.next());
         let written = written.filter(|_| more.is_none())?.to_str().ok()?;
         let named = parts.uri.authority().map(Authority::as_str);
         let mut all = [Some(written), named].into_iter().flatten();
-        let own = Host::parse(forwarded.unwrap_or(written)).filter(|host| self.is_ours(host))?;
-        let others_are_ours = all.all(|text| Host::parse(text).is_some_and(|host| self.is_ours(&host)));
+        let own = HostPort::parse(forwarded.unwrap_or(written)).filter(|host| self.is_ours(host))?;
+        let others_are_ours = all.all(|text| HostPort::parse(text).is_some_and(|host| self.is_ours(&host)));
         (forwarded.is_some() || others_are_ours).then_some(own)
     }
 
-    fn is_ours(&self, host: &Host) -> bool {
-        let is_listed =
-            |listed: &Host| listed.name == host.name && (listed.port.is_none() || listed.port == host.port);
+    fn is_ours(&self, host: &HostPort) -> bool {
+        let is_listed = |listed: &HostPort| {
+            listed.name == host.name && (listed.port.is_none() || listed.port == host.port)
+        };
         let address = host.address();
         let is_here = host.name == "localhost"
             || address.is_some_and(|address| address.is_loopback() || address == self.address.ip());
@@ -103,28 +104,33 @@ impl Guard {
     }
 
     /// The origin of another page that may ask; none for our own pages, and for programs, which have no origin.
-    fn origin(&self, headers: &HeaderMap, host: &Host, https: bool) -> Result<Option<HeaderValue>, Foreign> {
+    fn origin(
+        &self,
+        headers: &HeaderMap,
+        host: &HostPort,
+        https: bool,
+    ) -> Result<Option<HeaderValue>, HostPolicyViolation> {
         let mut all = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = all.next() else { return Ok(None) };
-        let text = origin.to_str().map_err(|_| Foreign::Origin)?;
+        let text = origin.to_str().map_err(|_| HostPolicyViolation::Origin)?;
         if all.next().is_some() {
-            return Err(Foreign::Origin);
+            return Err(HostPolicyViolation::Origin);
         }
         if is_origin_of(text, host, https) {
             return Ok(None);
         }
         let is_listed = self.origins.iter().any(|listed| listed == text);
-        if is_listed { Ok(Some(origin.clone())) } else { Err(Foreign::Origin) }
+        if is_listed { Ok(Some(origin.clone())) } else { Err(HostPolicyViolation::Origin) }
     }
 }
 
-fn is_origin_of(origin: &str, host: &Host, https: bool) -> bool {
+fn is_origin_of(origin: &str, host: &HostPort, https: bool) -> bool {
     let (scheme, port) = if https { ("https://", 443) } else { ("http://", 80) };
-    let Some(own) = origin.strip_prefix(scheme).and_then(Host::parse) else { return false };
+    let Some(own) = origin.strip_prefix(scheme).and_then(HostPort::parse) else { return false };
     own.name == host.name && own.port.unwrap_or(port) == host.port.unwrap_or(port)
 }
 
-impl Passed {
+impl RequestOrigin {
     /// The answer to a browser that asks whether a page of another origin may ask.
     pub fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
         let asks = method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -162,17 +168,25 @@ mod tests {
     use super::*;
     use axum::http::Request;
 
-    fn guard(address: &str) -> Guard {
-        Guard {
+    fn guard(address: &str) -> HostPolicy {
+        HostPolicy {
             address: address.parse().unwrap(),
             tls: false,
-            hosts: vec![Host::parse("agents.example").unwrap(), Host::parse("inner.example:8080").unwrap()],
+            hosts: vec![
+                HostPort::parse("agents.example").unwrap(),
+                HostPort::parse("inner.example:8080").unwrap(),
+            ],
             origins: vec!["https://app.example".to_owned()],
             proxies: vec!["10.0.0.1".parse().unwrap()],
         }
     }
 
-    fn asked(guard: &Guard, uri: &str, headers: &[(&str, &str)], peer: &str) -> Result<Passed, Foreign> {
+    fn asked(
+        guard: &HostPolicy,
+        uri: &str,
+        headers: &[(&str, &str)],
+        peer: &str,
+    ) -> Result<RequestOrigin, HostPolicyViolation> {
         let mut request = Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -233,10 +247,10 @@ mod tests {
     fn no_host_two_hosts_and_another_host_in_the_request_line_are_foreign() {
         let guard = guard("127.0.0.1:18789");
         let asked = |uri, headers: &[_]| asked(&guard, uri, headers, "127.0.0.1");
-        assert_eq!(asked("/", &[]), Err(Foreign::Host));
+        assert_eq!(asked("/", &[]), Err(HostPolicyViolation::Host));
         let ours = ("host", "127.0.0.1:18789");
-        assert_eq!(asked("/", &[ours, ours]), Err(Foreign::Host));
-        assert_eq!(asked("http://evil.example/", &[ours]), Err(Foreign::Host));
+        assert_eq!(asked("/", &[ours, ours]), Err(HostPolicyViolation::Host));
+        assert_eq!(asked("http://evil.example/", &[ours]), Err(HostPolicyViolation::Host));
         assert!(asked("http://127.0.0.1:18789/", &[ours]).is_ok());
     }
 
@@ -245,7 +259,7 @@ mod tests {
         let guard = guard("127.0.0.1:18789");
         let asked =
             |origin| asked(&guard, "/", &[("host", "127.0.0.1:18789"), ("origin", origin)], "127.0.0.1");
-        assert_eq!(asked("http://127.0.0.1:18789"), Ok(Passed { https: false, origin: None }));
+        assert_eq!(asked("http://127.0.0.1:18789"), Ok(RequestOrigin { https: false, origin: None }));
         for foreign in [
             "null",
             "",
@@ -258,7 +272,7 @@ mod tests {
             "https://app.example:8443",
             "http://app.example",
         ] {
-            assert_eq!(asked(foreign), Err(Foreign::Origin), "{foreign}");
+            assert_eq!(asked(foreign), Err(HostPolicyViolation::Origin), "{foreign}");
         }
         let other = asked("https://app.example").unwrap();
         assert_eq!(other.origin.unwrap(), "https://app.example");
@@ -273,15 +287,16 @@ mod tests {
             ("x-forwarded-proto", "https"),
             ("origin", "https://agents.example"),
         ];
-        assert_eq!(asked(&guard, "/", &headers, "10.0.0.1"), Ok(Passed { https: true, origin: None }));
-        assert_eq!(asked(&guard, "/", &headers, "10.0.0.2"), Err(Foreign::Origin));
+        assert_eq!(asked(&guard, "/", &headers, "10.0.0.1"), Ok(RequestOrigin { https: true, origin: None }));
+        assert_eq!(asked(&guard, "/", &headers, "10.0.0.2"), Err(HostPolicyViolation::Origin));
         let foreign = [("host", "127.0.0.1:18789"), ("x-forwarded-host", "evil.example")];
-        assert_eq!(asked(&guard, "/", &foreign, "10.0.0.1"), Err(Foreign::Host));
+        assert_eq!(asked(&guard, "/", &foreign, "10.0.0.1"), Err(HostPolicyViolation::Host));
     }
 
     #[test]
     fn a_browser_is_told_what_a_configured_page_may_do_and_nothing_of_others() {
-        let passed = Passed { https: false, origin: Some(HeaderValue::from_static("https://app.example")) };
+        let passed =
+            RequestOrigin { https: false, origin: Some(HeaderValue::from_static("https://app.example")) };
         let mut headers = HeaderMap::new();
         assert!(passed.preflight(&Method::OPTIONS, &headers).is_none());
         headers.insert(header::ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("POST"));
@@ -296,7 +311,7 @@ mod tests {
             "vary": "Origin",
         }
         "#);
-        let own = Passed { https: false, origin: None };
+        let own = RequestOrigin { https: false, origin: None };
         assert!(own.preflight(&Method::OPTIONS, &headers).is_none());
         let mut answer = StatusCode::OK.into_response();
         own.share(&mut answer);

@@ -2,7 +2,7 @@
 //!
 //! Anybody may ask, so an answer costs little: it is true for a moment, and callers that come together share one check.
 
-use crate::{error::Failure, state::Server};
+use crate::{error::ApiError, state::ServerState};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -23,26 +23,26 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long a check is waited for. It goes on, and whoever asks next waits for the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Outcome = Result<(), Failure>;
+type ReadinessResult = Result<(), ApiError>;
 /// Empty while the check is under way.
-type Check = watch::Receiver<Option<(Instant, Outcome)>>;
+type ReadinessCheck = watch::Receiver<Option<(Instant, ReadinessResult)>>;
 
 /// The last check of the store, or the one that is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    check: Mutex<Option<Check>>,
+    check: Mutex<Option<ReadinessCheck>>,
 }
 
 /// Stands for `GET /readyz`.
-pub(crate) async fn ready(State(server): State<Server>) -> Response {
+pub(crate) async fn ready(State(server): State<ServerState>) -> Response {
     match server.readiness.outcome(&server.archive).await {
         Ok(()) => crate::handlers::json(r#"{"status":"ready"}"#),
-        Err(failure) => Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..failure }.into_response(),
+        Err(failure) => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..failure }.into_response(),
     }
 }
 
 impl Readiness {
-    async fn outcome(&self, archive: &Archive) -> Outcome {
+    async fn outcome(&self, archive: &Archive) -> ReadinessResult {
         let mut check = self.current(archive);
         let done = timeout(PATIENCE, check.wait_for(Option::is_some)).await;
         match done.as_ref().map(Result::as_deref) {
@@ -52,7 +52,7 @@ impl Readiness {
     }
 
     /// The check that is fresh or under way, or a new one.
-    fn current(&self, archive: &Archive) -> Check {
+    fn current(&self, archive: &Archive) -> ReadinessCheck {
         let mut current = self.check.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(check) = current.as_ref().filter(|check| is_current(check)) {
             return check.clone();
@@ -61,14 +61,14 @@ impl Readiness {
         *current = Some(check.clone());
         let archive = archive.clone();
         tokio::spawn(async move {
-            let outcome = archive.check().await.map_err(Failure::from);
+            let outcome = archive.check().await.map_err(ApiError::from);
             done.send_replace(Some((Instant::now(), outcome)));
         });
         check
     }
 }
 
-fn is_current(check: &Check) -> bool {
+fn is_current(check: &ReadinessCheck) -> bool {
     match &*check.borrow() {
         Some((done, _)) => done.elapsed() < FRESH,
         // One whose task died has no sender any more.
@@ -76,8 +76,8 @@ fn is_current(check: &Check) -> bool {
     }
 }
 
-fn slow() -> Failure {
+fn slow() -> ApiError {
     let detail = "the store has not taken a write for two seconds: another program holds its lock, or the disk is slow";
-    let failure = Failure::new(StatusCode::SERVICE_UNAVAILABLE, detail);
-    Failure { kind: Some("busy"), retry_after: Some(1), ..failure }
+    let failure = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+    ApiError { kind: Some("busy"), retry_after: Some(1), ..failure }
 }

@@ -1,8 +1,8 @@
 //! Tokens by name, hashed, in a file. Who may come in is what the file says now: it is read again when it has changed.
 
 use super::{
-    file::{self, Stamp},
-    token::{Digest, Secret},
+    private_file::{self, FileRevision},
+    secret::{TokenDigest, TokenSecret},
 };
 use crate::principal::Principal;
 use serde::{Deserialize, Serialize};
@@ -15,20 +15,20 @@ use std::{
 /// A token as it is kept: everything but itself. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Token {
+pub struct TokenRecord {
     pub name: String,
     /// The only user that it is good for; without one, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     #[serde(default)]
     pub admin: bool,
-    pub sha256: Digest,
+    pub sha256: TokenDigest,
     pub created_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
 }
 
-impl Token {
+impl TokenRecord {
     pub fn is_over(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
@@ -39,7 +39,7 @@ impl Token {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum TokenStoreError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("there is already a token {0:?}; revoke it first, or choose another name")]
@@ -49,34 +49,34 @@ pub enum StoreError {
 }
 
 #[derive(Debug)]
-pub struct Store {
+pub struct TokenStore {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<CachedTokens>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    stamp: Option<Stamp>,
-    tokens: Arc<Vec<Token>>,
+struct CachedTokens {
+    stamp: Option<FileRevision>,
+    tokens: Arc<Vec<TokenRecord>>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Content {
-    tokens: Vec<Token>,
+struct TokenFile {
+    tokens: Vec<TokenRecord>,
 }
 
-impl Store {
+impl TokenStore {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), seen: Mutex::default() }
     }
 
     /// All of them, also those that are over.
-    pub fn tokens(&self) -> Result<Arc<Vec<Token>>, StoreError> {
+    pub fn tokens(&self) -> Result<Arc<Vec<TokenRecord>>, TokenStoreError> {
         self.newest().map_err(|source| self.failed(source))
     }
 
     /// The token of a digest, if it is good now. Nobody gets in by a file that cannot be read.
-    pub fn find(&self, digest: Digest, now: u64) -> Option<Token> {
+    pub fn find(&self, digest: TokenDigest, now: u64) -> Option<TokenRecord> {
         let tokens = self.newest().ok()?;
         // All are looked at, so that the time says nothing.
         let found =
@@ -85,57 +85,57 @@ impl Store {
     }
 
     /// Keeps a token under its name.
-    pub fn add(&self, token: Token) -> Result<(), StoreError> {
+    pub fn add(&self, token: TokenRecord) -> Result<(), TokenStoreError> {
         let mut taken = None;
         self.change(|tokens| match tokens.iter().find(|other| other.name == token.name) {
             Some(other) => taken = Some(other.name.clone()),
             None => tokens.push(token),
         })?;
-        taken.map_or(Ok(()), |name| Err(StoreError::Taken(name)))
+        taken.map_or(Ok(()), |name| Err(TokenStoreError::Taken(name)))
     }
 
-    pub fn revoke(&self, name: &str) -> Result<(), StoreError> {
+    pub fn revoke(&self, name: &str) -> Result<(), TokenStoreError> {
         let mut found = false;
         self.change(|tokens| {
             found = tokens.iter().any(|token| token.name == name);
             tokens.retain(|token| token.name != name);
         })?;
-        if found { Ok(()) } else { Err(StoreError::Unknown(name.to_owned())) }
+        if found { Ok(()) } else { Err(TokenStoreError::Unknown(name.to_owned())) }
     }
 
     /// Forgets what is over.
-    pub fn sweep(&self, now: u64) -> Result<(), StoreError> {
+    pub fn sweep(&self, now: u64) -> Result<(), TokenStoreError> {
         if self.tokens()?.iter().any(|token| token.is_over(now)) {
             self.change(|tokens| tokens.retain(|token| !token.is_over(now)))?;
         }
         Ok(())
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Token>)) -> Result<(), StoreError> {
-        let changed = file::alone(&self.path, || {
+    fn change(&self, change: impl FnOnce(&mut Vec<TokenRecord>)) -> Result<(), TokenStoreError> {
+        let changed = private_file::alone(&self.path, || {
             let mut content = read(&self.path)?;
             change(&mut content.tokens);
-            file::replace(&self.path, &serde_json::to_string_pretty(&content)?)
+            private_file::replace(&self.path, &serde_json::to_string_pretty(&content)?)
         });
         changed.map_err(|source| self.failed(source))
     }
 
-    fn newest(&self) -> io::Result<Arc<Vec<Token>>> {
-        let stamp = file::stamp(&self.path)?;
+    fn newest(&self) -> io::Result<Arc<Vec<TokenRecord>>> {
+        let stamp = private_file::stamp(&self.path)?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.stamp != stamp {
-            *seen = Seen { tokens: Arc::new(read(&self.path)?.tokens), stamp };
+            *seen = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), stamp };
         }
         Ok(Arc::clone(&seen.tokens))
     }
 
-    fn failed(&self, source: io::Error) -> StoreError {
-        StoreError::File { path: self.path.clone(), source }
+    fn failed(&self, source: io::Error) -> TokenStoreError {
+        TokenStoreError::File { path: self.path.clone(), source }
     }
 }
 
-fn read(path: &Path) -> io::Result<Content> {
-    let Some(text) = file::read(path)? else { return Ok(Content::default()) };
+fn read(path: &Path) -> io::Result<TokenFile> {
+    let Some(text) = private_file::read(path)? else { return Ok(TokenFile::default()) };
     Ok(serde_json::from_str(&text)?)
 }
 
@@ -145,9 +145,9 @@ pub fn fresh(
     principal: Principal,
     now: u64,
     expires_at: Option<u64>,
-) -> io::Result<(Token, Secret)> {
-    let secret = Secret::fresh()?;
-    let token = Token {
+) -> io::Result<(TokenRecord, TokenSecret)> {
+    let secret = TokenSecret::fresh()?;
+    let token = TokenRecord {
         name: name.to_owned(),
         user: principal.user,
         admin: principal.admin,
@@ -167,13 +167,13 @@ mod tests {
         Principal { user: Some(name.to_owned()), admin: false }
     }
 
-    fn store() -> (tempfile::TempDir, Store) {
+    fn store() -> (tempfile::TempDir, TokenStore) {
         let home = tempfile::tempdir().unwrap();
-        let store = Store::new(home.path().join("tokens.json"));
+        let store = TokenStore::new(home.path().join("tokens.json"));
         (home, store)
     }
 
-    fn added(store: &Store, name: &str, expires_at: Option<u64>) -> Digest {
+    fn added(store: &TokenStore, name: &str, expires_at: Option<u64>) -> TokenDigest {
         let (token, secret) = fresh(name, user("ann"), 1000, expires_at).unwrap();
         store.add(token).unwrap();
         secret.digest()
@@ -185,7 +185,7 @@ mod tests {
         let digest = added(&store, "laptop", Some(2000));
         assert_eq!(store.find(digest, 1999).unwrap().principal(), user("ann"));
         assert_eq!(store.find(digest, 2000), None);
-        assert_eq!(store.find(Digest::of("guess"), 1999), None);
+        assert_eq!(store.find(TokenDigest::of("guess"), 1999), None);
     }
 
     #[test]
@@ -193,10 +193,10 @@ mod tests {
         let (home, store) = store();
         let digest = added(&store, "laptop", None);
         assert!(store.find(digest, 0).is_some());
-        let elsewhere = Store::new(home.path().join("tokens.json"));
+        let elsewhere = TokenStore::new(home.path().join("tokens.json"));
         elsewhere.revoke("laptop").unwrap();
         assert_eq!(store.find(digest, 0), None);
-        assert!(matches!(elsewhere.revoke("laptop"), Err(StoreError::Unknown(_))));
+        assert!(matches!(elsewhere.revoke("laptop"), Err(TokenStoreError::Unknown(_))));
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let (_home, store) = store();
         added(&store, "laptop", None);
         let (token, _) = fresh("laptop", user("bob"), 0, None).unwrap();
-        assert!(matches!(store.add(token), Err(StoreError::Taken(_))));
+        assert!(matches!(store.add(token), Err(TokenStoreError::Taken(_))));
         assert_eq!(store.tokens().unwrap().len(), 1);
     }
 
@@ -242,7 +242,7 @@ mod tests {
         std::thread::scope(|scope| {
             for name in 0..8 {
                 let path = home.path().join("tokens.json");
-                scope.spawn(move || added(&Store::new(path), &name.to_string(), None));
+                scope.spawn(move || added(&TokenStore::new(path), &name.to_string(), None));
             }
         });
         assert_eq!(store.tokens().unwrap().len(), 8);

@@ -1,11 +1,11 @@
 //! One thing that is wrong with a request, in pydantic's words.
 
-use crate::error::Failure;
+use crate::error::ApiError;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wrong {
+pub(crate) struct ValidationError {
     pub(crate) kind: &'static str,
     /// From the outermost: `body`, then names and numbers.
     pub(crate) place: Vec<Value>,
@@ -14,7 +14,7 @@ pub(crate) struct Wrong {
     pub(crate) context: Option<Value>,
 }
 
-impl Wrong {
+impl ValidationError {
     pub(crate) fn new(
         kind: &'static str,
         place: &[Value],
@@ -42,21 +42,21 @@ impl Wrong {
 }
 
 /// All of them at once.
-impl From<Vec<Wrong>> for Failure {
-    fn from(all: Vec<Wrong>) -> Self {
-        let list: Vec<Value> = all.into_iter().map(Wrong::into_json).collect();
+impl From<Vec<ValidationError>> for ApiError {
+    fn from(all: Vec<ValidationError>) -> Self {
+        let list: Vec<Value> = all.into_iter().map(ValidationError::into_json).collect();
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, list)
     }
 }
 
-impl From<Wrong> for Failure {
-    fn from(one: Wrong) -> Self {
+impl From<ValidationError> for ApiError {
+    fn from(one: ValidationError) -> Self {
         vec![one].into()
     }
 }
 
 /// JSON that cannot be read, at the place and in the words of Python's reader.
-pub(crate) fn unreadable(bytes: &[u8], error: &serde_json::Error) -> Wrong {
+pub(crate) fn unreadable(bytes: &[u8], error: &serde_json::Error) -> ValidationError {
     let before: usize =
         bytes.split(|byte| *byte == b'\n').take(error.line() - 1).map(|line| line.len() + 1).sum();
     let at = if error.is_eof() { bytes.len() } else { before + error.column().saturating_sub(1) };
@@ -75,8 +75,8 @@ pub(crate) fn unreadable(bytes: &[u8], error: &serde_json::Error) -> Wrong {
     ];
     let word =
         words.iter().find(|(ours, _)| said.starts_with(ours)).map_or("Expecting value", |(_, python)| python);
-    Wrong {
+    ValidationError {
         context: Some(json!({ "error": word })),
-        ..Wrong::new("json_invalid", &["body".into(), at.into()], "JSON decode error", json!({}))
+        ..ValidationError::new("json_invalid", &["body".into(), at.into()], "JSON decode error", json!({}))
     }
 }
