@@ -60,12 +60,13 @@ impl AccessControl {
             return Ok(());
         }
         let caller = match &self.0.auth {
-            Some(auth) => {
-                auth.caller(&parts.headers, &self.0.cookie).await.map_err(AccessDenied::CredentialError)?
-            }
+            Some(auth) => auth
+                .authenticate(&parts.headers, &self.0.cookie)
+                .await
+                .map_err(AccessDenied::CredentialError)?,
             None => Caller::local(),
         };
-        if let Some(name) = &caller.counted {
+        if let Some(name) = &caller.rate_limit_key {
             self.0.rates.count(name).map_err(AccessDenied::TooMany)?;
         }
         if self.is_too_large(parts) {

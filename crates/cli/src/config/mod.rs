@@ -160,7 +160,7 @@ pub(crate) fn load(place: &Place, env: &Env) -> Result<Settings, ConfigError> {
         stubs: named(file.stubs),
         color: env.wants_color(),
         server: file.server.meant(&said, &base)?,
-        server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::known(token.trim())),
+        server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::from_text(token.trim())),
         telemetry,
         history_file: home.join("history"),
         home,

@@ -28,11 +28,11 @@ pub(crate) async fn enter(
     let query = query.unwrap_or_default();
     let code = query.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
     let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
-    let Some(value) = auth.log_in(code).map_err(failed)? else {
+    let Some(value) = auth.redeem_login_code(code).map_err(failed)? else {
         let kind = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
         return Ok((StatusCode::UNAUTHORIZED, [kind, NO_STORE], NOT_GOOD).into_response());
     };
-    Ok(to_the_page(Some(&cookie::hand_out(access.cookie(), value.reveal(), seen.https))))
+    Ok(to_the_page(Some(&cookie::set_cookie(access.cookie(), value.reveal(), "/", seen.https))))
 }
 
 /// A new link, for an administrator's program to show.
@@ -41,7 +41,7 @@ pub(crate) async fn link(
     principal: Principal,
 ) -> Result<impl IntoResponse, ApiError> {
     let auth = access.auth().filter(|_| principal.user.is_none() && principal.admin);
-    let code = auth.and_then(|auth| auth.login_code().ok());
+    let code = auth.and_then(|auth| auth.issue_login_code().ok());
     let code =
         code.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, "only an administrator makes links"))?;
     let body = json!({ "path": path(&code) }).to_string();

@@ -1,4 +1,4 @@
-//! The codes of links that let a browser in: each is good once, and not for long.
+//! The one-time codes of login links.
 
 use super::secret::{TokenDigest, TokenSecret};
 use std::{
@@ -8,40 +8,40 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long a link is good for.
-pub const LIFE: Duration = Duration::from_mins(10);
-/// More links than these make the oldest bad.
-const MOST: usize = 16;
+/// How long a login link is valid.
+pub const LIFETIME: Duration = Duration::from_mins(10);
+/// The maximum number of valid links; a new one invalidates the oldest.
+const MAX_CODES: usize = 16;
 
-/// The codes that nobody has used yet. They are in memory alone: a link ends with its server.
+/// Codes that are not yet redeemed. They are kept in memory, so a restart invalidates them.
 #[derive(Debug, Default)]
 pub struct LoginCodes(Mutex<Vec<(TokenDigest, Instant)>>);
 
 impl LoginCodes {
     pub fn issue(&self) -> io::Result<TokenSecret> {
-        let code = TokenSecret::fresh()?;
-        let mut open = self.open();
-        if open.len() == MOST {
-            open.remove(0);
+        let code = TokenSecret::generate()?;
+        let mut codes = self.valid_codes();
+        if codes.len() == MAX_CODES {
+            codes.remove(0);
         }
-        open.push((code.digest(), Instant::now() + LIFE));
+        codes.push((code.digest(), Instant::now() + LIFETIME));
         Ok(code)
     }
 
-    /// Whether the code is good; from now on it is not.
+    /// Invalidates a code. Returns whether it was valid.
     pub fn redeem(&self, code: &str) -> bool {
-        let digest = TokenDigest::of(code);
-        let mut open = self.open();
-        let before = open.len();
-        open.retain(|(other, _)| *other != digest);
-        open.len() < before
+        let digest = TokenDigest::new(code);
+        let mut codes = self.valid_codes();
+        let before = codes.len();
+        codes.retain(|(other, _)| *other != digest);
+        codes.len() < before
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<(TokenDigest, Instant)>> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn valid_codes(&self) -> MutexGuard<'_, Vec<(TokenDigest, Instant)>> {
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        open.retain(|(_, end)| *end > now);
-        open
+        codes.retain(|(_, expires)| *expires > now);
+        codes
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_code_is_good_once() {
+    async fn a_code_can_be_redeemed_once() {
         let codes = LoginCodes::default();
         let (one, other) = (codes.issue().unwrap(), codes.issue().unwrap());
         assert!(!codes.redeem("guess"));
@@ -60,18 +60,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_code_is_not_good_for_long() {
+    async fn a_code_expires() {
         let codes = LoginCodes::default();
         let code = codes.issue().unwrap();
-        tokio::time::advance(LIFE).await;
+        tokio::time::advance(LIFETIME).await;
         assert!(!codes.redeem(code.reveal()));
     }
 
     #[tokio::test]
-    async fn only_the_newest_links_are_good() {
+    async fn a_new_code_invalidates_the_oldest_above_the_limit() {
         let codes = LoginCodes::default();
         let first = codes.issue().unwrap();
-        for _ in 0..MOST {
+        for _ in 0..MAX_CODES {
             codes.issue().unwrap();
         }
         assert!(!codes.redeem(first.reveal()));

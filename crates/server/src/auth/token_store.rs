@@ -1,4 +1,4 @@
-//! Tokens by name, hashed, in a file. Who may come in is what the file says now: it is read again when it has changed.
+//! A file of named tokens, stored as digests. It is reloaded when it changes, so that revocation takes effect at once.
 
 use super::{
     private_file::{self, FileRevision},
@@ -12,12 +12,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A token as it is kept: everything but itself. Times are seconds since 1970.
+/// A stored token: everything but its secret. Times are Unix timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenRecord {
     pub name: String,
-    /// The only user that it is good for; without one, any.
+    /// The only user that the token may act as; `None` with `admin` for all users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct TokenRecord {
 }
 
 impl TokenRecord {
-    pub fn is_over(&self, now: u64) -> bool {
+    pub fn is_expired(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
@@ -42,21 +42,21 @@ impl TokenRecord {
 pub enum TokenStoreError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("there is already a token {0:?}; revoke it first, or choose another name")]
-    Taken(String),
-    #[error("there is no token {0:?}; lango token list shows them")]
-    Unknown(String),
+    #[error("the token {0:?} exists already; revoke it first, or choose another name")]
+    NameTaken(String),
+    #[error("no token is named {0:?}; lango token list shows them")]
+    UnknownName(String),
 }
 
 #[derive(Debug)]
 pub struct TokenStore {
     path: PathBuf,
-    seen: Mutex<CachedTokens>,
+    cache: Mutex<CachedTokens>,
 }
 
 #[derive(Debug, Default)]
 struct CachedTokens {
-    stamp: Option<FileRevision>,
+    revision: Option<FileRevision>,
     tokens: Arc<Vec<TokenRecord>>,
 }
 
@@ -67,31 +67,31 @@ struct TokenFile {
 
 impl TokenStore {
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), seen: Mutex::default() }
+        Self { path: path.into(), cache: Mutex::default() }
     }
 
-    /// All of them, also those that are over.
+    /// All tokens, including expired ones.
     pub fn tokens(&self) -> Result<Arc<Vec<TokenRecord>>, TokenStoreError> {
-        self.newest().map_err(|source| self.failed(source))
+        self.load().map_err(|source| self.file_error(source))
     }
 
-    /// The token of a digest, if it is good now. Nobody gets in by a file that cannot be read.
+    /// The token with a digest, if it is valid at `now`. `None` if the file cannot be read.
     pub fn find(&self, digest: TokenDigest, now: u64) -> Option<TokenRecord> {
-        let tokens = self.newest().ok()?;
-        // All are looked at, so that the time says nothing.
+        let tokens = self.load().ok()?;
+        // Compares with every token, so that the time does not depend on the position of a match.
         let found =
             tokens.iter().fold(None, |found, token| if token.sha256 == digest { Some(token) } else { found });
-        found.filter(|token| !token.is_over(now)).cloned()
+        found.filter(|token| !token.is_expired(now)).cloned()
     }
 
-    /// Keeps a token under its name.
+    /// Stores a token under its name.
     pub fn add(&self, token: TokenRecord) -> Result<(), TokenStoreError> {
         let mut taken = None;
         self.change(|tokens| match tokens.iter().find(|other| other.name == token.name) {
             Some(other) => taken = Some(other.name.clone()),
             None => tokens.push(token),
         })?;
-        taken.map_or(Ok(()), |name| Err(TokenStoreError::Taken(name)))
+        taken.map_or(Ok(()), |name| Err(TokenStoreError::NameTaken(name)))
     }
 
     pub fn revoke(&self, name: &str) -> Result<(), TokenStoreError> {
@@ -100,36 +100,36 @@ impl TokenStore {
             found = tokens.iter().any(|token| token.name == name);
             tokens.retain(|token| token.name != name);
         })?;
-        if found { Ok(()) } else { Err(TokenStoreError::Unknown(name.to_owned())) }
+        if found { Ok(()) } else { Err(TokenStoreError::UnknownName(name.to_owned())) }
     }
 
-    /// Forgets what is over.
-    pub fn sweep(&self, now: u64) -> Result<(), TokenStoreError> {
-        if self.tokens()?.iter().any(|token| token.is_over(now)) {
-            self.change(|tokens| tokens.retain(|token| !token.is_over(now)))?;
+    /// Removes expired tokens.
+    pub fn remove_expired(&self, now: u64) -> Result<(), TokenStoreError> {
+        if self.tokens()?.iter().any(|token| token.is_expired(now)) {
+            self.change(|tokens| tokens.retain(|token| !token.is_expired(now)))?;
         }
         Ok(())
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<TokenRecord>)) -> Result<(), TokenStoreError> {
-        let changed = private_file::alone(&self.path, || {
-            let mut content = read(&self.path)?;
-            change(&mut content.tokens);
-            private_file::replace(&self.path, &serde_json::to_string_pretty(&content)?)
+        let changed = private_file::with_lock(&self.path, || {
+            let mut file = read(&self.path)?;
+            change(&mut file.tokens);
+            private_file::replace(&self.path, &serde_json::to_string_pretty(&file)?)
         });
-        changed.map_err(|source| self.failed(source))
+        changed.map_err(|source| self.file_error(source))
     }
 
-    fn newest(&self) -> io::Result<Arc<Vec<TokenRecord>>> {
-        let stamp = private_file::stamp(&self.path)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.stamp != stamp {
-            *seen = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), stamp };
+    fn load(&self) -> io::Result<Arc<Vec<TokenRecord>>> {
+        let revision = private_file::revision(&self.path)?;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.revision != revision {
+            *cache = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), revision };
         }
-        Ok(Arc::clone(&seen.tokens))
+        Ok(Arc::clone(&cache.tokens))
     }
 
-    fn failed(&self, source: io::Error) -> TokenStoreError {
+    fn file_error(&self, source: io::Error) -> TokenStoreError {
         TokenStoreError::File { path: self.path.clone(), source }
     }
 }
@@ -139,14 +139,14 @@ fn read(path: &Path) -> io::Result<TokenFile> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// A token and its secret, which is nowhere else.
-pub fn fresh(
+/// Generates a token. The secret is not stored anywhere.
+pub fn generate(
     name: &str,
     principal: Principal,
     now: u64,
     expires_at: Option<u64>,
 ) -> io::Result<(TokenRecord, TokenSecret)> {
-    let secret = TokenSecret::fresh()?;
+    let secret = TokenSecret::generate()?;
     let token = TokenRecord {
         name: name.to_owned(),
         user: principal.user,
@@ -173,76 +173,76 @@ mod tests {
         (home, store)
     }
 
-    fn added(store: &TokenStore, name: &str, expires_at: Option<u64>) -> TokenDigest {
-        let (token, secret) = fresh(name, user("ann"), 1000, expires_at).unwrap();
+    fn add(store: &TokenStore, name: &str, expires_at: Option<u64>) -> TokenDigest {
+        let (token, secret) = generate(name, user("ann"), 1000, expires_at).unwrap();
         store.add(token).unwrap();
         secret.digest()
     }
 
     #[test]
-    fn a_token_is_found_until_it_is_over() {
+    fn a_token_is_found_until_it_expires() {
         let (_home, store) = store();
-        let digest = added(&store, "laptop", Some(2000));
+        let digest = add(&store, "laptop", Some(2000));
         assert_eq!(store.find(digest, 1999).unwrap().principal(), user("ann"));
         assert_eq!(store.find(digest, 2000), None);
-        assert_eq!(store.find(TokenDigest::of("guess"), 1999), None);
+        assert_eq!(store.find(TokenDigest::new("guess"), 1999), None);
     }
 
     #[test]
-    fn a_revoked_token_is_gone_for_a_server_that_has_seen_it() {
+    fn a_revoked_token_is_refused_by_a_store_that_has_cached_it() {
         let (home, store) = store();
-        let digest = added(&store, "laptop", None);
+        let digest = add(&store, "laptop", None);
         assert!(store.find(digest, 0).is_some());
-        let elsewhere = TokenStore::new(home.path().join("tokens.json"));
-        elsewhere.revoke("laptop").unwrap();
+        let other_process = TokenStore::new(home.path().join("tokens.json"));
+        other_process.revoke("laptop").unwrap();
         assert_eq!(store.find(digest, 0), None);
-        assert!(matches!(elsewhere.revoke("laptop"), Err(TokenStoreError::Unknown(_))));
+        assert!(matches!(other_process.revoke("laptop"), Err(TokenStoreError::UnknownName(_))));
     }
 
     #[test]
-    fn a_name_is_given_once() {
+    fn a_name_can_be_used_once() {
         let (_home, store) = store();
-        added(&store, "laptop", None);
-        let (token, _) = fresh("laptop", user("bob"), 0, None).unwrap();
-        assert!(matches!(store.add(token), Err(TokenStoreError::Taken(_))));
+        add(&store, "laptop", None);
+        let (token, _) = generate("laptop", user("bob"), 0, None).unwrap();
+        assert!(matches!(store.add(token), Err(TokenStoreError::NameTaken(_))));
         assert_eq!(store.tokens().unwrap().len(), 1);
     }
 
     #[test]
     fn the_secret_is_not_in_the_file() {
         let (home, store) = store();
-        let (token, secret) = fresh("laptop", user("ann"), 0, None).unwrap();
+        let (token, secret) = generate("laptop", user("ann"), 0, None).unwrap();
         store.add(token).unwrap();
         let text = fs::read_to_string(home.path().join("tokens.json")).unwrap();
         assert!(text.contains("laptop") && !text.contains(secret.reveal()), "{text}");
     }
 
     #[test]
-    fn a_file_that_is_spoilt_lets_nobody_in_and_says_where_it_is() {
+    fn an_invalid_file_matches_no_token_and_is_named_in_the_error() {
         let (home, store) = store();
-        let digest = added(&store, "laptop", None);
+        let digest = add(&store, "laptop", None);
         fs::write(home.path().join("tokens.json"), "{").unwrap();
         assert_eq!(store.find(digest, 0), None);
         assert!(store.tokens().unwrap_err().to_string().contains("tokens.json"));
     }
 
     #[test]
-    fn what_is_over_is_swept_and_the_rest_stays() {
+    fn only_expired_tokens_are_removed() {
         let (_home, store) = store();
-        added(&store, "old", Some(2000));
-        let digest = added(&store, "new", Some(4000));
-        store.sweep(3000).unwrap();
+        add(&store, "old", Some(2000));
+        let digest = add(&store, "new", Some(4000));
+        store.remove_expired(3000).unwrap();
         assert_eq!(store.tokens().unwrap().len(), 1);
         assert!(store.find(digest, 3000).is_some());
     }
 
     #[test]
-    fn names_that_are_added_at_the_same_time_are_all_kept() {
+    fn concurrent_additions_are_all_stored() {
         let (home, store) = store();
         std::thread::scope(|scope| {
             for name in 0..8 {
                 let path = home.path().join("tokens.json");
-                scope.spawn(move || added(&TokenStore::new(path), &name.to_string(), None));
+                scope.spawn(move || add(&TokenStore::new(path), &name.to_string(), None));
             }
         });
         assert_eq!(store.tokens().unwrap().len(), 8);

@@ -205,11 +205,11 @@ fn tokens_are_made_shown_and_taken_back() {
     [exit 0]
     ");
     assert_snapshot!(place.lango(&["token", "add", "laptop", "--user", "ann"]).badly().picture(), @r#"
-    lango: there is already a token "laptop"; revoke it first, or choose another name
+    lango: the token "laptop" exists already; revoke it first, or choose another name
     [exit 1]
     "#);
     assert_snapshot!(place.lango(&["token", "revoke", "phone"]).badly().picture(), @r#"
-    lango: there is no token "phone"; lango token list shows them
+    lango: no token is named "phone"; lango token list shows them
     [exit 1]
     "#);
     assert_snapshot!(place.lango(&["token", "add", "x", "--user", "u", "--expires", "soon"]).badly().picture(), @r#"

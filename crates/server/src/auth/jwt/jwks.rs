@@ -1,4 +1,4 @@
-//! The public keys of an issuer, from a JWKS. A key signs with one algorithm; what a token's header says cannot change it.
+//! The public keys of an issuer, from a JWKS. Each key has one algorithm, which the header of a token cannot change.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use ring::signature::{
@@ -6,7 +6,7 @@ use ring::signature::{
 };
 use serde::Deserialize;
 
-/// The ways to sign that are good: a public key checks them, so nobody who can check can sign.
+/// The supported signature algorithms. All are asymmetric: a key that verifies tokens cannot sign them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -15,7 +15,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
             "ES256" => Some(Self::Es256),
@@ -61,25 +61,24 @@ struct RawJwk {
 }
 
 impl JwkSet {
-    /// The keys of a set that can be used here; others are passed over.
+    /// Parses a JWKS. Keys that are not for signatures or have another algorithm are skipped.
     pub(super) fn parse(jwks: &[u8]) -> Result<Self, serde_json::Error> {
         let raw: RawJwkSet = serde_json::from_slice(jwks)?;
-        Ok(Self(raw.keys.into_iter().filter_map(RawJwk::meant).collect()))
+        Ok(Self(raw.keys.into_iter().filter_map(RawJwk::into_jwk).collect()))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The key of that id. A token that names none is good only if there is no choice.
+    /// The key with an id and an algorithm. A token without a key id matches only if the set has a single key.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Jwk> {
-        let mut fitting = match id {
+        let candidate = match id {
             Some(_) => self.0.iter().find(|key| key.id.as_deref() == id),
             None if self.0.len() == 1 => self.0.first(),
             None => None,
-        }
-        .into_iter();
-        fitting.find(|key| key.algorithm() == algorithm)
+        };
+        candidate.filter(|key| key.algorithm() == algorithm)
     }
 }
 
@@ -92,8 +91,8 @@ impl Jwk {
         }
     }
 
-    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        let checked = match &self.public {
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let verified = match &self.public {
             PublicKey::Rsa { n, e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
@@ -102,22 +101,22 @@ impl Jwk {
             }
             PublicKey::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
-        checked.is_ok()
+        verified.is_ok()
     }
 }
 
 impl RawJwk {
-    fn meant(self) -> Option<Jwk> {
-        let bytes = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
+    fn into_jwk(self) -> Option<Jwk> {
+        let decode = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => PublicKey::Rsa { n: bytes(&self.n)?, e: bytes(&self.e)? },
-            ("EC", Some("P-256")) => PublicKey::P256([vec![4], bytes(&self.x)?, bytes(&self.y)?].concat()),
-            ("OKP", Some("Ed25519")) => PublicKey::Ed25519(bytes(&self.x)?),
+            ("RSA", _) => PublicKey::Rsa { n: decode(&self.n)?, e: decode(&self.e)? },
+            ("EC", Some("P-256")) => PublicKey::P256([vec![4], decode(&self.x)?, decode(&self.y)?].concat()),
+            ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decode(&self.x)?),
             _ => return None,
         };
         let key = Jwk { id: self.kid, public };
-        let signs = self.r#use.is_none_or(|purpose| purpose == "sig");
-        let fits = self.alg.is_none_or(|name| Algorithm::named(&name) == Some(key.algorithm()));
-        (signs && fits).then_some(key)
+        let is_for_signatures = self.r#use.is_none_or(|purpose| purpose == "sig");
+        let has_algorithm = self.alg.is_none_or(|name| Algorithm::from_name(&name) == Some(key.algorithm()));
+        (is_for_signatures && has_algorithm).then_some(key)
     }
 }

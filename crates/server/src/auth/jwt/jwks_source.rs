@@ -1,5 +1,4 @@
-//! Where an issuer's keys come from. A file is read when it has changed; an address is asked when it is needed, and not more
-//! often than it helps.
+//! Loads the keys of an issuer. A file is reloaded when it changes; a URL is fetched on demand, at a limited rate.
 
 use super::{super::private_file::FileRevision, JwkSet};
 use reqwest::{Client, Url, redirect::Policy};
@@ -12,117 +11,121 @@ use std::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-/// Keys of an address are asked for again after this.
-const FRESH: Duration = Duration::from_mins(10);
-/// A key that is not known makes us ask again, but strangers cannot make us ask all the time.
-const PAUSE: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(5);
-const LARGEST: usize = 1024 * 1024;
+/// How long fetched keys are cached.
+const CACHE_TIME: Duration = Duration::from_mins(10);
+/// Minimum time between two fetches for an unknown key: clients can invent key ids.
+const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum size of a JWKS in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JwksError {
     #[error("{} cannot be read: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} is no JWKS: {message}", path.display())]
+    #[error("{} is not a JWKS: {message}", path.display())]
     Content { path: PathBuf, message: String },
-    #[error("{0} is not an https address; keys that come in the clear can be anybody's")]
-    Clear(String),
-    #[error("the client for {url} cannot be made: {source}")]
+    #[error("{0} is not an https URL; keys fetched over http can be forged")]
+    Insecure(String),
+    #[error("cannot create an HTTP client for {url}: {source}")]
     Client { url: String, source: reqwest::Error },
 }
 
 #[derive(Debug)]
 pub(super) struct JwksSource {
-    place: JwksLocation,
-    /// Whoever asks first asks for all.
-    seen: Mutex<CachedJwks>,
+    location: JwksLocation,
+    /// Held during a fetch, so that concurrent requests share it.
+    cache: Mutex<CachedJwks>,
 }
 
 #[derive(Debug)]
 enum JwksLocation {
     File(PathBuf),
-    Address { url: Url, client: Client },
+    Url { url: Url, client: Client },
 }
 
 #[derive(Debug, Default)]
 struct CachedJwks {
     keys: Arc<JwkSet>,
-    stamp: Option<FileRevision>,
-    asked: Option<Instant>,
+    /// Of a file.
+    revision: Option<FileRevision>,
+    /// The time of the last fetch.
+    fetched: Option<Instant>,
 }
 
 impl JwksSource {
     pub(super) fn open(jwks: &str) -> Result<Self, JwksError> {
-        let place = match Url::parse(jwks) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => address(url)?,
+        let location = match Url::parse(jwks) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => url_location(url)?,
             Ok(_) | Err(_) => JwksLocation::File(PathBuf::from(jwks)),
         };
-        let mut seen = CachedJwks::default();
-        if let JwksLocation::File(path) = &place {
-            seen.look(path)?;
+        let mut cache = CachedJwks::default();
+        if let JwksLocation::File(path) = &location {
+            cache.reload(path)?;
         }
-        Ok(Self { place, seen: Mutex::new(seen) })
+        Ok(Self { location, cache: Mutex::new(cache) })
     }
 
-    /// The keys as they are known; of an address, not older than they may be.
+    /// The cached keys, reloaded if they are outdated.
     pub(super) async fn keys(&self) -> Arc<JwkSet> {
-        self.after(FRESH).await
+        self.keys_within(CACHE_TIME).await
     }
 
-    /// The keys, asked for again because one was missing.
-    pub(super) async fn newer(&self) -> Arc<JwkSet> {
-        self.after(PAUSE).await
+    /// The keys after a token named an unknown one.
+    pub(super) async fn refreshed_keys(&self) -> Arc<JwkSet> {
+        self.keys_within(REFETCH_INTERVAL).await
     }
 
-    async fn after(&self, age: Duration) -> Arc<JwkSet> {
-        let mut seen = self.seen.lock().await;
-        match &self.place {
-            // A file that is spoilt while we run leaves the keys as they were.
+    /// Keys that are at most `age` old, unless they cannot be loaded.
+    async fn keys_within(&self, age: Duration) -> Arc<JwkSet> {
+        let mut cache = self.cache.lock().await;
+        match &self.location {
+            // A file that becomes invalid leaves the cached keys in use.
             JwksLocation::File(path) => {
-                let _ = seen.look(path);
+                let _ = cache.reload(path);
             }
-            JwksLocation::Address { url, client } => {
-                let wait = if seen.keys.is_empty() { PAUSE.min(age) } else { age };
-                if seen.asked.is_none_or(|asked| asked.elapsed() >= wait) {
-                    seen.asked = Some(Instant::now());
+            JwksLocation::Url { url, client } => {
+                let max_age = if cache.keys.is_empty() { REFETCH_INTERVAL.min(age) } else { age };
+                if cache.fetched.is_none_or(|fetched| fetched.elapsed() >= max_age) {
+                    cache.fetched = Some(Instant::now());
                     if let Some(keys) = fetch(client, url).await {
-                        seen.keys = Arc::new(keys);
+                        cache.keys = Arc::new(keys);
                     }
                 }
             }
         }
-        Arc::clone(&seen.keys)
+        Arc::clone(&cache.keys)
     }
 }
 
 impl CachedJwks {
-    fn look(&mut self, path: &Path) -> Result<(), JwksError> {
-        let failed = |source| JwksError::File { path: path.to_path_buf(), source };
-        let stamp = super::super::private_file::stamp(path).map_err(failed)?;
-        if self.stamp.is_none() || self.stamp != stamp {
-            let text = fs::read(path).map_err(failed)?;
+    fn reload(&mut self, path: &Path) -> Result<(), JwksError> {
+        let file_error = |source| JwksError::File { path: path.to_path_buf(), source };
+        let revision = super::super::private_file::revision(path).map_err(file_error)?;
+        if self.revision.is_none() || self.revision != revision {
+            let text = fs::read(path).map_err(file_error)?;
             let keys = JwkSet::parse(&text).map_err(|error| JwksError::Content {
                 path: path.to_path_buf(),
                 message: error.to_string(),
             })?;
-            *self = Self { keys: Arc::new(keys), stamp, asked: None };
+            *self = Self { keys: Arc::new(keys), revision, fetched: None };
         }
         Ok(())
     }
 }
 
-fn address(url: Url) -> Result<JwksLocation, JwksError> {
-    let is_here = is_loopback(&url);
-    if url.scheme() == "http" && !is_here {
-        return Err(JwksError::Clear(url.to_string()));
+fn url_location(url: Url) -> Result<JwksLocation, JwksError> {
+    let is_local = is_loopback(&url);
+    if url.scheme() == "http" && !is_local {
+        return Err(JwksError::Insecure(url.to_string()));
     }
     crate::tls::install_crypto();
-    let builder = Client::builder().timeout(PATIENCE).redirect(Policy::none());
-    let builder = if is_here { builder.no_proxy() } else { builder };
-    // In the clear there is nobody to be certain of.
+    let builder = Client::builder().timeout(FETCH_TIMEOUT).redirect(Policy::none());
+    let builder = if is_local { builder.no_proxy() } else { builder };
+    // Over http no certificate is checked, so none are loaded.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
     let client = builder.build().map_err(|source| JwksError::Client { url: url.to_string(), source })?;
-    Ok(JwksLocation::Address { url, client })
+    Ok(JwksLocation::Url { url, client })
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -131,15 +134,15 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// `None` whatever went wrong: the keys that are known stay good.
+/// `None` on any failure: the cached keys stay in use.
 async fn fetch(client: &Client, url: &Url) -> Option<JwkSet> {
-    let mut answer = client.get(url.clone()).send().await.ok()?.error_for_status().ok()?;
-    let mut text = Vec::new();
-    while let Some(piece) = answer.chunk().await.ok()? {
-        text.extend_from_slice(&piece);
-        if text.len() > LARGEST {
+    let mut response = client.get(url.clone()).send().await.ok()?.error_for_status().ok()?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_BYTES {
             return None;
         }
     }
-    JwkSet::parse(&text).ok().filter(|keys| !keys.is_empty())
+    JwkSet::parse(&body).ok().filter(|keys| !keys.is_empty())
 }
