@@ -67,7 +67,7 @@ impl AccessControl {
             None => Caller::local(),
         };
         if let Some(name) = &caller.rate_limit_key {
-            self.0.rates.count(name).map_err(AccessDenied::TooMany)?;
+            self.0.rates.acquire(name).map_err(AccessDenied::TooMany)?;
         }
         if self.is_too_large(parts) {
             return Err(AccessDenied::TooLarge(self.0.limits.body));
@@ -111,7 +111,7 @@ async fn asks_for_own(parts: &mut Parts, principal: &Principal) -> bool {
 pub(crate) async fn admit(State(access): State<AccessControl>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
-    let passed = match access.0.guard.check(&parts, peer) {
+    let passed = match access.0.guard.check(&parts.uri, &parts.headers, peer) {
         Ok(passed) => passed,
         Err(foreign) => return foreign.into_response(),
     };
@@ -124,7 +124,7 @@ pub(crate) async fn admit(State(access): State<AccessControl>, request: Request,
         Ok(()) => access.answer(Request::from_parts(parts, body), next).await,
         Err(refusal) => refusal.into_response(),
     };
-    passed.share(&mut answer);
+    passed.add_cors_headers(&mut answer);
     answer
 }
 

@@ -1,29 +1,31 @@
-//! HostPort and Origin, before anything else: a page of another site cannot speak to the server, whatever name it gives it.
+//! The policy for Host and Origin headers. It stops pages of other sites, also after DNS rebinding, from using the server.
 
 use crate::proxy::{ForwardedHeaders, IpNetwork};
 use axum::{
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts, uri::Authority},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     response::{IntoResponse, Response},
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// What a page of another origin may do, if its origin is configured.
+/// What a page of an allowed origin may do.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Where the server is, and who else may call it what.
+/// The names under which clients may reach the server, and the origins whose pages may use it.
 #[derive(Clone, Debug)]
 pub struct HostPolicy {
-    /// Where it listens.
+    /// The address that the server listens on.
     pub address: SocketAddr,
     pub tls: bool,
+    /// Allowed hosts besides localhost and the address.
     pub hosts: Vec<HostPort>,
-    /// Origins of other pages that may speak to it, as browsers write them.
+    /// Allowed origins of other pages, as browsers send them.
     pub origins: Vec<String>,
+    /// Proxies whose `X-Forwarded-*` headers count.
     pub proxies: Vec<IpNetwork>,
 }
 
-/// A name that the server goes by; without a port, on any.
+/// A host, as in a `Host` header. Without a port, an allowed host matches every port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort {
     name: String,
@@ -31,7 +33,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// As in a `Host` header: a name or an address, perhaps with a port.
+    /// Parses a name or an address with an optional port.
     pub fn parse(text: &str) -> Option<Self> {
         let authority: Authority = text.parse().ok()?;
         let name = authority.host();
@@ -47,14 +49,16 @@ impl HostPort {
     }
 }
 
-/// How a client that may come in sees the server.
+/// The origin of an admitted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOrigin {
+    /// Whether the client uses https, to the server or to its proxy.
     pub https: bool,
-    /// The page of another origin that asks.
-    pub origin: Option<HeaderValue>,
+    /// The allowed origin of another page; `None` for the server's own pages and for programs.
+    pub cross_origin: Option<HeaderValue>,
 }
 
+/// The header for which a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPolicyViolation {
     Host,
@@ -72,51 +76,58 @@ impl IntoResponse for HostPolicyViolation {
 }
 
 impl HostPolicy {
-    pub fn check(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<RequestOrigin, HostPolicyViolation> {
-        let forwarded = ForwardedHeaders::from_trusted_proxy(&parts.headers, peer, &self.proxies);
+    /// Checks the Host and Origin of a request. `peer` is the address of the connection.
+    pub fn check(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<RequestOrigin, HostPolicyViolation> {
+        let forwarded = ForwardedHeaders::from_trusted_proxy(headers, peer, &self.proxies);
         let https = forwarded.https.unwrap_or(self.tls);
-        let host = self.host(parts, forwarded.host.as_deref()).ok_or(HostPolicyViolation::Host)?;
-        let origin = self.origin(&parts.headers, &host, https)?;
-        Ok(RequestOrigin { https, origin })
+        let host =
+            self.check_host(uri, headers, forwarded.host.as_deref()).ok_or(HostPolicyViolation::Host)?;
+        let cross_origin = self.check_origin(headers, &host, https)?;
+        Ok(RequestOrigin { https, cross_origin })
     }
 
-    /// The name that the client uses, if it is one of ours. A name in the request line counts as much as the header's.
-    fn host(&self, parts: &Parts, forwarded: Option<&str>) -> Option<HostPort> {
-        let mut headers = parts.headers.get_all(header::HOST).iter();
-        let (written, more) = (headers.next(), headers.next());
-        let written = written.filter(|_| more.is_none())?.to_str().ok()?;
-        let named = parts.uri.authority().map(Authority::as_str);
-        let mut all = [Some(written), named].into_iter().flatten();
-        let own = HostPort::parse(forwarded.unwrap_or(written)).filter(|host| self.is_ours(host))?;
-        let others_are_ours = all.all(|text| HostPort::parse(text).is_some_and(|host| self.is_ours(&host)));
-        (forwarded.is_some() || others_are_ours).then_some(own)
+    /// The host of the request, if it is allowed. A host in the request line must be allowed like the header.
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap, forwarded: Option<&str>) -> Option<HostPort> {
+        let mut values = headers.get_all(header::HOST).iter();
+        let (value, duplicate) = (values.next(), values.next());
+        let value = value.filter(|_| duplicate.is_none())?.to_str().ok()?;
+        let in_request_line = uri.authority().map(Authority::as_str);
+        let mut sent = [Some(value), in_request_line].into_iter().flatten();
+        let host = HostPort::parse(forwarded.unwrap_or(value)).filter(|host| self.is_allowed(host))?;
+        let all_allowed = sent.all(|text| HostPort::parse(text).is_some_and(|host| self.is_allowed(&host)));
+        (forwarded.is_some() || all_allowed).then_some(host)
     }
 
-    fn is_ours(&self, host: &HostPort) -> bool {
+    fn is_allowed(&self, host: &HostPort) -> bool {
         let is_listed = |listed: &HostPort| {
             listed.name == host.name && (listed.port.is_none() || listed.port == host.port)
         };
         let address = host.address();
-        let is_here = host.name == "localhost"
+        let is_local = host.name == "localhost"
             || address.is_some_and(|address| address.is_loopback() || address == self.address.ip());
         let port = host.port.unwrap_or(if self.tls { 443 } else { 80 });
-        (is_here && port == self.address.port()) || self.hosts.iter().any(is_listed)
+        (is_local && port == self.address.port()) || self.hosts.iter().any(is_listed)
     }
 
-    /// The origin of another page that may ask; none for our own pages, and for programs, which have no origin.
-    fn origin(
+    /// The origin of another page, if it is allowed. `None` for the server's own pages and without an Origin header.
+    fn check_origin(
         &self,
         headers: &HeaderMap,
         host: &HostPort,
         https: bool,
     ) -> Result<Option<HeaderValue>, HostPolicyViolation> {
-        let mut all = headers.get_all(header::ORIGIN).iter();
-        let Some(origin) = all.next() else { return Ok(None) };
+        let mut values = headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = values.next() else { return Ok(None) };
         let text = origin.to_str().map_err(|_| HostPolicyViolation::Origin)?;
-        if all.next().is_some() {
+        if values.next().is_some() {
             return Err(HostPolicyViolation::Origin);
         }
-        if is_origin_of(text, host, https) {
+        if is_same_origin(text, host, https) {
             return Ok(None);
         }
         let is_listed = self.origins.iter().any(|listed| listed == text);
@@ -124,43 +135,42 @@ impl HostPolicy {
     }
 }
 
-fn is_origin_of(origin: &str, host: &HostPort, https: bool) -> bool {
+fn is_same_origin(origin: &str, host: &HostPort, https: bool) -> bool {
     let (scheme, port) = if https { ("https://", 443) } else { ("http://", 80) };
     let Some(own) = origin.strip_prefix(scheme).and_then(HostPort::parse) else { return false };
     own.name == host.name && own.port.unwrap_or(port) == host.port.unwrap_or(port)
 }
 
 impl RequestOrigin {
-    /// The answer to a browser that asks whether a page of another origin may ask.
+    /// The response to a CORS preflight; `None` if the request is not one.
     pub fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
-        let asks = method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-        let origin = self.origin.as_ref().filter(|_| asks)?;
-        let mut answer = StatusCode::NO_CONTENT.into_response();
-        let all = answer.headers_mut();
-        all.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        all.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-        all.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-        if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-            all.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+        let is_preflight =
+            method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let origin = self.cross_origin.as_ref().filter(|_| is_preflight)?;
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        let allowed = response.headers_mut();
+        allowed.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        allowed.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        allowed.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        if let Some(requested) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+            allowed.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
         }
-        vary(all);
-        Some(answer)
+        add_vary(allowed);
+        Some(response)
     }
 
-    /// Lets the page of another origin read the answer.
-    pub fn share(&self, answer: &mut Response) {
-        let Some(origin) = &self.origin else { return };
-        let all = answer.headers_mut();
-        all.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        all.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
-        vary(all);
+    /// Lets the page of another origin read the response.
+    pub fn add_cors_headers(&self, response: &mut Response) {
+        let Some(origin) = &self.cross_origin else { return };
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+        add_vary(headers);
     }
 }
 
-fn vary(headers: &mut HeaderMap) {
-    const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
-    let name: HeaderName = header::VARY;
-    headers.append(name, ORIGIN);
+fn add_vary(headers: &mut HeaderMap) {
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
 #[cfg(test)]
@@ -168,7 +178,7 @@ mod tests {
     use super::*;
     use axum::http::Request;
 
-    fn guard(address: &str) -> HostPolicy {
+    fn policy(address: &str) -> HostPolicy {
         HostPolicy {
             address: address.parse().unwrap(),
             tls: false,
@@ -181,8 +191,8 @@ mod tests {
         }
     }
 
-    fn asked(
-        guard: &HostPolicy,
+    fn check(
+        policy: &HostPolicy,
         uri: &str,
         headers: &[(&str, &str)],
         peer: &str,
@@ -191,16 +201,17 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        guard.check(&request.body(()).unwrap().into_parts().0, Some(peer.parse().unwrap()))
+        let request = request.body(()).unwrap();
+        policy.check(request.uri(), request.headers(), Some(peer.parse().unwrap()))
     }
 
-    fn host(text: &str) -> bool {
-        asked(&guard("127.0.0.1:18789"), "/", &[("host", text)], "127.0.0.1").is_ok()
+    fn is_allowed_host(text: &str) -> bool {
+        check(&policy("127.0.0.1:18789"), "/", &[("host", text)], "127.0.0.1").is_ok()
     }
 
     #[test]
-    fn the_server_goes_by_the_names_of_this_machine_and_those_it_was_given() {
-        for ours in [
+    fn loopback_names_with_the_port_and_configured_hosts_are_allowed() {
+        for allowed in [
             "127.0.0.1:18789",
             "localhost:18789",
             "LocalHost:18789",
@@ -210,9 +221,9 @@ mod tests {
             "Agents.Example:443",
             "inner.example:8080",
         ] {
-            assert!(host(ours), "{ours}");
+            assert!(is_allowed_host(allowed), "{allowed}");
         }
-        for foreign in [
+        for refused in [
             "",
             "evil.example",
             "evil.example:18789",
@@ -231,36 +242,36 @@ mod tests {
             "127.0.0.1:18789 evil",
             "192.0.2.1:18789",
         ] {
-            assert!(!host(foreign), "{foreign}");
+            assert!(!is_allowed_host(refused), "{refused}");
         }
     }
 
     #[test]
-    fn an_address_of_the_network_is_a_name_where_the_server_listens_on_it() {
-        let guard = guard("192.0.2.1:80");
-        let asked = |host| asked(&guard, "/", &[("host", host)], "192.0.2.9");
-        assert!(asked("192.0.2.1").is_ok() && asked("192.0.2.1:80").is_ok());
-        assert!(asked("192.0.2.2").is_err());
+    fn the_address_that_the_server_listens_on_is_an_allowed_host() {
+        let policy = policy("192.0.2.1:80");
+        let check = |host| check(&policy, "/", &[("host", host)], "192.0.2.9");
+        assert!(check("192.0.2.1").is_ok() && check("192.0.2.1:80").is_ok());
+        assert!(check("192.0.2.2").is_err());
     }
 
     #[test]
-    fn no_host_two_hosts_and_another_host_in_the_request_line_are_foreign() {
-        let guard = guard("127.0.0.1:18789");
-        let asked = |uri, headers: &[_]| asked(&guard, uri, headers, "127.0.0.1");
-        assert_eq!(asked("/", &[]), Err(HostPolicyViolation::Host));
-        let ours = ("host", "127.0.0.1:18789");
-        assert_eq!(asked("/", &[ours, ours]), Err(HostPolicyViolation::Host));
-        assert_eq!(asked("http://evil.example/", &[ours]), Err(HostPolicyViolation::Host));
-        assert!(asked("http://127.0.0.1:18789/", &[ours]).is_ok());
+    fn a_missing_or_duplicate_host_and_another_host_in_the_request_line_are_refused() {
+        let policy = policy("127.0.0.1:18789");
+        let check = |uri, headers: &[_]| check(&policy, uri, headers, "127.0.0.1");
+        assert_eq!(check("/", &[]), Err(HostPolicyViolation::Host));
+        let own = ("host", "127.0.0.1:18789");
+        assert_eq!(check("/", &[own, own]), Err(HostPolicyViolation::Host));
+        assert_eq!(check("http://evil.example/", &[own]), Err(HostPolicyViolation::Host));
+        assert!(check("http://127.0.0.1:18789/", &[own]).is_ok());
     }
 
     #[test]
-    fn a_page_is_ours_by_scheme_name_and_port() {
-        let guard = guard("127.0.0.1:18789");
-        let asked =
-            |origin| asked(&guard, "/", &[("host", "127.0.0.1:18789"), ("origin", origin)], "127.0.0.1");
-        assert_eq!(asked("http://127.0.0.1:18789"), Ok(RequestOrigin { https: false, origin: None }));
-        for foreign in [
+    fn an_origin_is_the_same_if_scheme_host_and_port_match() {
+        let policy = policy("127.0.0.1:18789");
+        let check =
+            |origin| check(&policy, "/", &[("host", "127.0.0.1:18789"), ("origin", origin)], "127.0.0.1");
+        assert_eq!(check("http://127.0.0.1:18789"), Ok(RequestOrigin { https: false, cross_origin: None }));
+        for refused in [
             "null",
             "",
             "http://evil.example",
@@ -272,37 +283,42 @@ mod tests {
             "https://app.example:8443",
             "http://app.example",
         ] {
-            assert_eq!(asked(foreign), Err(HostPolicyViolation::Origin), "{foreign}");
+            assert_eq!(check(refused), Err(HostPolicyViolation::Origin), "{refused}");
         }
-        let other = asked("https://app.example").unwrap();
-        assert_eq!(other.origin.unwrap(), "https://app.example");
+        let other = check("https://app.example").unwrap();
+        assert_eq!(other.cross_origin.unwrap(), "https://app.example");
     }
 
     #[test]
-    fn a_proxy_says_how_the_client_sees_us_and_anybody_else_does_not() {
-        let guard = guard("127.0.0.1:18789");
+    fn forwarded_headers_count_only_from_a_trusted_proxy() {
+        let policy = policy("127.0.0.1:18789");
         let headers = [
             ("host", "127.0.0.1:18789"),
             ("x-forwarded-host", "agents.example"),
             ("x-forwarded-proto", "https"),
             ("origin", "https://agents.example"),
         ];
-        assert_eq!(asked(&guard, "/", &headers, "10.0.0.1"), Ok(RequestOrigin { https: true, origin: None }));
-        assert_eq!(asked(&guard, "/", &headers, "10.0.0.2"), Err(HostPolicyViolation::Origin));
-        let foreign = [("host", "127.0.0.1:18789"), ("x-forwarded-host", "evil.example")];
-        assert_eq!(asked(&guard, "/", &foreign, "10.0.0.1"), Err(HostPolicyViolation::Host));
+        assert_eq!(
+            check(&policy, "/", &headers, "10.0.0.1"),
+            Ok(RequestOrigin { https: true, cross_origin: None })
+        );
+        assert_eq!(check(&policy, "/", &headers, "10.0.0.2"), Err(HostPolicyViolation::Origin));
+        let refused = [("host", "127.0.0.1:18789"), ("x-forwarded-host", "evil.example")];
+        assert_eq!(check(&policy, "/", &refused, "10.0.0.1"), Err(HostPolicyViolation::Host));
     }
 
     #[test]
-    fn a_browser_is_told_what_a_configured_page_may_do_and_nothing_of_others() {
-        let passed =
-            RequestOrigin { https: false, origin: Some(HeaderValue::from_static("https://app.example")) };
+    fn cors_headers_are_sent_to_allowed_origins_only() {
+        let allowed = RequestOrigin {
+            https: false,
+            cross_origin: Some(HeaderValue::from_static("https://app.example")),
+        };
         let mut headers = HeaderMap::new();
-        assert!(passed.preflight(&Method::OPTIONS, &headers).is_none());
+        assert!(allowed.preflight(&Method::OPTIONS, &headers).is_none());
         headers.insert(header::ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("POST"));
         headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static("authorization"));
-        let answer = passed.preflight(&Method::OPTIONS, &headers).unwrap();
-        insta::assert_debug_snapshot!(answer.headers(), @r#"
+        let response = allowed.preflight(&Method::OPTIONS, &headers).unwrap();
+        insta::assert_debug_snapshot!(response.headers(), @r#"
         {
             "access-control-allow-origin": "https://app.example",
             "access-control-allow-methods": "GET, POST, PATCH, PUT, DELETE",
@@ -311,10 +327,10 @@ mod tests {
             "vary": "Origin",
         }
         "#);
-        let own = RequestOrigin { https: false, origin: None };
+        let own = RequestOrigin { https: false, cross_origin: None };
         assert!(own.preflight(&Method::OPTIONS, &headers).is_none());
-        let mut answer = StatusCode::OK.into_response();
-        own.share(&mut answer);
-        assert!(answer.headers().is_empty());
+        let mut response = StatusCode::OK.into_response();
+        own.add_cors_headers(&mut response);
+        assert!(response.headers().is_empty());
     }
 }

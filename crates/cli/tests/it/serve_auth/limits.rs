@@ -77,7 +77,10 @@ fn a_full_server_says_so_and_has_room_again_when_somebody_leaves() {
     let mut held: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(held.iter_mut().all(|stream| ask(stream) == 200));
     let told = server.get("/health", &[]);
-    assert_eq!((told.status, told.detail().as_str()), (429, "the server has no room for more connections"));
+    assert_eq!(
+        (told.status, told.detail().as_str()),
+        (429, "connection limit of the server reached; retry later")
+    );
     held.clear();
     let has_room = || server.get("/health", &[]).status == 200;
     assert!((0..1000).any(|_| has_room()), "those who left are still counted");
