@@ -104,7 +104,7 @@ async fn asks_for_own(parts: &mut Parts, principal: &Principal) -> bool {
         // An address that is no text is nobody's.
         return principal.user.is_none();
     };
-    params.iter().filter(|(name, _)| name.starts_with("user")).all(|(_, user)| principal.may_be(user))
+    params.iter().filter(|(name, _)| name.starts_with("user")).all(|(_, user)| principal.may_access(user))
 }
 
 /// The layer around all routes.
@@ -149,9 +149,9 @@ enum AccessDenied {
     TooMany(Duration),
 }
 
-const NO_TOKEN: &str = "this server asks for a token: send it as `Authorization: Bearer TOKEN`, or open the link that \
+const NO_TOKEN: &str = "authentication required: send a token as `Authorization: Bearer TOKEN`, or open the link that \
      `lango serve` prints";
-const BAD_TOKEN: &str = "the token is not known, has expired or was revoked";
+const BAD_TOKEN: &str = "the token is unknown, expired or revoked";
 
 impl IntoResponse for AccessDenied {
     fn into_response(self) -> Response {
@@ -173,11 +173,11 @@ impl IntoResponse for AccessDenied {
             }
             Self::NotTheirs => ApiError::not_found("Session not found").into_response(),
             Self::TooLarge(most) => {
-                let detail = format!("the request is larger than {most} bytes");
+                let detail = format!("the body exceeds the limit of {most} bytes");
                 ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
             }
             Self::TooMany(wait) => {
-                let detail = "too many requests with this token in a minute";
+                let detail = "rate limit of this token reached; see Retry-After";
                 let failure = ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail);
                 with(failure, header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1))
             }

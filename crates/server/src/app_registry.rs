@@ -1,29 +1,30 @@
-//! The port to the agents that are served.
+//! The port to the agents that the server runs.
 
 use bridge::Agent;
 use std::{fmt, sync::Arc};
 
-/// An agent that is ready to take messages, under the name that clients know it by.
+/// An agent under the name that clients use for it.
 #[derive(Clone, Debug)]
 pub struct ServedApp {
     pub name: String,
     pub agent: Agent,
-    /// The root agent's model, as people write it.
+    /// The model of the root agent, as `provider/model`.
     pub model: String,
 }
 
+/// Why an app cannot be served. The messages are for clients.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AppLookupError {
     #[error("{0}")]
     NotFound(String),
-    /// It is there and cannot be used: one sentence for people.
+    /// The app exists, but its configuration is invalid.
     #[error("{0}")]
     Broken(String),
 }
 
-/// Where apps come from. Both calls may look at files, and are made where that does no harm.
+/// Finds apps by name. Both methods may block while they read configuration files.
 pub trait AppRegistry: Send + Sync {
-    /// All names in order, those of broken apps too.
+    /// The names of all apps in order, including broken ones.
     fn names(&self) -> Vec<String>;
     fn find(&self, name: &str) -> Result<Arc<ServedApp>, AppLookupError>;
 }

@@ -1,6 +1,6 @@
-//! Whether the server can work: whether its store takes a write and answers a read.
+//! Readiness: whether the store accepts a write and a read.
 //!
-//! Anybody may ask, so an answer costs little: it is true for a moment, and callers that come together share one check.
+//! The endpoint is public, so a check is cheap: its result is cached for a moment, and concurrent requests share one check.
 
 use crate::{error::ApiError, state::ServerState};
 use axum::{
@@ -18,41 +18,41 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How long an answer is true.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long a check is waited for. It goes on, and whoever asks next waits for the same.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a result is cached.
+const CACHE_TIME: Duration = Duration::from_secs(1);
+/// How long a request waits for a check. The check continues, and the next request waits for the same one.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 type ReadinessResult = Result<(), ApiError>;
-/// Empty while the check is under way.
+/// `None` while the check is running.
 type ReadinessCheck = watch::Receiver<Option<(Instant, ReadinessResult)>>;
 
-/// The last check of the store, or the one that is under way.
+/// The last check of the store, or the running one.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     check: Mutex<Option<ReadinessCheck>>,
 }
 
-/// Stands for `GET /readyz`.
+/// Handles `GET /readyz`.
 pub(crate) async fn ready(State(server): State<ServerState>) -> Response {
-    match server.readiness.outcome(&server.archive).await {
-        Ok(()) => crate::handlers::json(r#"{"status":"ready"}"#),
-        Err(failure) => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..failure }.into_response(),
+    match server.readiness.result(&server.archive).await {
+        Ok(()) => crate::handlers::json_response(r#"{"status":"ready"}"#),
+        Err(error) => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }.into_response(),
     }
 }
 
 impl Readiness {
-    async fn outcome(&self, archive: &Archive) -> ReadinessResult {
-        let mut check = self.current(archive);
-        let done = timeout(PATIENCE, check.wait_for(Option::is_some)).await;
+    async fn result(&self, archive: &Archive) -> ReadinessResult {
+        let mut check = self.current_check(archive);
+        let done = timeout(CHECK_TIMEOUT, check.wait_for(Option::is_some)).await;
         match done.as_ref().map(Result::as_deref) {
-            Ok(Ok(Some((_, outcome)))) => outcome.clone(),
-            Ok(Ok(None) | Err(_)) | Err(_) => Err(slow()),
+            Ok(Ok(Some((_, result)))) => result.clone(),
+            Ok(Ok(None) | Err(_)) | Err(_) => Err(store_busy()),
         }
     }
 
-    /// The check that is fresh or under way, or a new one.
-    fn current(&self, archive: &Archive) -> ReadinessCheck {
+    /// The cached or running check; starts a new one if there is none.
+    fn current_check(&self, archive: &Archive) -> ReadinessCheck {
         let mut current = self.check.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(check) = current.as_ref().filter(|check| is_current(check)) {
             return check.clone();
@@ -61,8 +61,8 @@ impl Readiness {
         *current = Some(check.clone());
         let archive = archive.clone();
         tokio::spawn(async move {
-            let outcome = archive.check().await.map_err(ApiError::from);
-            done.send_replace(Some((Instant::now(), outcome)));
+            let result = archive.check().await.map_err(ApiError::from);
+            done.send_replace(Some((Instant::now(), result)));
         });
         check
     }
@@ -70,14 +70,14 @@ impl Readiness {
 
 fn is_current(check: &ReadinessCheck) -> bool {
     match &*check.borrow() {
-        Some((done, _)) => done.elapsed() < FRESH,
-        // One whose task died has no sender any more.
+        Some((done, _)) => done.elapsed() < CACHE_TIME,
+        // The sender is gone if the task of the check panicked.
         None => check.has_changed().is_ok(),
     }
 }
 
-fn slow() -> ApiError {
-    let detail = "the store has not taken a write for two seconds: another program holds its lock, or the disk is slow";
-    let failure = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail);
-    ApiError { kind: Some("busy"), retry_after: Some(1), ..failure }
+fn store_busy() -> ApiError {
+    let detail = "the store has accepted no write for two seconds: another program holds its lock, or the disk is slow";
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+    ApiError { kind: Some("busy"), retry_after: Some(1), ..error }
 }

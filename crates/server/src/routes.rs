@@ -5,7 +5,7 @@ use crate::{
     auth::login,
     error::ApiError,
     handlers::{apps, artifacts, dev, dev_ui, run, runs, sessions, traces},
-    observe, openapi, readiness,
+    instrument, metrics, openapi, readiness,
     state::ServerState,
 };
 use axum::{
@@ -21,7 +21,7 @@ pub fn router(server: ServerState, access: AccessControl) -> Router {
     routes()
         // Who may ask is decided here, before any handler.
         .layer(middleware::from_fn_with_state(access, access::admit))
-        .layer(middleware::from_fn_with_state(server.clone(), observe::request))
+        .layer(middleware::from_fn_with_state(server.clone(), instrument::instrument))
         .with_state(server)
 }
 
@@ -30,7 +30,7 @@ fn routes() -> Router<ServerState> {
         // The server itself.
         .route("/health", get(apps::health))
         .route("/readyz", get(readiness::ready))
-        .route("/metrics", get(observe::metrics))
+        .route("/metrics", get(metrics::metrics))
         .route("/version", get(apps::version))
         .route("/whoami", get(apps::whoami))
         .route("/openapi.json", get(openapi::description))
@@ -43,9 +43,9 @@ fn routes() -> Router<ServerState> {
         .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))
         .route(
             "/apps/{app}/users/{user}/sessions/{session}",
-            get(sessions::get).post(sessions::create_as).patch(sessions::patch).delete(sessions::delete),
+            get(sessions::get).post(sessions::create_with_id).patch(sessions::patch).delete(sessions::delete),
         )
-        .route("/apps/{app}/users/{user}/memory", patch(sessions::remember))
+        .route("/apps/{app}/users/{user}/memory", patch(sessions::add_to_memory))
         // Files.
         .route(
             "/apps/{app}/users/{user}/sessions/{session}/artifacts",
@@ -60,7 +60,7 @@ fn routes() -> Router<ServerState> {
         .route("/run_sse", post(run::run_sse))
         .route("/run_live", get(dev::no_live))
         // Runs, which outlive those who asked for them.
-        .route("/apps/{app}/users/{user}/sessions/{session}/runs", get(runs::list).post(runs::begin))
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs", get(runs::list).post(runs::start))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", get(runs::get))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/events", get(runs::events))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel", post(runs::cancel))
@@ -76,14 +76,14 @@ fn routes() -> Router<ServerState> {
         .route("/dev/apps/{app}/build_graph_image", get(dev::build_graph_image))
         .route("/dev/apps/{app}/graph", get(dev::graph))
         .route("/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", get(dev::event_graph))
-        .route("/dev/apps/{app}/debug/trace/{event}", get(traces::of_event))
-        .route("/dev/apps/{app}/debug/trace/session/{session}", get(traces::of_session))
-        .route("/dev/apps/{app}/eval_sets", get(dev::none))
+        .route("/dev/apps/{app}/debug/trace/{event}", get(traces::get_event_span))
+        .route("/dev/apps/{app}/debug/trace/session/{session}", get(traces::list_session_spans))
+        .route("/dev/apps/{app}/eval_sets", get(dev::empty_list))
         .route("/dev/apps/{app}/eval-sets", get(dev::no_eval_sets))
-        .route("/dev/apps/{app}/eval_results", get(dev::none))
+        .route("/dev/apps/{app}/eval_results", get(dev::empty_list))
         .route("/dev/apps/{app}/eval-results", get(dev::no_eval_results))
         .route("/dev/apps/{app}/metrics-info", get(dev::no_metrics))
-        .route("/dev/apps/{app}/tests", get(dev::none))
+        .route("/dev/apps/{app}/tests", get(dev::empty_list))
         .route("/dev/apps/{app}/builder", get(dev::no_builder))
         .fallback(async || ApiError::not_found("Not Found"))
         .method_not_allowed_fallback(async || {

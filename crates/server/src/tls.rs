@@ -1,6 +1,6 @@
 //! TLS with rustls and ring. Certificate files that change on disk are reloaded with the next connection.
 
-use crate::observe::LogSink;
+use crate::instrument::LogSink;
 use rustls::{
     ServerConfig,
     crypto::ring,

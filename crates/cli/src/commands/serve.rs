@@ -30,7 +30,7 @@ pub(crate) async fn serve(settings: &Settings, args: Serve) -> anyhow::Result<()
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
-        .with_page(page(args.dev_ui.clone()))
+        .with_dev_ui(page(args.dev_ui.clone()))
         .with_telemetry(telemetry.clone());
     if args.log {
         server = server.with_log(screen::note);

@@ -1,4 +1,4 @@
-//! What each route does, by what it is about.
+//! The handlers of the routes, by resource.
 
 mod agent_tools;
 pub(crate) mod apps;
@@ -18,24 +18,24 @@ use axum::{
 };
 use serde::Serialize;
 
-/// An answer in JSON.
+/// A response body that is serialized as JSON.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(body) => json(body),
+            Ok(body) => json_response(body),
             Err(error) => ApiError::from(error).into_response(),
         }
     }
 }
 
-/// JSON that is written already.
-pub(crate) fn json(body: impl Into<axum::body::Body>) -> Response {
+/// A response whose body is already JSON.
+pub(crate) fn json_response(body: impl Into<axum::body::Body>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-pub(crate) fn null() -> Response {
-    json("null")
+pub(crate) fn null_response() -> Response {
+    json_response("null")
 }

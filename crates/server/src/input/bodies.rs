@@ -1,6 +1,36 @@
-//! The bodies of ADK's API. What is not named in an open one is left alone.
+//! The request bodies of ADK's API: for each its validation table and its struct. Unknown fields of an open table are ignored.
 
-use super::shape::{FieldShape, ObjectShape, Shape};
+use super::{
+    body::BodyType,
+    shape::{FieldShape, ObjectShape, Shape},
+};
+use adk::{
+    content::{Content, Part},
+    event::Event,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+type JsonMap = Map<String, Value>;
+
+/// The body of `/run` and `/run_sse`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunBody {
+    pub(crate) app_name: Option<String>,
+    pub(crate) user_id: String,
+    pub(crate) session_id: String,
+    pub(crate) new_message: Option<Content>,
+    #[serde(default)]
+    pub(crate) streaming: bool,
+    pub(crate) state_delta: Option<JsonMap>,
+    pub(crate) function_call_event_id: Option<String>,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for RunBody {
+    const SHAPE: &'static ObjectShape = &RUN;
+}
 
 pub(crate) static RUN: ObjectShape = ObjectShape {
     name: "RunRequest",
@@ -19,8 +49,22 @@ pub(crate) static RUN: ObjectShape = ObjectShape {
     closed: false,
 };
 
-/// The same where the path says which session.
-pub(crate) static RUN_HERE: ObjectShape = ObjectShape {
+/// The body of `POST …/runs`, whose path names the session.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionRunBody {
+    pub(crate) new_message: Option<Content>,
+    #[serde(default)]
+    pub(crate) streaming: bool,
+    pub(crate) state_delta: Option<JsonMap>,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for SessionRunBody {
+    const SHAPE: &'static ObjectShape = &SESSION_RUN;
+}
+
+pub(crate) static SESSION_RUN: ObjectShape = ObjectShape {
     name: "RunHereRequest",
     fields: &[
         FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
@@ -30,6 +74,19 @@ pub(crate) static RUN_HERE: ObjectShape = ObjectShape {
     ],
     closed: false,
 };
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateSessionBody {
+    pub(crate) session_id: Option<String>,
+    pub(crate) state: Option<JsonMap>,
+    pub(crate) events: Option<Vec<Event>>,
+    pub(crate) options: Option<JsonMap>,
+}
+
+impl BodyType for CreateSessionBody {
+    const SHAPE: &'static ObjectShape = &CREATE_SESSION;
+}
 
 pub(crate) static CREATE_SESSION: ObjectShape = ObjectShape {
     name: "CreateSessionRequest",
@@ -42,17 +99,49 @@ pub(crate) static CREATE_SESSION: ObjectShape = ObjectShape {
     closed: false,
 };
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PatchSessionBody {
+    pub(crate) state_delta: JsonMap,
+}
+
+impl BodyType for PatchSessionBody {
+    const SHAPE: &'static ObjectShape = &PATCH_SESSION;
+}
+
 pub(crate) static PATCH_SESSION: ObjectShape = ObjectShape {
     name: "PatchSessionRequest",
     fields: &[FieldShape::required("stateDelta", Shape::Dict)],
     closed: false,
 };
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PatchMemoryBody {
+    pub(crate) session_id: String,
+}
+
+impl BodyType for PatchMemoryBody {
+    const SHAPE: &'static ObjectShape = &PATCH_MEMORY;
+}
+
 pub(crate) static PATCH_MEMORY: ObjectShape = ObjectShape {
     name: "PatchMemoryRequest",
     fields: &[FieldShape::required("sessionId", Shape::Text)],
     closed: false,
 };
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SaveArtifactBody {
+    pub(crate) filename: String,
+    pub(crate) artifact: Part,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for SaveArtifactBody {
+    const SHAPE: &'static ObjectShape = &SAVE_ARTIFACT;
+}
 
 pub(crate) static SAVE_ARTIFACT: ObjectShape = ObjectShape {
     name: "SaveArtifactRequest",
@@ -64,6 +153,7 @@ pub(crate) static SAVE_ARTIFACT: ObjectShape = ObjectShape {
     closed: false,
 };
 
+/// An event, as clients send it with a new session and as responses print it.
 pub(crate) static EVENT: ObjectShape = ObjectShape {
     name: "Event",
     fields: &[

@@ -1,6 +1,6 @@
-//! What stands behind the question mark.
+//! The query string of a request. Values are validated as FastAPI does.
 
-use super::{shape::read_flag, validation_error::ValidationError};
+use super::{validation_error::ValidationError, validator::parse_flag};
 use crate::error::ApiError;
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde_json::Value;
@@ -18,40 +18,62 @@ impl<S: Sync> FromRequestParts<S> for QueryParams {
 }
 
 impl QueryParams {
-    /// The last value of that name, as it is meant.
+    /// The decoded value of a parameter. If it is repeated, the last one wins.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.rfind(|(key, _)| *key == name).map(|(_, value)| decoded(value))
+        let last = form_urlencoded::parse(self.0.as_bytes()).filter(|(key, _)| key == name).last();
+        last.map(|(_, value)| value.into_owned())
     }
 
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let message = "Input should be a valid integer, unable to parse string as an integer";
-        let wrong =
+        let error =
             || ValidationError::new("int_parsing", &["query".into(), name.into()], message, text.clone());
-        text.parse().map(Some).map_err(|_| wrong().into())
+        text.parse().map(Some).map_err(|_| error().into())
     }
 
+    /// `false` if the parameter is absent.
     pub(crate) fn flag(&self, name: &'static str) -> Result<bool, ApiError> {
         let Some(text) = self.text(name) else { return Ok(false) };
         let message = "Input should be a valid boolean, unable to interpret input";
-        let read = read_flag(&Value::from(text.as_str()));
-        let wrong = || ValidationError::new("bool_parsing", &["query".into(), name.into()], message, text);
-        read.ok_or_else(|| wrong().into())
+        let flag = parse_flag(&Value::from(text.as_str()));
+        let error = || ValidationError::new("bool_parsing", &["query".into(), name.into()], message, text);
+        flag.ok_or_else(|| error().into())
     }
 }
 
-/// Without the escapes of a query.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let escaped = after
-            .get(..2)
-            .filter(|_| first == b'%')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        rest = if escaped.is_some() { &after[2..] } else { after };
-        bytes.push(escaped.unwrap_or(if first == b'+' { b' ' } else { first }));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_percent_decoded_and_the_last_of_a_repeated_parameter_wins() {
+        let table = [
+            ("after=1&after=2", Some("2")),
+            ("after=a%2Fb+c%20d", Some("a/b c d")),
+            ("%61fter=x", Some("x")),
+            ("after=%zz%4", Some("%zz%4")),
+            ("after=%ff", Some("\u{fffd}")),
+            ("after=a=b", Some("a=b")),
+            ("after=", Some("")),
+            ("after", Some("")),
+            ("before=1&aft=2", None),
+            ("", None),
+        ];
+        for (query, value) in table {
+            assert_eq!(QueryParams(query.to_owned()).text("after").as_deref(), value, "{query}");
+        }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+
+    #[test]
+    fn invalid_numbers_and_booleans_are_validation_errors() {
+        let query = QueryParams("limit=-1&detailed=maybe".to_owned());
+        for (error, kind) in [
+            (query.number("limit").unwrap_err(), "int_parsing"),
+            (query.flag("detailed").unwrap_err(), "bool_parsing"),
+        ] {
+            assert_eq!((error.status.as_u16(), &error.detail[0]["type"]), (422, &Value::from(kind)));
+        }
+        assert_eq!((query.number("after").unwrap(), query.flag("other").unwrap()), (None, false));
+    }
 }

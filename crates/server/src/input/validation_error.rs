@@ -1,14 +1,15 @@
-//! One thing that is wrong with a request, in pydantic's words.
+//! Validation errors in pydantic's format, and JSON syntax errors in the wording of Python's parser.
 
 use crate::error::ApiError;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
+/// One error of a request. Kind and message are pydantic's, byte for byte.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ValidationError {
     pub(crate) kind: &'static str,
-    /// From the outermost: `body`, then names and numbers.
-    pub(crate) place: Vec<Value>,
+    /// The path to the invalid value: `body` or `query`, then field names and list indexes.
+    pub(crate) loc: Vec<Value>,
     pub(crate) message: String,
     pub(crate) input: Value,
     pub(crate) context: Option<Value>,
@@ -17,51 +18,51 @@ pub(crate) struct ValidationError {
 impl ValidationError {
     pub(crate) fn new(
         kind: &'static str,
-        place: &[Value],
+        loc: &[Value],
         message: impl Into<String>,
         input: impl Into<Value>,
     ) -> Self {
-        Self { kind, place: place.to_vec(), message: message.into(), input: input.into(), context: None }
+        Self { kind, loc: loc.to_vec(), message: message.into(), input: input.into(), context: None }
     }
 
-    pub(crate) fn missing(place: &[Value], input: impl Into<Value>) -> Self {
-        Self::new("missing", place, "Field required", input)
+    pub(crate) fn missing(loc: &[Value], input: impl Into<Value>) -> Self {
+        Self::new("missing", loc, "Field required", input)
     }
 
     fn into_json(self) -> Value {
-        let mut wrong = Map::new();
-        wrong.insert("type".to_owned(), self.kind.into());
-        wrong.insert("loc".to_owned(), self.place.into());
-        wrong.insert("msg".to_owned(), self.message.into());
-        wrong.insert("input".to_owned(), self.input);
+        let mut fields = Map::new();
+        fields.insert("type".to_owned(), self.kind.into());
+        fields.insert("loc".to_owned(), self.loc.into());
+        fields.insert("msg".to_owned(), self.message.into());
+        fields.insert("input".to_owned(), self.input);
         if let Some(context) = self.context {
-            wrong.insert("ctx".to_owned(), context);
+            fields.insert("ctx".to_owned(), context);
         }
-        wrong.into()
+        fields.into()
     }
 }
 
-/// All of them at once.
+/// A response with all errors of a request.
 impl From<Vec<ValidationError>> for ApiError {
-    fn from(all: Vec<ValidationError>) -> Self {
-        let list: Vec<Value> = all.into_iter().map(ValidationError::into_json).collect();
+    fn from(errors: Vec<ValidationError>) -> Self {
+        let list: Vec<Value> = errors.into_iter().map(ValidationError::into_json).collect();
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, list)
     }
 }
 
 impl From<ValidationError> for ApiError {
-    fn from(one: ValidationError) -> Self {
-        vec![one].into()
+    fn from(error: ValidationError) -> Self {
+        vec![error].into()
     }
 }
 
-/// JSON that cannot be read, at the place and in the words of Python's reader.
-pub(crate) fn unreadable(bytes: &[u8], error: &serde_json::Error) -> ValidationError {
-    let before: usize =
+/// The error of a body that is not valid JSON, with the offset and the wording of Python's `json` module.
+pub(crate) fn json_syntax_error(bytes: &[u8], error: &serde_json::Error) -> ValidationError {
+    let line_start: usize =
         bytes.split(|byte| *byte == b'\n').take(error.line() - 1).map(|line| line.len() + 1).sum();
-    let at = if error.is_eof() { bytes.len() } else { before + error.column().saturating_sub(1) };
-    let said = error.to_string();
-    let words = [
+    let offset = if error.is_eof() { bytes.len() } else { line_start + error.column().saturating_sub(1) };
+    let serde_message = error.to_string();
+    let messages = [
         ("trailing characters", "Extra data"),
         ("key must be a string", "Expecting property name enclosed in double quotes"),
         ("trailing comma", "Illegal trailing comma before end of object"),
@@ -73,10 +74,17 @@ pub(crate) fn unreadable(bytes: &[u8], error: &serde_json::Error) -> ValidationE
         ("control character", "Invalid control character at"),
         ("invalid escape", "Invalid \\escape"),
     ];
-    let word =
-        words.iter().find(|(ours, _)| said.starts_with(ours)).map_or("Expecting value", |(_, python)| python);
+    let message = messages
+        .iter()
+        .find(|(serde, _)| serde_message.starts_with(serde))
+        .map_or("Expecting value", |(_, python)| python);
     ValidationError {
-        context: Some(json!({ "error": word })),
-        ..ValidationError::new("json_invalid", &["body".into(), at.into()], "JSON decode error", json!({}))
+        context: Some(json!({ "error": message })),
+        ..ValidationError::new(
+            "json_invalid",
+            &["body".into(), offset.into()],
+            "JSON decode error",
+            json!({}),
+        )
     }
 }

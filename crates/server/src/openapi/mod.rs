@@ -17,7 +17,7 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
-use crate::handlers::json;
+use crate::handlers::json_response;
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -75,7 +75,7 @@ fn document() -> Value {
 
 /// Open to all who may speak to the server: it says nothing of anybody.
 pub(crate) async fn description() -> Response {
-    json(WRITTEN.as_str())
+    json_response(WRITTEN.as_str())
 }
 
 /// No script, nothing from elsewhere, and no frame of another page.

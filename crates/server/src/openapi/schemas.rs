@@ -18,7 +18,7 @@ pub(super) fn all() -> Map<String, Value> {
     let mut all = Map::new();
     let sent = [
         &bodies::RUN,
-        &bodies::RUN_HERE,
+        &bodies::SESSION_RUN,
         &bodies::CREATE_SESSION,
         &bodies::PATCH_SESSION,
         &bodies::PATCH_MEMORY,
@@ -73,7 +73,7 @@ fn add(all: &mut Map<String, Value>, object: &'static ObjectShape, way: SchemaDi
 
 /// What has a value of its own is always printed, and need not be sent.
 fn is_needed(field: &FieldShape, way: SchemaDirection) -> bool {
-    match field.need {
+    match field.requirement {
         Requirement::Required => true,
         Requirement::Defaulted => way == SchemaDirection::Response,
         Requirement::Optional => false,
@@ -90,7 +90,7 @@ fn in_one_spelling(field: &FieldShape) -> Value {
 
 fn described(all: &mut Map<String, Value>, field: &'static FieldShape, way: SchemaDirection) -> Value {
     let schema = schema_of(all, &field.shape, way);
-    if way == SchemaDirection::Request && field.need == Requirement::Optional && schema != json!({}) {
+    if way == SchemaDirection::Request && field.requirement == Requirement::Optional && schema != json!({}) {
         return json!({"anyOf": [schema, {"type": "null"}]});
     }
     schema

@@ -50,12 +50,12 @@ fn without_a_token_only_what_is_nobodys_is_answered() {
     let refused = server.get("/list-apps", &[]);
     assert_snapshot!(format!("{} {}\n{}", refused.status, refused.header("www-authenticate").unwrap(), refused.body), @r#"
     401 Bearer realm="lango"
-    {"detail":"this server asks for a token: send it as `Authorization: Bearer TOKEN`, or open the link that `lango serve` prints"}
+    {"detail":"authentication required: send a token as `Authorization: Bearer TOKEN`, or open the link that `lango serve` prints"}
     "#);
     let bad = server.get("/list-apps", &[("authorization", "Bearer guess")]);
     assert_snapshot!(format!("{} {}\n{}", bad.status, bad.header("www-authenticate").unwrap(), bad.body), @r#"
     401 Bearer realm="lango", error="invalid_token"
-    {"detail":"the token is not known, has expired or was revoked"}
+    {"detail":"the token is unknown, expired or revoked"}
     "#);
     for path in routes() {
         let is_open =
