@@ -1,4 +1,4 @@
-//! The description for people: one page, without a script and without anything from elsewhere.
+//! The API description as one HTML page, without scripts and external resources.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ table { border-collapse: collapse; margin: .5rem 0; } td, th { text-align: left;
 .method { display: inline-block; width: 4.2rem; font-weight: 700; text-transform: uppercase; }
 .quiet { opacity: .7; }";
 
-/// All of it, from the description itself.
-pub(super) fn page(document: &Value) -> String {
+/// Renders an OpenAPI document.
+pub(super) fn render(document: &Value) -> String {
     let info = &document["info"];
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -22,20 +22,21 @@ pub(super) fn page(document: &Value) -> String {
         text(&info["version"])
     );
     for paragraph in info["description"].as_str().unwrap_or_default().split("\n\n") {
-        let _ = writeln!(html, "<p>{}", in_code(paragraph));
+        let _ = writeln!(html, "<p>{}", render_code(paragraph));
     }
     html.push_str("<p>For programs: <a href=\"/openapi.json\">openapi.json</a>\n");
     for tag in list(&document["tags"]) {
         let _ = writeln!(html, "<h2>{}</h2>\n<p>{}", text(&tag["name"]), text(&tag["description"]));
         for (path, method, operation) in operations(document) {
             if operation["tags"][0] == tag["name"] {
-                html.push_str(&described(path, method, operation));
+                html.push_str(&render_operation(path, method, operation));
             }
         }
     }
     html.push_str("<h2>schemas</h2>\n");
     for (name, schema) in fields(&document["components"]["schemas"]) {
-        let _ = writeln!(html, "<h3 id=\"{0}\">{0}</h3>\n<pre>{1}</pre>", escaped(name), linked(schema));
+        let _ =
+            writeln!(html, "<h3 id=\"{0}\">{0}</h3>\n<pre>{1}</pre>", escape(name), render_schema(schema));
     }
     html.push_str("</html>\n");
     html
@@ -47,57 +48,57 @@ fn operations(document: &Value) -> impl Iterator<Item = (&String, &String, &Valu
         .flat_map(|(path, methods)| fields(methods).map(move |(method, operation)| (path, method, operation)))
 }
 
-fn described(path: &str, method: &str, operation: &Value) -> String {
-    let (path, about) = (escaped(path), in_code(operation["summary"].as_str().unwrap_or_default()));
-    let open = if operation["security"].is_null() { "" } else { ", without a token" };
+fn render_operation(path: &str, method: &str, operation: &Value) -> String {
+    let (path, summary) = (escape(path), render_code(operation["summary"].as_str().unwrap_or_default()));
+    let public = if operation["security"].is_null() { "" } else { ", no token required" };
     let mut html = format!(
-        "<details><summary><span class=\"method\">{method}</span><code>{path}</code> {about}<span class=\"quiet\">{open}</span></summary>\n<table>\n"
+        "<details><summary><span class=\"method\">{method}</span><code>{path}</code> {summary}<span class=\"quiet\">{public}</span></summary>\n<table>\n"
     );
     for parameter in list(&operation["parameters"]) {
-        let about = in_code(parameter["description"].as_str().unwrap_or_default());
-        let (name, place) = (text(&parameter["name"]), text(&parameter["in"]));
-        let _ = writeln!(html, "<tr><td><code>{name}</code><td>{place}<td>{about}");
+        let description = render_code(parameter["description"].as_str().unwrap_or_default());
+        let (name, location) = (text(&parameter["name"]), text(&parameter["in"]));
+        let _ = writeln!(html, "<tr><td><code>{name}</code><td>{location}<td>{description}");
     }
     let body = &operation["requestBody"];
     if body.is_object() {
-        let need = if body["required"] == true { "" } else { "may be left out" };
-        let schema = linked(&body["content"]["application/json"]["schema"]);
-        let _ = writeln!(html, "<tr><td><code>body</code><td>{need}<td><code>{schema}</code>");
+        let required = if body["required"] == true { "" } else { "optional" };
+        let schema = render_schema(&body["content"]["application/json"]["schema"]);
+        let _ = writeln!(html, "<tr><td><code>body</code><td>{required}<td><code>{schema}</code>");
     }
-    for (status, answer) in fields(&operation["responses"]) {
-        let kinds = fields(&answer["content"]).map(|(kind, content)| {
-            let schema = linked(&content["schema"]);
-            if kind == "application/json" { schema } else { escaped(kind) }
+    for (status, response) in fields(&operation["responses"]) {
+        let bodies = fields(&response["content"]).map(|(media_type, content)| {
+            let schema = render_schema(&content["schema"]);
+            if media_type == "application/json" { schema } else { escape(media_type) }
         });
-        let kinds = kinds.collect::<Vec<_>>().join(" or ");
+        let bodies = bodies.collect::<Vec<_>>().join(" or ");
         let _ =
-            writeln!(html, "<tr><td>{status}<td>{}<td><code>{kinds}</code>", text(&answer["description"]));
+            writeln!(html, "<tr><td>{status}<td>{}<td><code>{bodies}</code>", text(&response["description"]));
     }
     html.push_str("</table></details>\n");
     html
 }
 
-/// A schema as JSON, with links to those that it names.
-fn linked(schema: &Value) -> String {
-    if let Some(name) = named(schema) {
+/// A schema as JSON, with links to the schemas that it references.
+fn render_schema(schema: &Value) -> String {
+    if let Some(name) = referenced_name(schema) {
         return format!("<a href=\"#{name}\">{name}</a>");
     }
-    let Ok(written) = serde_json::to_string_pretty(schema) else { return String::new() };
-    let written = if written.lines().count() > 4 { written } else { schema.to_string() };
-    let mut html = String::with_capacity(written.len());
-    let mut rest = written.as_str();
+    let Ok(json) = serde_json::to_string_pretty(schema) else { return String::new() };
+    let json = if json.lines().count() > 4 { json } else { schema.to_string() };
+    let mut html = String::with_capacity(json.len());
+    let mut rest = json.as_str();
     while let Some((before, after)) = rest.split_once(PREFIX) {
-        let (name, behind) = after.split_once('"').unwrap_or((after, ""));
-        let _ = write!(html, "{}<a href=\"#{name}\">{name}</a>", escaped(before.trim_end_matches('"')));
-        rest = behind;
+        let (name, remainder) = after.split_once('"').unwrap_or((after, ""));
+        let _ = write!(html, "{}<a href=\"#{name}\">{name}</a>", escape(before.trim_end_matches('"')));
+        rest = remainder;
     }
-    html.push_str(&escaped(rest));
+    html.push_str(&escape(rest));
     html
 }
 
 const PREFIX: &str = "#/components/schemas/";
 
-fn named(schema: &Value) -> Option<&str> {
+fn referenced_name(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix(PREFIX)
 }
 
@@ -110,18 +111,18 @@ fn list(value: &Value) -> &[Value] {
 }
 
 fn text(value: &Value) -> String {
-    escaped(value.as_str().unwrap_or_default())
+    escape(value.as_str().unwrap_or_default())
 }
 
-/// What stands between backticks is code.
-fn in_code(text: &str) -> String {
-    let pieces = text.split('`').enumerate().map(|(number, piece)| {
-        let piece = escaped(piece);
-        if number % 2 == 1 { format!("<code>{piece}</code>") } else { piece }
+/// Renders text between backticks as code.
+fn render_code(text: &str) -> String {
+    let parts = text.split('`').enumerate().map(|(index, part)| {
+        let part = escape(part);
+        if index % 2 == 1 { format!("<code>{part}</code>") } else { part }
     });
-    pieces.collect()
+    parts.collect()
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
