@@ -9,7 +9,7 @@
 //! | [`host_policy`], [`proxy`] | Host, Origin and CORS; forwarded headers of trusted proxies |
 //! | [`auth`] | tokens, login links and JWTs |
 //! | [`limits`], [`tls`] | limits and the rate limiter; certificates |
-//! | [`principal`], `path_params` | the sender of a request; path parameters |
+//! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
 //! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
 //! | `session_json`, `sse` | sessions and event streams as they are sent |
 //! | `openapi` | `/openapi.json` and `/docs` |
@@ -29,6 +29,7 @@ mod input;
 mod instrument;
 pub mod limits;
 mod metrics;
+mod mount_path;
 mod openapi;
 mod path_params;
 pub mod principal;

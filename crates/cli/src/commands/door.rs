@@ -73,9 +73,9 @@ pub(super) fn greet(access: &AccessControl, address: SocketAddr, tls: bool) -> a
         );
     }
     screen::note(&format!("listening on {here}"));
-    match access.auth() {
+    match access.authenticator() {
         Some(auth) => {
-            let link = login::path(&auth.issue_login_code()?);
+            let link = login::login_path(&auth.issue_login_code()?);
             screen::note(&format!("open {here}{link} in a browser; the link is good once, for ten minutes"));
         }
         None => screen::note(&format!("open {here}/ in a browser; every program of this machine may use it")),

@@ -3,6 +3,7 @@
 use super::{Json, json_response};
 use crate::{
     error::ApiError,
+    mount_path::MountPath,
     path_params::{FilePath, PathParams},
     state::ServerState,
 };
@@ -94,13 +95,13 @@ pub(crate) async fn file(
 }
 
 /// Redirects to the page.
-pub(crate) async fn redirect() -> Response {
-    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, PAGE)]).into_response()
+pub(crate) async fn redirect(mount: MountPath) -> Response {
+    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, mount.join(PAGE))]).into_response()
 }
 
 /// The configuration that the page loads first. `backendUrl` is the prefix of its requests.
-pub(crate) async fn runtime_config() -> Response {
-    let mut response = Json(json!({"backendUrl": "", "telemetry": null})).into_response();
+pub(crate) async fn runtime_config(mount: MountPath) -> Response {
+    let mut response = Json(json!({"backendUrl": mount.prefix(), "telemetry": null})).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -24,7 +24,7 @@ pub(super) fn render(document: &Value) -> String {
     for paragraph in info["description"].as_str().unwrap_or_default().split("\n\n") {
         let _ = writeln!(html, "<p>{}", render_code(paragraph));
     }
-    html.push_str("<p>For programs: <a href=\"/openapi.json\">openapi.json</a>\n");
+    html.push_str("<p>For programs: <a href=\"openapi.json\">openapi.json</a>\n");
     for tag in list(&document["tags"]) {
         let _ = writeln!(html, "<h2>{}</h2>\n<p>{}", text(&tag["name"]), text(&tag["description"]));
         for (path, method, operation) in operations(document) {

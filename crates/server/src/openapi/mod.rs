@@ -17,7 +17,10 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
-use crate::handlers::json_response;
+use crate::{
+    handlers::{Json, json_response},
+    mount_path::MountPath,
+};
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -74,8 +77,13 @@ fn build_document() -> Value {
 }
 
 /// Handles `GET /openapi.json`. Public: it holds no user data.
-pub(crate) async fn description() -> Response {
-    json_response(DOCUMENT_JSON.as_str())
+pub(crate) async fn description(mount: MountPath) -> Response {
+    if mount.prefix().is_empty() {
+        return json_response(DOCUMENT_JSON.as_str());
+    }
+    let mut document = DOCUMENT.clone();
+    document["servers"][0]["url"] = mount.prefix().into();
+    Json(document).into_response()
 }
 
 /// The page loads no scripts and no external resources, and cannot be framed.

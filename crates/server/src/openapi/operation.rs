@@ -20,7 +20,7 @@ pub(super) struct ApiOperation {
     summary: &'static str,
     tag: &'static str,
     /// Whether the route needs no token.
-    public: bool,
+    pub(super) public: bool,
     query: Vec<(&'static str, Value, &'static str)>,
     request_headers: Vec<(&'static str, &'static str)>,
     /// The schema, and whether the body is required.

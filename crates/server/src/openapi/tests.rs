@@ -9,7 +9,7 @@ const ROUTES: &str = include_str!("../routes.rs");
 
 /// Every method and path of a route table, given the function that builds it.
 fn routes_in(function: &str) -> BTreeSet<String> {
-    let table = ROUTES.split(&format!("fn {function}(")).nth(1).unwrap().split(".fallback(").next().unwrap();
+    let table = ROUTES.split(&format!("fn {function}(")).nth(1).unwrap().split("\n}\n").next().unwrap();
     let mut all = BTreeSet::new();
     for route in table.split(".route(").skip(1) {
         let path = route.split('"').nth(1).unwrap();
@@ -35,8 +35,10 @@ fn route_of(method: &str, path: &str) -> String {
     format!("{method} {path}")
 }
 
-fn described_routes() -> BTreeSet<String> {
-    operations::all().iter().map(|operation| route_of(operation.method, operation.path)).collect()
+fn described_routes(public: bool) -> BTreeSet<String> {
+    let operations = operations::all();
+    let operations = operations.iter().filter(|operation| operation.public == public);
+    operations.map(|operation| route_of(operation.method, operation.path)).collect()
 }
 
 fn assert_same(routes: &BTreeSet<String>, described: &BTreeSet<String>) {
@@ -50,7 +52,15 @@ fn assert_same(routes: &BTreeSet<String>, described: &BTreeSet<String>) {
 
 #[test]
 fn every_route_has_an_operation_and_every_operation_a_route() {
-    assert_same(&routes_in("routes"), &described_routes());
+    let routes = &routes_in("public_routes") | &routes_in("authenticated_routes");
+    assert_same(&routes, &(&described_routes(true) | &described_routes(false)));
+}
+
+#[test]
+fn public_operations_are_exactly_the_public_routes() {
+    let mut public = routes_in("public_routes");
+    assert!(public.remove("post /login"), "the table authenticates this route by itself");
+    assert_same(&public, &described_routes(true));
 }
 
 fn collect_references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
