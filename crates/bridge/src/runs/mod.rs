@@ -11,7 +11,7 @@ pub use cancel::CancelOutcome;
 pub use live::{Cursor, RunEntry, RunOutcome};
 pub use reader::Reader;
 pub use recovery::{Recovery, RecoverySource};
-pub use registry::{RunCounts, Seat};
+pub use registry::{RunCounts, RunPermit};
 pub use session::RunStatus;
 
 use crate::{
@@ -38,13 +38,13 @@ pub struct Runs {
     tasks: TaskTracker,
 }
 
-/// What else is said of a run when it begins.
+/// Options of a run besides its request.
 #[derive(Debug, Default)]
-pub struct Terms {
-    /// A later request of the user with the same key is this run.
+pub struct StartOptions {
+    /// A later request of the user with the same key returns this run.
     pub idempotency_key: Option<String>,
-    /// Given back when the run is over.
-    pub seat: Option<Seat>,
+    /// Released when the run ends.
+    pub permit: Option<RunPermit>,
 }
 
 /// Why a message was not accepted; nothing of it is stored.
@@ -101,9 +101,9 @@ impl Runs {
         &self.turns
     }
 
-    /// A place for one more run of a user; none if `most` of them are taken.
-    pub fn seat(&self, user: &str, most: usize) -> Option<Seat> {
-        self.registry.seat(user, most)
+    /// Permits one more run of a user; `None` if the user already holds `most` permits.
+    pub fn acquire_permit(&self, user: &str, most: usize) -> Option<RunPermit> {
+        self.registry.acquire_permit(user, most)
     }
 
     /// Begins a run; it goes on whoever listens. The message is stored when this returns. With a key that the user has used
@@ -112,9 +112,9 @@ impl Runs {
         &self,
         agent: &Agent,
         request: RunRequest,
-        terms: Terms,
+        options: StartOptions,
     ) -> Result<Reader, StartError> {
-        let Terms { idempotency_key, seat } = terms;
+        let StartOptions { idempotency_key, permit } = options;
         let session = request.key.clone();
         let (id, from) = self.identify(agent, &request).await?;
         let fingerprint = || QueuedRequest::fingerprint(&request);
@@ -136,8 +136,8 @@ impl Runs {
             if !turn.is_accepted() {
                 return result;
             }
-            // Readers that hear of the end find the seat free.
-            drop(seat);
+            // Released first: a reader that sees the end can start the next run.
+            drop(permit);
             live.finish(&result, turn.continues_in_log());
             runs.registry.put_away(key, &live);
             Ok(())

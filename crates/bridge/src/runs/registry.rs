@@ -67,8 +67,8 @@ struct RegistryState {
     finished: VecDeque<Finished>,
     /// About how many bytes they keep.
     bytes: usize,
-    /// How many seats each user has taken.
-    seats: HashMap<String, usize>,
+    /// Permits held by each user.
+    permits: HashMap<String, usize>,
     tally: RunCounts,
 }
 
@@ -117,14 +117,14 @@ impl RunRegistry {
         }
     }
 
-    pub(super) fn seat(&self, user: &str, most: usize) -> Option<Seat> {
+    pub(super) fn acquire_permit(&self, user: &str, most: usize) -> Option<RunPermit> {
         let mut kept = self.kept();
-        let taken = kept.seats.get(user).copied().unwrap_or(0);
+        let taken = kept.permits.get(user).copied().unwrap_or(0);
         if taken >= most {
             return None;
         }
-        kept.seats.insert(user.to_owned(), taken + 1);
-        Some(Seat { registry: self.clone(), user: user.to_owned() })
+        kept.permits.insert(user.to_owned(), taken + 1);
+        Some(RunPermit { registry: self.clone(), user: user.to_owned() })
     }
 }
 
@@ -142,29 +142,29 @@ impl RegistryState {
     }
 
     fn leave(&mut self, user: &str) {
-        let Some(taken) = self.seats.get_mut(user) else { return };
+        let Some(taken) = self.permits.get_mut(user) else { return };
         *taken -= 1;
         if *taken == 0 {
-            self.seats.remove(user);
+            self.permits.remove(user);
         }
     }
 }
 
-/// The right of a user to one more run, taken before the run begins and given back when it is over.
-pub struct Seat {
+/// A user's right to one more run, acquired before the run starts and released on drop.
+pub struct RunPermit {
     registry: RunRegistry,
     user: String,
 }
 
-impl Drop for Seat {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         self.registry.kept().leave(&self.user);
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for RunPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("RunPermit").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -183,15 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_seats_and_each_is_given_back() {
+    fn a_user_holds_a_limited_number_of_permits_and_drop_releases_them() {
         let registry = RunRegistry::default();
-        let (first, second) = (registry.seat("ann", 2), registry.seat("ann", 2));
-        assert!(first.is_some() && second.is_some() && registry.seat("ann", 2).is_none());
-        assert!(registry.seat("bob", 2).is_some(), "each has its own");
+        let (first, second) = (registry.acquire_permit("ann", 2), registry.acquire_permit("ann", 2));
+        assert!(first.is_some() && second.is_some() && registry.acquire_permit("ann", 2).is_none());
+        assert!(registry.acquire_permit("bob", 2).is_some(), "each has its own");
         drop(first);
-        assert!(registry.seat("ann", 2).is_some());
+        assert!(registry.acquire_permit("ann", 2).is_some());
         drop(second);
-        assert!(registry.kept().seats.is_empty(), "nothing is kept of those who have none");
+        assert!(registry.kept().permits.is_empty(), "nothing is kept of those who have none");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{CancelOutcome, Cursor, RunOutcome, RunStatus, StartError, Terms},
+    runs::{CancelOutcome, Cursor, RunOutcome, RunStatus, StartError, StartOptions},
 };
 use provider::StreamEvent;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ async fn statuses(store: &Shared) -> Vec<RunStatus> {
 
 /// Runs to the end; answers with the id of the run.
 async fn run(runs: &Runs, agent: &Agent, request: RunRequest) -> String {
-    let reader = runs.start(agent, request, Terms::default()).await.unwrap();
+    let reader = runs.start(agent, request, StartOptions::default()).await.unwrap();
     runs.idle().await;
     reader.id().to_owned()
 }
@@ -78,7 +78,7 @@ async fn a_waiting_run_is_cancelled_and_its_question_is_settled() {
         assert_eq!(settled.invocation_id, asked_by.invocation_id);
 
         let late = answer(&question, REQUEST_CONFIRMATION, json!({"confirmed": true}));
-        let late = runs.start(&agent, late, Terms::default()).await;
+        let late = runs.start(&agent, late, StartOptions::default()).await;
         assert!(matches!(late, Err(StartError::Run(RunError::UnknownCall { .. }))), "{late:?}");
         assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Over);
         run(&runs, &agent, say("and now?")).await;
@@ -145,7 +145,7 @@ async fn a_waiting_run_is_not_cancelled_while_another_run_of_its_session_goes_on
         let (runs, agent) = started(&place.store, &model).await;
         let id = run(&runs, &agent, say("work")).await;
         let result = answer("c1", "job", json!({"result": 42}));
-        let late = runs.start(&agent, result, Terms::default()).await.unwrap();
+        let late = runs.start(&agent, result, StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 2).await;
         assert_ne!(late.id(), id);
         assert_eq!(runs.cancel(&key(), &id).await.unwrap(), CancelOutcome::Busy, "{}", place.name);

@@ -13,7 +13,7 @@ use adk::{
     runner::RunRequest,
     session::{Session, SessionService},
 };
-use bridge::{Agent, Budget, Runs, runs::Terms};
+use bridge::{Agent, Budget, Runs, runs::StartOptions};
 use serde_json::{Map, Value, json};
 use session::RunStatus;
 use std::sync::Arc;
@@ -353,13 +353,13 @@ async fn of_two_answers_to_one_question_one_continues_the_run_and_the_other_is_r
         gate.add_permits(1);
         let runs = Runs::new(place.store.clone());
         let agent = start(&place.store, dangerous(&model)).await.with_turns(runs.turns().clone());
-        let asking = runs.start(&agent, say("clean up"), Terms::default()).await.unwrap();
+        let asking = runs.start(&agent, say("clean up"), StartOptions::default()).await.unwrap();
         runs.idle().await;
         let [question] = &questions(&agent).await[..] else { panic!("one question") };
         let yes = || answer(question, REQUEST_CONFIRMATION, json!({"confirmed": true}));
         let (first, second) = tokio::join!(
-            runs.start(&agent, yes(), Terms::default()),
-            runs.start(&agent, yes(), Terms::default())
+            runs.start(&agent, yes(), StartOptions::default()),
+            runs.start(&agent, yes(), StartOptions::default())
         );
         let ((Ok(mut continued), Err(_)) | (Err(_), Ok(mut continued))) = (first, second) else {
             panic!("{}: one of them is refused", place.name)

@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{
     Agent, Runs,
-    runs::{self as bridge_runs, RunOutcome, Terms},
+    runs::{self as bridge_runs, RunOutcome, StartOptions},
 };
 use serde_json::{Map, json};
 use session::{GoneOwner, RunStatus, TakeOver, TurnChange};
@@ -275,7 +275,7 @@ async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
         let (model, gate) = Fake::gated(Vec::new());
         let runs = Runs::new(place.store.clone());
         let agent = start(&place.store, root(&model)).await.with_turns(runs.turns().clone());
-        let mut reader = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
+        let mut reader = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 1).await;
         let name = place.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
         let outside = place.again();

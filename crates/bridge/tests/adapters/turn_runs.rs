@@ -7,7 +7,7 @@ use crate::common::{
 use adk::agent::LlmAgent;
 use bridge::{
     Agent, Budget, Runs,
-    runs::{CancelOutcome, Cursor, Reader, RunEntry, RunOutcome, RunStatus, StartError, Terms},
+    runs::{CancelOutcome, Cursor, Reader, RunEntry, RunOutcome, RunStatus, StartError, StartOptions},
 };
 use serde_json::json;
 use session::TurnChange;
@@ -57,7 +57,7 @@ async fn runs_on(store: &Shared, root: LlmAgent) -> (Runs, Agent) {
 async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
-        let mut first = runs.start(&agent, say_streaming("time?"), Terms::default()).await.unwrap();
+        let mut first = runs.start(&agent, say_streaming("time?"), StartOptions::default()).await.unwrap();
         let (all, end) = rest(&mut first).await;
         assert_eq!(end, RunOutcome::Done);
         // A call, its answer, four pieces and the whole.
@@ -75,9 +75,15 @@ async fn a_reader_that_comes_back_anywhere_sees_every_event_once() {
 async fn after_a_restart_the_log_has_what_was_stored_of_a_run() {
     for place in both() {
         let (runs, agent) = runs_on(&place.store, root(&talkative())).await;
-        let mut first = runs.start(&agent, say_streaming("time?"), Terms::default()).await.unwrap();
+        let mut first = runs.start(&agent, say_streaming("time?"), StartOptions::default()).await.unwrap();
         let (all, _) = rest(&mut first).await;
-        runs.start(&agent, say("and now?"), Terms::default()).await.unwrap().next().await.unwrap().unwrap();
+        runs.start(&agent, say("and now?"), StartOptions::default())
+            .await
+            .unwrap()
+            .next()
+            .await
+            .unwrap()
+            .unwrap();
         runs.idle().await;
         let restarted = Runs::new(place.store.clone());
         let stored: Vec<&RunEntry> = all.iter().filter(|entry| entry.place.partial == 0).collect();
@@ -98,7 +104,7 @@ async fn a_run_goes_on_when_its_reader_leaves() {
     for place in both() {
         let (model, gate) = Fake::gated(vec![vec![text("late"), done()]]);
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
-        let reader = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
+        let reader = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         let id = reader.id().to_owned();
         drop(reader);
         gate.add_permits(1);
@@ -125,8 +131,8 @@ async fn a_repeated_request_is_the_run_that_was_first() {
     }
 }
 
-fn keyed(key: &str) -> Terms {
-    Terms { idempotency_key: Some(key.to_owned()), ..Terms::default() }
+fn keyed(key: &str) -> StartOptions {
+    StartOptions { idempotency_key: Some(key.to_owned()), ..StartOptions::default() }
 }
 
 /// The runs of a process whose store shows what passes through it, and which is held up where it reads the session.
@@ -158,18 +164,18 @@ async fn a_request_that_is_repeated_to_another_process_is_one_run() {
     }
 }
 
-fn spawn_start(runs: &Runs, agent: Agent, text: &'static str, terms: Terms) -> JoinHandle<Reader> {
+fn spawn_start(runs: &Runs, agent: Agent, text: &'static str, options: StartOptions) -> JoinHandle<Reader> {
     let runs = runs.clone();
-    tokio::spawn(async move { runs.start(&agent, say(text), terms).await.unwrap() })
+    tokio::spawn(async move { runs.start(&agent, say(text), options).await.unwrap() })
 }
 
 #[tokio::test]
 async fn a_run_is_accepted_when_its_message_is_stored_and_not_before() {
     for place in both() {
-        for terms in [Terms::default(), keyed("once")] {
+        for options in [StartOptions::default(), keyed("once")] {
             let (tap, runs, agent) = held_up(&place, &Fake::echo()).await;
             let before = log(&place.store).await.len();
-            let starting = spawn_start(&runs, agent, "keep me", terms);
+            let starting = spawn_start(&runs, agent, "keep me", options);
             until(async || tap.loads() > 0).await;
             for _ in 0..100 {
                 tokio::task::yield_now().await;
@@ -190,7 +196,7 @@ async fn a_queued_run_is_accepted_with_its_ticket() {
     for place in both() {
         let (model, gate) = Fake::gated(Vec::new());
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
-        runs.start(&agent, say("one"), Terms::default()).await.unwrap();
+        runs.start(&agent, say("one"), StartOptions::default()).await.unwrap();
         let waits = runs.start(&agent, say("two"), keyed("once")).await.unwrap();
         let view = runs.view(&key(), waits.id()).await.unwrap().unwrap();
         assert_eq!((view.status, view.position), (RunStatus::Queued, Some(0)), "{}", place.name);
@@ -240,8 +246,8 @@ async fn runs_are_answered_in_the_order_in_which_they_were_begun() {
         let (runs, agent) = runs_on(&place.store, root(&Fake::echo())).await;
         let texts: Vec<String> = (0..16).map(|number| format!("user: {number}")).collect();
         for text in &texts {
-            let terms = if text.ends_with('3') { keyed(text) } else { Terms::default() };
-            runs.start(&agent, say(&text["user: ".len()..]), terms).await.unwrap();
+            let options = if text.ends_with('3') { keyed(text) } else { StartOptions::default() };
+            runs.start(&agent, say(&text["user: ".len()..]), options).await.unwrap();
         }
         runs.idle().await;
         let said: Vec<String> = log(&place.store).await.into_iter().step_by(2).collect();
@@ -258,10 +264,10 @@ async fn a_cancelled_run_ends_and_the_next_message_is_answered() {
     for place in both() {
         let (model, gate) = Fake::gated(vec![vec![text("never"), done()]]);
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
-        let mut cut = runs.start(&agent, say("hello"), Terms::default()).await.unwrap();
+        let mut cut = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         until(|| async { !model.requests().is_empty() }).await;
-        let mut waits = runs.start(&agent, say("and?"), Terms::default()).await.unwrap();
-        let mut given_up = runs.start(&agent, say("or not"), Terms::default()).await.unwrap();
+        let mut waits = runs.start(&agent, say("and?"), StartOptions::default()).await.unwrap();
+        let mut given_up = runs.start(&agent, say("or not"), StartOptions::default()).await.unwrap();
         until(|| async { queued(&place.store).await.len() == 2 }).await;
         assert_eq!((runs.running(), runs.is_running(&key())), (3, true));
         assert_eq!(cancel(&runs, given_up.id()).await, CancelOutcome::Over, "{}", place.name);
@@ -295,7 +301,7 @@ async fn a_run_that_waits_has_a_position() {
         let (runs, agent) = runs_on(&place.store, root(&model)).await;
         let mut readers = Vec::new();
         for text in ["one", "two", "three"] {
-            readers.push(runs.start(&agent, say(text), Terms::default()).await.unwrap());
+            readers.push(runs.start(&agent, say(text), StartOptions::default()).await.unwrap());
             let expected = readers.len() - 1;
             let id = readers[expected].id().to_owned();
             until(|| runs_or_waits_at(&runs, &id, expected)).await;
@@ -321,7 +327,7 @@ async fn the_runs_of_a_dead_owner_continue_in_their_order() {
         let newer = tokio::spawn({
             let (runs, agent) = (runs.clone(), agent.clone());
             async move {
-                let mut reader = runs.start(&agent, say("last"), Terms::default()).await.unwrap();
+                let mut reader = runs.start(&agent, say("last"), StartOptions::default()).await.unwrap();
                 rest(&mut reader).await
             }
         });

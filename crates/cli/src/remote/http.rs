@@ -134,7 +134,7 @@ fn token(settings: &Settings, address: &Address) -> anyhow::Result<Option<Header
         if !address.is_here() {
             return Ok(None);
         }
-        Ok(server::auth::local::known(&settings.home)?.map(|token| token.reveal().to_owned()))
+        Ok(server::auth::local_token::load(&settings.home)?.map(|token| token.reveal().to_owned()))
     };
     let Some(token) = given.map_or_else(own, |given| Ok(Some(given)))? else { return Ok(None) };
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))

@@ -1,4 +1,4 @@
-//! Files that are their owner's alone. They are replaced as a whole: whoever reads one sees the old one or the new one.
+//! Files with mode 0600 that are replaced atomically: a reader sees the old or the new content.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -7,80 +7,80 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Changes when the file does.
+/// Inode, modification time and length: differs between two versions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileRevision {
     inode: u64,
-    changed: (i64, i64),
+    modified: (i64, i64),
     length: u64,
 }
 
-/// `None` if there is no such file.
-pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
-    let found = fs::metadata(path).map(|file| Stamp {
+/// `None` if the file does not exist.
+pub(super) fn revision(path: &Path) -> io::Result<Option<FileRevision>> {
+    let metadata = fs::metadata(path).map(|file| FileRevision {
         inode: file.ino(),
-        changed: (file.mtime(), file.mtime_nsec()),
+        modified: (file.mtime(), file.mtime_nsec()),
         length: file.len(),
     });
-    if_there(found)
+    if_exists(metadata)
 }
 
-/// What it holds, unless others may look into it or write it.
+/// Reads a file; refuses one that other users of the machine can access.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
-    let Some(file) = if_there(File::open(path))? else { return Ok(None) };
+    let Some(file) = if_exists(File::open(path))? else { return Ok(None) };
     if file.metadata()?.mode() & 0o077 != 0 {
-        let fix = format!("others may read it; say: chmod 600 {}", path.display());
+        let fix = format!("other users can access it; run: chmod 600 {}", path.display());
         return Err(io::Error::new(ErrorKind::PermissionDenied, fix));
     }
     io::read_to_string(file).map(Some)
 }
 
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = write_beside(path, text)?;
+    let new = write_temporary(path, text)?;
     fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// Makes the file unless somebody else has made it.
+/// Creates a file. If it exists already, it is left unchanged.
 pub(super) fn create(path: &Path, text: &str) -> io::Result<()> {
-    let new = write_beside(path, text)?;
-    let made = fs::hard_link(&new, path);
+    let new = write_temporary(path, text)?;
+    let created = fs::hard_link(&new, path);
     fs::remove_file(&new)?;
-    match made {
+    match created {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// Does something to a file that no other process does at the same time.
-pub(super) fn alone<T>(path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    make_directory(path)?;
-    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(beside(path, "lock"))?;
+/// Runs `work` under an advisory lock that excludes other processes.
+pub(super) fn with_lock<T>(path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    create_parent(path)?;
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(sibling(path, "lock"))?;
     lock.lock()?;
     work()
 }
 
-fn write_beside(path: &Path, text: &str) -> io::Result<PathBuf> {
-    make_directory(path)?;
-    let new = beside(path, &uuid::Uuid::new_v4().to_string());
+fn write_temporary(path: &Path, text: &str) -> io::Result<PathBuf> {
+    create_parent(path)?;
+    let new = sibling(path, &uuid::Uuid::new_v4().to_string());
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     Ok(new)
 }
 
-fn make_directory(path: &Path) -> io::Result<()> {
+fn create_parent(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{end}"))
+    path.with_file_name(format!(".{name}.{suffix}"))
 }
 
-fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -92,7 +92,7 @@ mod tests {
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     #[test]
-    fn a_new_file_is_its_owners_alone_and_so_is_one_that_was_replaced() {
+    fn created_and_replaced_files_are_accessible_to_their_owner_only() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("below/secret");
         create(&path, "one").unwrap();
@@ -101,11 +101,15 @@ mod tests {
         replace(&path, "two").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(read(&path).unwrap().as_deref(), Some("two"));
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left behind");
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "no temporary file is left behind"
+        );
     }
 
     #[test]
-    fn the_first_to_make_a_file_decides_what_is_in_it() {
+    fn create_keeps_the_content_of_an_existing_file() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("secret");
         create(&path, "first").unwrap();
@@ -114,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused_with_the_remedy() {
+    fn a_file_that_others_can_read_is_refused_with_the_fix() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("secret");
         create(&path, "canary").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        let refused = read(&path).unwrap_err().to_string();
-        assert!(refused.starts_with("others may read it; say: chmod 600 "), "{refused}");
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.starts_with("other users can access it; run: chmod 600 "), "{error}");
     }
 
     #[test]
-    fn what_is_not_there_is_nothing() {
+    fn a_missing_file_is_none() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(read(&home.path().join("none")).unwrap(), None);
-        assert_eq!(stamp(&home.path().join("none")).unwrap(), None);
+        assert_eq!(revision(&home.path().join("none")).unwrap(), None);
     }
 }
