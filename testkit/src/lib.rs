@@ -4,3 +4,6 @@ pub mod fakeprov;
 pub mod legal;
 pub mod property;
 pub mod store_suite;
+mod wire_api;
+
+pub use wire_api::WireApi;

@@ -23,9 +23,9 @@ pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> R
 
 /// What the cases had in them: a run that missed what it was made for proves nothing.
 #[derive(Debug, Default)]
-pub struct Tally(RefCell<BTreeMap<&'static str, usize>>);
+pub struct CaseTally(RefCell<BTreeMap<&'static str, usize>>);
 
-impl Tally {
+impl CaseTally {
     pub fn count(&self, what: &'static str, seen: bool) {
         *self.0.borrow_mut().entry(what).or_default() += usize::from(seen);
     }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_tally_without_something_that_was_counted_fails() {
-        let tally = Tally::default();
+        let tally = CaseTally::default();
         tally.count("calls", true);
         tally.judge();
         tally.count("orphans", false);
@@ -54,6 +54,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "something was never made")]
     fn a_tally_of_nothing_fails() {
-        Tally::default().judge();
+        CaseTally::default().judge();
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
 use provider::Origin;
-use session::{PageRequest, Seq, Store, Stored};
+use session::{PageRequest, Seq, Store, StoredMessage};
 use text::Text;
 
 /// How many rows are read at once, and how often at most: a run of the usual limit has fewer.
@@ -23,7 +23,7 @@ pub(crate) fn of(event: &Event) -> Option<Text> {
 }
 
 /// What the user asked for last in these rows.
-pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
+pub(crate) fn last_in(rows: &[StoredMessage], root_agent: &str) -> Option<Text> {
     let mut by_user = rows.iter().rev().filter(|row| Kind::of(&row.message) == Kind::User);
     by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
 }

@@ -8,31 +8,31 @@ use std::{
 
 /// A failure that a test asked for. There is none.
 #[derive(Clone, Copy, Debug)]
-pub enum Fault {}
+pub enum InjectedFault {}
 
-impl Fault {
+impl InjectedFault {
     pub fn is_disk_full(self) -> bool {
         match self {}
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {}
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for InjectedFault {}
 
 /// Execution reached a point where a call can fail.
 #[inline]
-pub fn reach(_: Point) -> Ready<Result<(), Fault>> {
+pub fn reach(_: Point) -> Ready<Result<(), InjectedFault>> {
     ready(Ok(()))
 }
 
 /// The same as [`reach`], for code that blocks.
 #[inline]
-pub fn hit(_: Point) -> Result<(), Fault> {
+pub fn hit(_: Point) -> Result<(), InjectedFault> {
     Ok(())
 }
 
@@ -48,6 +48,6 @@ pub fn pass_blocking(_: Point) {}
 
 /// Work with a point before it and one after it.
 #[inline]
-pub fn around<T, E: From<Fault>, W: Future<Output = Result<T, E>>>(_: [Point; 2], work: W) -> W {
+pub fn around<T, E: From<InjectedFault>, W: Future<Output = Result<T, E>>>(_: [Point; 2], work: W) -> W {
     work
 }

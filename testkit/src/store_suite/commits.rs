@@ -1,7 +1,7 @@
 //! A commit is one step: all of it or nothing, once, at one place.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, fact, finish, finishes, ids, key, load, message, new_session, page, payload, run,
         run_of, run_row, run_with_key, says, seqs, session, sets, sets_fact, start, start_commit, starts,
@@ -13,7 +13,7 @@ use session::{
     SessionKey, Start, TailBudget, TurnChange,
 };
 
-pub async fn rows_come_back_in_the_order_in_which_they_were_committed(store: Shared) -> Result<()> {
+pub async fn rows_come_back_in_the_order_in_which_they_were_committed(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     // Descending ids and one time for all: neither may decide.
     for n in (0..40_u64).rev() {
@@ -28,7 +28,7 @@ pub async fn rows_come_back_in_the_order_in_which_they_were_committed(store: Sha
     Ok(())
 }
 
-pub async fn the_messages_of_a_commit_take_consecutive_places(store: Shared) -> Result<()> {
+pub async fn the_messages_of_a_commit_take_consecutive_places(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     let commit = Commit {
@@ -46,7 +46,7 @@ pub async fn the_messages_of_a_commit_take_consecutive_places(store: Shared) -> 
 }
 
 /// A commit that changes everything that a commit can change: it starts a queued run.
-async fn whole_commit(store: &Shared, key: &SessionKey, id: &str) -> Result<Commit> {
+async fn whole_commit(store: &SharedStore, key: &SessionKey, id: &str) -> Result<Commit> {
     enqueue(store, key, run(id)).await?;
     Ok(Commit {
         state: vec![sets(Scope::Session, "count", 1), sets(Scope::User, "count", 1)],
@@ -56,7 +56,7 @@ async fn whole_commit(store: &Shared, key: &SessionKey, id: &str) -> Result<Comm
     })
 }
 
-pub async fn a_repeated_commit_changes_nothing(store: Shared) -> Result<()> {
+pub async fn a_repeated_commit_changes_nothing(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = whole_commit(&store, &key, "m1").await?;
     let Committed { seq, repeated, started, epoch } = store.commit(&key, first.clone()).await?;
@@ -81,7 +81,7 @@ pub async fn a_repeated_commit_changes_nothing(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: Shared) -> Result<()> {
+pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("m1")).await?;
     let first = Commit { expected_seq: Some(Seq(0)), ..start_commit(run("m1")) };
@@ -100,7 +100,7 @@ pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: Shared) -> R
     Ok(())
 }
 
-pub async fn a_commit_of_several_messages_is_repeated_as_a_whole(store: Shared) -> Result<()> {
+pub async fn a_commit_of_several_messages_is_repeated_as_a_whole(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = Commit { messages: ["m1", "m2"].map(message).into(), ..Commit::default() };
     assert_eq!(store.commit(&key, commit.clone()).await?.seq, Seq(2));
@@ -115,7 +115,7 @@ pub async fn a_commit_of_several_messages_is_repeated_as_a_whole(store: Shared) 
     Ok(())
 }
 
-pub async fn a_message_id_is_used_once_in_a_session(store: Shared) -> Result<()> {
+pub async fn a_message_id_is_used_once_in_a_session(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     for messages in [["m1", "m2"], ["m2", "m2"]] {
@@ -137,7 +137,7 @@ pub async fn a_message_id_is_used_once_in_a_session(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn the_same_id_in_another_session_is_another_message(store: Shared) -> Result<()> {
+pub async fn the_same_id_in_another_session_is_another_message(store: SharedStore) -> Result<()> {
     let (one, two) = (session(&store, "one").await?, session(&store, "two").await?);
     store.commit(&one, says("m1")).await?;
     let committed = store.commit(&two, says("m1")).await?;
@@ -145,7 +145,7 @@ pub async fn the_same_id_in_another_session_is_another_message(store: Shared) ->
     Ok(())
 }
 
-pub async fn a_session_that_moved_on_is_a_conflict(store: Shared) -> Result<()> {
+pub async fn a_session_that_moved_on_is_a_conflict(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let at = |expected, id: &str| Commit { expected_seq: Some(Seq(expected)), ..says(id) };
     store.commit(&key, at(0, "m1")).await?;
@@ -159,7 +159,7 @@ pub async fn a_session_that_moved_on_is_a_conflict(store: Shared) -> Result<()> 
     Ok(())
 }
 
-pub async fn an_old_epoch_is_fenced(store: Shared) -> Result<()> {
+pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("old", "m1")).await?;
     let taken = take_over(&store, &["old"], "new").await?;
@@ -174,7 +174,7 @@ pub async fn an_old_epoch_is_fenced(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_commit_of_facts_alone_takes_no_place(store: Shared) -> Result<()> {
+pub async fn a_commit_of_facts_alone_takes_no_place(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.commit(&key, sets_fact(fact("a", "", "1"))).await?.seq, Seq(0));
     store.commit(&key, says("m1")).await?;
@@ -211,7 +211,7 @@ fn refusal(answer: Result<Committed>) -> Result<&'static str> {
     }
 }
 
-pub async fn a_refused_commit_leaves_nothing_behind(store: Shared) -> Result<()> {
+pub async fn a_refused_commit_leaves_nothing_behind(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     // Another session of the same user, whose run has the key.
     let other = session(&store, "other").await?;
@@ -232,7 +232,7 @@ pub async fn a_refused_commit_leaves_nothing_behind(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: Shared) -> Result<()> {
+pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: SharedStore) -> Result<()> {
     let bad: [Commit; 4] = [
         Commit { expected_seq: Some(Seq(9)), ..says("m3") },
         start_commit(run("m3")),
@@ -263,7 +263,7 @@ pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: Sha
     Ok(())
 }
 
-pub async fn the_row_counts_what_was_committed(store: Shared) -> Result<()> {
+pub async fn the_row_counts_what_was_committed(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let made = load(&store, &key).await?.row;
     for id in ["m1", "m2", "m3"] {

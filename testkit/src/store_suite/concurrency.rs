@@ -1,7 +1,7 @@
 //! Many at once: each is answered as if it had been alone.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, finish, ids, key, load, message, new_session, page, run, run_of, run_with_key,
         says, seqs, session, sets, start, starts, together, turn,
@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll};
 
 const MANY: u64 = 64;
 
-pub async fn of_many_creates_one_wins(store: Shared) -> Result<()> {
+pub async fn of_many_creates_one_wins(store: SharedStore) -> Result<()> {
     let create = |_| {
         let store = Arc::clone(&store);
         async move { store.create(new_session(&key("s"), OnConflict::Fail)).await }
@@ -23,7 +23,7 @@ pub async fn of_many_creates_one_wins(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_creates_that_keep_all_get_the_session(store: Shared) -> Result<()> {
+pub async fn many_creates_that_keep_all_get_the_session(store: SharedStore) -> Result<()> {
     let create = |_| {
         let store = Arc::clone(&store);
         async move { store.create(new_session(&key("s"), OnConflict::Keep)).await }
@@ -33,7 +33,7 @@ pub async fn many_creates_that_keep_all_get_the_session(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
+pub async fn many_sessions_grow_at_once(store: SharedStore) -> Result<()> {
     let talk = |n: u64| {
         let store = Arc::clone(&store);
         async move {
@@ -53,7 +53,7 @@ pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_commits_to_one_session_leave_no_gap(store: Shared) -> Result<()> {
+pub async fn many_commits_to_one_session_leave_no_gap(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -68,7 +68,7 @@ pub async fn many_commits_to_one_session_leave_no_gap(store: Shared) -> Result<(
     Ok(())
 }
 
-pub async fn the_same_message_sent_many_times_is_stored_once(store: Shared) -> Result<()> {
+pub async fn the_same_message_sent_many_times_is_stored_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = |_| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -81,7 +81,7 @@ pub async fn the_same_message_sent_many_times_is_stored_once(store: Shared) -> R
     Ok(())
 }
 
-pub async fn bad_commits_among_good_ones_fail_alone(store: Shared) -> Result<()> {
+pub async fn bad_commits_among_good_ones_fail_alone(store: SharedStore) -> Result<()> {
     let good = session(&store, "good").await?;
     turn(&store, &good, "ended").await?;
     let commit = |n: u64| {
@@ -110,7 +110,7 @@ pub async fn bad_commits_among_good_ones_fail_alone(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn of_many_starts_one_is_admitted(store: Shared) -> Result<()> {
+pub async fn of_many_starts_one_is_admitted(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let starts = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -126,7 +126,7 @@ pub async fn of_many_starts_one_is_admitted(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Result<()> {
+pub async fn many_messages_queue_at_once_and_start_in_order(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let queues = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -147,7 +147,7 @@ pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Re
     Ok(())
 }
 
-pub async fn one_request_sent_many_times_becomes_one_run(store: Shared) -> Result<()> {
+pub async fn one_request_sent_many_times_becomes_one_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let sends = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -165,7 +165,7 @@ pub async fn one_request_sent_many_times_becomes_one_run(store: Shared) -> Resul
     Ok(())
 }
 
-pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()> {
+pub async fn many_sessions_change_one_shared_key_set(store: SharedStore) -> Result<()> {
     let change = |n: u64| {
         let store = Arc::clone(&store);
         async move {
@@ -181,7 +181,7 @@ pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()
 }
 
 /// The answer is dropped at its first pause, wherever that is; the step is there whole or not at all.
-pub async fn a_dropped_answer_is_all_or_nothing(store: Shared) -> Result<()> {
+pub async fn a_dropped_answer_is_all_or_nothing(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 0..20_u64 {
         let step = Commit {

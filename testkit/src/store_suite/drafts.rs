@@ -1,19 +1,19 @@
 //! Drafts: text that was shown and is not in the log yet.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over},
 };
 use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
 
-async fn extend(store: &Shared, lease: &Lease, pieces: &[&str]) -> Result<()> {
+async fn extend(store: &SharedStore, lease: &Lease, pieces: &[&str]) -> Result<()> {
     for piece in pieces {
         store.extend_draft(lease, (*piece).to_owned()).await?;
     }
     Ok(())
 }
 
-async fn draft(store: &Shared, key: &SessionKey) -> Result<Option<(String, String)>> {
+async fn draft(store: &SharedStore, key: &SessionKey) -> Result<Option<(String, String)>> {
     let draft = load(store, key).await?.draft;
     Ok(draft.map(|Draft { run, pieces }| (run, pieces.concat())))
 }
@@ -22,7 +22,7 @@ fn discards(commit: Commit) -> Commit {
     Commit { discards_draft: true, ..commit }
 }
 
-pub async fn a_draft_grows_by_its_pieces(store: Shared) -> Result<()> {
+pub async fn a_draft_grows_by_its_pieces(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     assert_eq!(draft(&store, &key).await?, None);
@@ -38,7 +38,7 @@ pub async fn a_draft_grows_by_its_pieces(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_draft_is_kept_until_a_commit_discards_it(store: Shared) -> Result<()> {
+pub async fn a_draft_is_kept_until_a_commit_discards_it(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     extend(&store, &lease, &["a", "b"]).await?;
@@ -56,7 +56,7 @@ pub async fn a_draft_is_kept_until_a_commit_discards_it(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
+pub async fn a_lost_lease_cannot_extend_a_draft(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     extend(&store, &old, &["shown "]).await?;
@@ -72,7 +72,7 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Shared) -> Result<()> {
+pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r1")).await?;
     extend(&store, &lease, &["left"]).await?;
@@ -86,7 +86,7 @@ pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Sha
     Ok(())
 }
 
-pub async fn a_draft_is_deleted_with_its_session(store: Shared) -> Result<()> {
+pub async fn a_draft_is_deleted_with_its_session(store: SharedStore) -> Result<()> {
     let lease = start(&store, &session(&store, "s").await?, run("r")).await?;
     extend(&store, &lease, &["x"]).await?;
     store.delete(&key("s")).await?;

@@ -1,12 +1,12 @@
 //! Facts: kept up to date by the commits that make them true.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{fact, load, says, session, sets_fact},
 };
 use session::{Commit, Fact, FactChange, Result};
 
-pub async fn a_fact_is_set_replaced_and_cleared(store: Shared) -> Result<()> {
+pub async fn a_fact_is_set_replaced_and_cleared(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.fact(&key, "agent", "").await?, None);
     store.commit(&key, sets_fact(fact("agent", "", "\"root\""))).await?;
@@ -30,7 +30,7 @@ fn kept(id: &str) -> Fact {
     Fact { carried: false, ..fact("ledger", id, "1") }
 }
 
-pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
+pub async fn only_carried_facts_come_along(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let facts = (0..100).map(|n| FactChange::Set(kept(&format!("{n}")))).collect();
     store.commit(&key, Commit { facts, ..Commit::default() }).await?;
@@ -45,7 +45,7 @@ pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_fact_may_stop_being_carried(store: Shared) -> Result<()> {
+pub async fn a_fact_may_stop_being_carried(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, sets_fact(Fact { carried: true, ..kept("1") })).await?;
     assert_eq!(load(&store, &key).await?.facts.len(), 1);

@@ -1,7 +1,7 @@
 //! Leases: at most one running run in a session, and commits of every earlier one are fenced.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         ME, enqueue, finish, finishes, ids, load, run, run_of, says, session, start, start_commit,
         start_with, starts, step, take_over, turn, withdrawal,
@@ -13,11 +13,11 @@ use session::{
 };
 
 /// The owner of the running run.
-async fn holder(store: &Shared, key: &SessionKey) -> Result<Option<String>> {
+async fn holder(store: &SharedStore, key: &SessionKey) -> Result<Option<String>> {
     Ok(store.activity(key).await?.running.map(|run| run.owner))
 }
 
-pub async fn a_started_run_holds_the_lease(store: Shared) -> Result<()> {
+pub async fn a_started_run_holds_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.activity(&key).await?, Activity::default());
     let committed = store.commit(&key, start_commit(run_of("a", "m1"))).await?;
@@ -36,7 +36,7 @@ pub async fn a_started_run_holds_the_lease(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_was_started_is_not_started_again(store: Shared) -> Result<()> {
+pub async fn a_run_that_was_started_is_not_started_again(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     let again = || store.commit(&key, Commit { turn: starts(run("r")), ..says("m2") });
@@ -52,7 +52,7 @@ fn last(id: &str, lease: &Lease) -> Commit {
     Commit { turn: finishes(lease, RunStatus::Done), ..says(id) }
 }
 
-pub async fn the_last_commit_of_a_turn_releases_the_lease(store: Shared) -> Result<()> {
+pub async fn the_last_commit_of_a_turn_releases_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "m1")).await?;
@@ -70,7 +70,7 @@ pub async fn the_last_commit_of_a_turn_releases_the_lease(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: Shared) -> Result<()> {
+pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&lease, "m1")).await?;
@@ -83,7 +83,7 @@ pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: Shared
     Ok(())
 }
 
-pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: Shared) -> Result<()> {
+pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     for status in [RunStatus::Queued, RunStatus::Running] {
@@ -99,7 +99,7 @@ fn if_epoch(epoch: u64, id: &str) -> Commit {
     Commit { turn: TurnChange::Start(start), ..says(id) }
 }
 
-pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: Shared) -> Result<()> {
+pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = turn(&store, &key, "m1").await?.epoch;
     let second = turn(&store, &key, "m2").await?.epoch;
@@ -121,7 +121,7 @@ pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: Sh
     Ok(())
 }
 
-pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: Shared) -> Result<()> {
+pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: SharedStore) -> Result<()> {
     let (key, other) = (session(&store, "s").await?, session(&store, "other").await?);
     let set = |scope, key: &str, value: i64| StateChange { scope, key: key.into(), value: value.into() };
     let first = turn(&store, &key, "m1").await?.epoch;
@@ -140,7 +140,7 @@ pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: Sha
     Ok(())
 }
 
-pub async fn a_start_does_not_overtake_the_queue(store: Shared) -> Result<()> {
+pub async fn a_start_does_not_overtake_the_queue(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     assert!(matches!(store.commit(&key, start_commit(run("m1"))).await, Err(Error::Busy(_))));
@@ -149,7 +149,7 @@ pub async fn a_start_does_not_overtake_the_queue(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_recreated_session_fences_the_owner_of_the_deleted_one(store: Shared) -> Result<()> {
+pub async fn a_recreated_session_fences_the_owner_of_the_deleted_one(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r")).await?;
     store.delete(&key).await?;

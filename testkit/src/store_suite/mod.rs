@@ -4,7 +4,7 @@
 //! a backend says only how it is opened:
 //!
 //! ```ignore
-//! fn open() -> session::Result<(testkit::store_suite::Shared, ())> {
+//! fn open() -> session::Result<(testkit::store_suite::SharedStore, ())> {
 //!     Ok((Arc::new(MemoryStore::new()), ()))
 //! }
 //! testkit::store_laws!(open);
@@ -30,9 +30,9 @@ pub mod tail;
 use session::Store;
 use std::sync::Arc;
 
-pub type Shared = Arc<dyn Store>;
+pub type SharedStore = Arc<dyn Store>;
 
-/// A test for each law. `$open` is a function beside the call that gives a `Shared` store
+/// A test for each law. `$open` is a function beside the call that gives a `SharedStore`
 /// and what must live as long as it.
 #[macro_export]
 macro_rules! store_laws {

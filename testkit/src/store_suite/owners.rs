@@ -1,15 +1,15 @@
 //! Owners: heartbeats, and taking over the runs of owners that are gone.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         enqueue, finish, key, payload, run, run_of, run_row, says, session, start, start_commit, status,
         step, take_over, turn, withdrawal,
     },
 };
 use session::{
-    Commit, Error, GoneOwner, Liveness, Owner, OwnerStatus, Result, RunStatus, SessionKey, Start, TakeOver,
-    TakenOver, TakenOverState, TurnChange, Withdrawal,
+    Commit, Error, GoneOwner, Liveness, OwnerClaim, OwnerStatus, Result, RunStatus, SessionKey, Start,
+    TakeOver, TakenOver, TakenOverState, TurnChange, Withdrawal,
 };
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ fn summary(taken: &[TakenOver]) -> Vec<(&str, &str, RunStatus)> {
     taken.iter().map(|run| (run.key.session.as_str(), run.id.as_str(), run.status())).collect()
 }
 
-async fn names(store: &Shared) -> Result<BTreeSet<String>> {
+async fn names(store: &SharedStore) -> Result<BTreeSet<String>> {
     Ok(store.owners().await?.into_iter().map(|owner| owner.name).collect())
 }
 
 /// A session in which `owner` has a running run and two queued ones.
-async fn occupied(store: &Shared, name: &str, owner: &str) -> Result<SessionKey> {
+async fn occupied(store: &SharedStore, name: &str, owner: &str) -> Result<SessionKey> {
     let key = session(store, name).await?;
     start(store, &key, run_of(owner, "running")).await?;
     for id in ["z", "a"] {
@@ -31,7 +31,7 @@ async fn occupied(store: &Shared, name: &str, owner: &str) -> Result<SessionKey>
     Ok(key)
 }
 
-pub async fn only_queued_and_running_runs_have_an_owner(store: Shared) -> Result<()> {
+pub async fn only_queued_and_running_runs_have_an_owner(store: SharedStore) -> Result<()> {
     assert!(store.owners().await?.is_empty());
     let key = session(&store, "s").await?;
     for end in RunStatus::ALL.into_iter().filter(|status| !status.is_owned()) {
@@ -51,7 +51,7 @@ pub async fn only_queued_and_running_runs_have_an_owner(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Result<()> {
+pub async fn a_running_run_is_taken_over_before_the_queue(store: SharedStore) -> Result<()> {
     let one = occupied(&store, "one", "gone").await?;
     occupied(&store, "two", "gone").await?;
     occupied(&store, "alive", "alive").await?;
@@ -78,7 +78,7 @@ pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
+pub async fn a_displaced_owner_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     enqueue(&store, &key, run_of("gone", "q")).await?;
@@ -99,7 +99,7 @@ pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Result<()> {
+pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) -> Result<()> {
     let options = |taken: &[TakenOver]| match &taken[0].state {
         TakenOverState::Running { options, .. } => options.clone(),
         TakenOverState::Queued { .. } => panic!("it is running: {taken:?}"),
@@ -132,7 +132,7 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_run_is_taken_over_by_the_first_who_asks(store: Shared) -> Result<()> {
+pub async fn a_run_is_taken_over_by_the_first_who_asks(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     start(&store, &key, run_of("gone", "r")).await?;
     assert_eq!(take_over(&store, &["gone"], "first").await?.len(), 1);
@@ -144,7 +144,7 @@ pub async fn a_run_is_taken_over_by_the_first_who_asks(store: Shared) -> Result<
     Ok(())
 }
 
-pub async fn a_take_over_may_be_restricted_to_a_session(store: Shared) -> Result<()> {
+pub async fn a_take_over_may_be_restricted_to_a_session(store: SharedStore) -> Result<()> {
     let here = occupied(&store, "here", "gone").await?;
     let there = occupied(&store, "there", "gone").await?;
     let gone = vec![GoneOwner { name: "gone".into(), if_beats: None }];
@@ -160,7 +160,7 @@ pub async fn a_take_over_may_be_restricted_to_a_session(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn any_number_of_runs_is_taken_over(store: Shared) -> Result<()> {
+pub async fn any_number_of_runs_is_taken_over(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("finished")).await?;
     finish(&store, &lease, RunStatus::Done).await?;
@@ -176,7 +176,7 @@ pub async fn any_number_of_runs_is_taken_over(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: Shared) -> Result<()> {
+pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let owner = store.claim_owner()?;
     start(&store, &key, run_of(owner.name(), "r")).await?;
@@ -196,7 +196,7 @@ pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: Shared) -> R
     Ok(())
 }
 
-pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: Shared) -> Result<()> {
+pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: SharedStore) -> Result<()> {
     let owner = store.claim_owner()?;
     // The first is taken over before its process has sent a heartbeat.
     for (name, displaced) in [("s1", 1), ("s2", 2)] {
@@ -213,10 +213,10 @@ pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: Shared) -> R
     Ok(())
 }
 
-pub async fn an_owner_is_alive_until_its_claim_is_dropped(store: Shared) -> Result<()> {
+pub async fn an_owner_is_alive_until_its_claim_is_dropped(store: SharedStore) -> Result<()> {
     let (first, second) = (store.claim_owner()?, store.claim_owner()?);
     assert_ne!(first.name(), second.name());
-    assert_eq!(Owner::process_of(first.name()), Owner::process_of(second.name()));
+    assert_eq!(OwnerClaim::process_of(first.name()), OwnerClaim::process_of(second.name()));
     let name = first.name().to_owned();
     assert_eq!(store.liveness(&name), Liveness::Alive);
     drop(first);

@@ -1,13 +1,13 @@
 //! Page by page: the pages make up the whole, also while it grows.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{changes, load, new_session, page, says, seqs, session, sets},
 };
 use session::{ListQuery, OnConflict, Result, Scope, SessionKey, SessionRow};
 use std::{cmp::Reverse, collections::BTreeSet};
 
-async fn read_all(store: &Shared, key: &SessionKey, limit: usize) -> Result<Vec<u64>> {
+async fn read_all(store: &SharedStore, key: &SessionKey, limit: usize) -> Result<Vec<u64>> {
     let mut read = Vec::new();
     loop {
         let rows = store.read(key, page(read.last().copied().unwrap_or(0), limit)).await?;
@@ -19,7 +19,7 @@ async fn read_all(store: &Shared, key: &SessionKey, limit: usize) -> Result<Vec<
     }
 }
 
-pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
+pub async fn pages_make_up_the_whole_log(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=20_u64 {
         // Every fifth step has no message: a hole between the rows.
@@ -36,7 +36,7 @@ pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn commits_do_not_disturb_a_reader(store: Shared) -> Result<()> {
+pub async fn commits_do_not_disturb_a_reader(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=10 {
         store.commit(&key, says(&format!("m{n}"))).await?;
@@ -54,7 +54,7 @@ pub async fn commits_do_not_disturb_a_reader(store: Shared) -> Result<()> {
 }
 
 /// Twelve sessions of two users and two apps.
-async fn crowd(store: &Shared) -> Result<Vec<SessionKey>> {
+async fn crowd(store: &SharedStore) -> Result<Vec<SessionKey>> {
     let mut keys = Vec::new();
     for n in 0..12 {
         let (app, user) = ([("one", "ann"), ("one", "bob"), ("two", "ann")])[n % 3];
@@ -74,7 +74,7 @@ fn keys(rows: &[SessionRow]) -> Vec<SessionKey> {
     rows.iter().map(|row| row.key.clone()).collect()
 }
 
-pub async fn a_list_is_newest_change_first(store: Shared) -> Result<()> {
+pub async fn a_list_is_newest_change_first(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
     store.commit(&crowd[3], says("m1")).await?;
     let rows = store.list(all()).await?;
@@ -89,7 +89,7 @@ pub async fn a_list_is_newest_change_first(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_list_is_filtered_by_app_and_user(store: Shared) -> Result<()> {
+pub async fn a_list_is_filtered_by_app_and_user(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
     for (app, user) in
         [(Some("one"), None), (None, Some("ann")), (Some("one"), Some("bob")), (Some("x"), None)]
@@ -104,7 +104,7 @@ pub async fn a_list_is_filtered_by_app_and_user(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_list_comes_page_by_page_without_gap_or_duplicate(store: Shared) -> Result<()> {
+pub async fn a_list_comes_page_by_page_without_gap_or_duplicate(store: SharedStore) -> Result<()> {
     crowd(&store).await?;
     for app in [None, Some("one".to_owned())] {
         let whole = store.list(ListQuery { app: app.clone(), ..all() }).await?;
@@ -126,7 +126,7 @@ pub async fn a_list_comes_page_by_page_without_gap_or_duplicate(store: Shared) -
     Ok(())
 }
 
-pub async fn a_list_that_changes_repeats_nobody_and_forgets_no_bystander(store: Shared) -> Result<()> {
+pub async fn a_list_that_changes_repeats_nobody_and_forgets_no_bystander(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
     let (mut listed, mut after) = (Vec::new(), None);
     for changed in &crowd {

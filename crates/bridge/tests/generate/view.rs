@@ -10,9 +10,9 @@ use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
 use provider::{EventStream, Provider, Request};
 use serde_json::{Value, json};
-use session::Stored;
+use session::StoredMessage;
 use std::sync::Arc;
-use testkit::legal::Api;
+use testkit::WireApi;
 
 /// The agent whose view is built.
 pub(crate) const AGENT: &str = "helper";
@@ -34,7 +34,7 @@ impl Provider for Silent {
 }
 
 /// What the agent's model is sent for the rows of a session; `cut` says that older rows were not read.
-pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> Request {
+pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> Request {
     of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
 
@@ -56,12 +56,12 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the words of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 5] {
+pub(crate) fn encodings(request: &Request) -> [(WireApi, Value, &'static str); 5] {
     [
-        (Api::OpenAi, provider::openai::encode(request, true), "messages"),
-        (Api::Responses, provider::responses::encode(request, true), "input"),
-        (Api::Anthropic, provider::anthropic::encode(request, true), "messages"),
-        (Api::Gemini, provider::gemini::encode(request, true), "contents"),
-        (Api::Ollama, provider::ollama::encode(request, true), "messages"),
+        (WireApi::OpenAi, provider::openai::encode(request, true), "messages"),
+        (WireApi::Responses, provider::responses::encode(request, true), "input"),
+        (WireApi::Anthropic, provider::anthropic::encode(request, true), "messages"),
+        (WireApi::Gemini, provider::gemini::encode(request, true), "contents"),
+        (WireApi::Ollama, provider::ollama::encode(request, true), "messages"),
     ]
 }

@@ -8,7 +8,7 @@ use provider::{
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use testkit::legal::Api;
+use testkit::WireApi;
 
 /// A request, and what its calls were.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Made {
     }
 
     /// The signatures that this provider must be shown again.
-    pub(crate) fn signatures(&self, api: Api) -> Vec<String> {
+    pub(crate) fn signatures(&self, api: WireApi) -> Vec<String> {
         let assistants = self.request.messages.iter().filter(|message| message.role == Role::Assistant);
         assistants
             .flat_map(|message| {
@@ -49,17 +49,24 @@ impl Made {
                 });
                 let shown = spoken.map_or(0, |at| at + 1);
                 message.parts.iter().enumerate().filter_map(move |(at, part)| match (api, part) {
-                    (Api::Anthropic, Part::Thought { signature, .. }) => {
+                    (WireApi::Anthropic, Part::Thought { signature, .. }) => {
                         signature.clone().filter(|_| at < shown)
                     }
-                    (Api::Gemini, Part::Thought { signature, .. } | Part::Text { signature, .. }) => {
+                    (WireApi::Gemini, Part::Thought { signature, .. } | Part::Text { signature, .. }) => {
                         signature.clone()
                     }
-                    (Api::Gemini, Part::Call(call)) => call.signature.clone(),
-                    (Api::Responses, Part::Thought { signature, .. }) => {
+                    (WireApi::Gemini, Part::Call(call)) => call.signature.clone(),
+                    (WireApi::Responses, Part::Thought { signature, .. }) => {
                         signature.as_deref().and_then(unsealed).filter(|_| at < shown)
                     }
-                    (Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama, _) => None,
+                    (
+                        WireApi::OpenAi
+                        | WireApi::Responses
+                        | WireApi::Anthropic
+                        | WireApi::Gemini
+                        | WireApi::Ollama,
+                        _,
+                    ) => None,
                 })
             })
             .collect()

@@ -1,7 +1,7 @@
 //! What stands on each provider's wire, read back.
 
 use serde_json::Value;
-use testkit::legal::Api;
+use testkit::WireApi;
 
 /// Calls and results in order: the id, and the number that tells which call it was.
 #[derive(Debug, Default)]
@@ -11,15 +11,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn read(api: Api, body: &Value) -> Self {
+    pub(crate) fn read(api: WireApi, body: &Value) -> Self {
         let mut wire = Self::default();
         for message in messages(api, body) {
             match api {
-                Api::OpenAi => wire.read_openai(&message),
-                Api::Responses => wire.read_responses(&message),
-                Api::Anthropic => list(&message, "content").for_each(|block| wire.read_anthropic(block)),
-                Api::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
-                Api::Ollama => wire.read_ollama(&message),
+                WireApi::OpenAi => wire.read_openai(&message),
+                WireApi::Responses => wire.read_responses(&message),
+                WireApi::Anthropic => list(&message, "content").for_each(|block| wire.read_anthropic(block)),
+                WireApi::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
+                WireApi::Ollama => wire.read_ollama(&message),
             }
         }
         wire
@@ -73,11 +73,11 @@ impl Wire {
 }
 
 /// The messages, without the marks that say what to cache.
-pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
+pub(crate) fn messages(api: WireApi, body: &Value) -> Vec<Value> {
     let key = match api {
-        Api::OpenAi | Api::Anthropic | Api::Ollama => "messages",
-        Api::Responses => "input",
-        Api::Gemini => "contents",
+        WireApi::OpenAi | WireApi::Anthropic | WireApi::Ollama => "messages",
+        WireApi::Responses => "input",
+        WireApi::Gemini => "contents",
     };
     let mut messages: Vec<Value> = list(body, key).cloned().collect();
     let blocks =
@@ -88,13 +88,15 @@ pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
     messages
 }
 
-pub(crate) fn is_legal(api: Api, id: &str) -> bool {
+pub(crate) fn is_legal(api: WireApi, id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !id.is_empty()
         && match api {
-            Api::OpenAi => id.len() <= 40 && id.chars().all(plain),
-            Api::Anthropic | Api::Responses | Api::Ollama => id.len() <= 64 && id.chars().all(plain),
-            Api::Gemini => id.chars().count() <= 256,
+            WireApi::OpenAi => id.len() <= 40 && id.chars().all(plain),
+            WireApi::Anthropic | WireApi::Responses | WireApi::Ollama => {
+                id.len() <= 64 && id.chars().all(plain)
+            }
+            WireApi::Gemini => id.chars().count() <= 256,
         }
 }
 

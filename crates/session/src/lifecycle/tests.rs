@@ -13,8 +13,8 @@ fn run(status: RunStatus) -> RunState<&'static str> {
 }
 
 /// A session whose only run is this one.
-fn turns(status: Option<RunStatus>) -> Turns {
-    Turns {
+fn turns(status: Option<RunStatus>) -> TurnState {
+    TurnState {
         epoch: EPOCH,
         is_leased: status == Some(RunStatus::Running),
         first_ticket: (status == Some(RunStatus::Queued)).then_some(TICKET),
@@ -37,7 +37,7 @@ fn take_over(from: &'static str) -> Change {
     Transition::TakeOver { from, owner: "other" }
 }
 
-fn apply(status: Option<RunStatus>, change: &Change) -> Result<Next<&'static str>, Refusal> {
+fn apply(status: Option<RunStatus>, change: &Change) -> Result<NextState<&'static str>, TransitionRefusal> {
     transition(&turns(status), status.map(run).as_ref(), change)
 }
 
@@ -71,9 +71,9 @@ fn each_status_admits_these_transitions() {
         for (word, change) in words[1..].iter_mut().zip(&changes) {
             *word = match apply(status, change) {
                 Ok(next) => next.run.status.as_str(),
-                Err(Refusal::Moved) => ".",
-                Err(Refusal::Busy) => "busy",
-                Err(Refusal::Fenced) => "fenced",
+                Err(TransitionRefusal::Moved) => ".",
+                Err(TransitionRefusal::Busy) => "busy",
+                Err(TransitionRefusal::Fenced) => "fenced",
             };
         }
         table.push(line(words));
@@ -136,17 +136,17 @@ fn a_run_has_a_ticket_exactly_while_it_is_queued() {
 
 #[test]
 fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
-    let turns = |is_leased, first_ticket| Turns { epoch: EPOCH, is_leased, first_ticket };
+    let turns = |is_leased, first_ticket| TurnState { epoch: EPOCH, is_leased, first_ticket };
     let table = [
         (None, turns(false, None), Ok(())),
-        (None, turns(true, None), Err(Refusal::Busy)),
-        (None, turns(false, Some(1)), Err(Refusal::Busy)),
+        (None, turns(true, None), Err(TransitionRefusal::Busy)),
+        (None, turns(false, Some(1)), Err(TransitionRefusal::Busy)),
         (Some(RunStatus::Waiting), turns(false, None), Ok(())),
-        (Some(RunStatus::Waiting), turns(true, None), Err(Refusal::Busy)),
-        (Some(RunStatus::Waiting), turns(false, Some(1)), Err(Refusal::Busy)),
+        (Some(RunStatus::Waiting), turns(true, None), Err(TransitionRefusal::Busy)),
+        (Some(RunStatus::Waiting), turns(false, Some(1)), Err(TransitionRefusal::Busy)),
         (Some(RunStatus::Queued), turns(false, Some(TICKET)), Ok(())),
-        (Some(RunStatus::Queued), turns(true, Some(TICKET)), Err(Refusal::Busy)),
-        (Some(RunStatus::Queued), turns(false, Some(TICKET - 1)), Err(Refusal::Busy)),
+        (Some(RunStatus::Queued), turns(true, Some(TICKET)), Err(TransitionRefusal::Busy)),
+        (Some(RunStatus::Queued), turns(false, Some(TICKET - 1)), Err(TransitionRefusal::Busy)),
     ];
     for (status, turns, expected) in table {
         let answer = transition(&turns, status.map(run).as_ref(), &start("me")).map(drop);
@@ -156,11 +156,14 @@ fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
 
 #[test]
 fn a_question_is_cancelled_while_nothing_runs() {
-    let leased = Turns { epoch: EPOCH, is_leased: true, first_ticket: Some(1) };
+    let leased = TurnState { epoch: EPOCH, is_leased: true, first_ticket: Some(1) };
     let waiting = run(RunStatus::Waiting);
-    assert_eq!(transition(&leased, Some(&waiting), &Transition::Cancel).unwrap_err(), Refusal::Busy);
+    assert_eq!(
+        transition(&leased, Some(&waiting), &Transition::Cancel).unwrap_err(),
+        TransitionRefusal::Busy
+    );
     // What is queued starts later, and reads the log then.
-    let queue = Turns { is_leased: false, ..leased };
+    let queue = TurnState { is_leased: false, ..leased };
     assert_eq!(
         transition(&queue, Some(&waiting), &Transition::Cancel).unwrap().run.status,
         RunStatus::Cancelled
@@ -170,8 +173,11 @@ fn a_question_is_cancelled_while_nothing_runs() {
 #[test]
 fn only_its_owner_starts_or_withdraws_a_queued_run() {
     let queued = Some(RunStatus::Queued);
-    assert_eq!(apply(queued, &start("other")).unwrap_err(), Refusal::Moved);
-    assert_eq!(apply(queued, &withdraw("other", RunStatus::Cancelled)).unwrap_err(), Refusal::Moved);
+    assert_eq!(apply(queued, &start("other")).unwrap_err(), TransitionRefusal::Moved);
+    assert_eq!(
+        apply(queued, &withdraw("other", RunStatus::Cancelled)).unwrap_err(),
+        TransitionRefusal::Moved
+    );
     // The answer to a question may come from anybody.
     let answered = apply(Some(RunStatus::Waiting), &start("other")).unwrap();
     assert_eq!(answered.run.owner, "other");
@@ -183,7 +189,7 @@ fn a_start_that_relies_on_an_epoch_is_fenced_by_another_one() {
         let relies_on = |epoch| Transition::Start { owner: "me", if_epoch: Some(epoch) };
         assert!(apply(status, &relies_on(EPOCH)).is_ok());
         for other in [EPOCH - 1, EPOCH + 1] {
-            assert_eq!(apply(status, &relies_on(other)).unwrap_err(), Refusal::Fenced);
+            assert_eq!(apply(status, &relies_on(other)).unwrap_err(), TransitionRefusal::Fenced);
         }
     }
 }
@@ -193,7 +199,7 @@ fn a_turn_ends_in_a_terminal_state_or_waits() {
     for to in RunStatus::ALL {
         let next = apply(Some(RunStatus::Running), &finish(to));
         if to.is_owned() {
-            assert_eq!(next.unwrap_err(), Refusal::Moved, "{to:?}");
+            assert_eq!(next.unwrap_err(), TransitionRefusal::Moved, "{to:?}");
         } else {
             assert_eq!(next.unwrap().run.status, to);
         }
@@ -205,7 +211,10 @@ fn a_queued_run_is_withdrawn_as_cancelled_or_failed() {
     for to in RunStatus::ALL {
         let next = apply(Some(RunStatus::Queued), &withdraw("me", to));
         let is_admitted = matches!(to, RunStatus::Cancelled | RunStatus::Failed);
-        assert_eq!(next.map(|next| next.run.status), if is_admitted { Ok(to) } else { Err(Refusal::Moved) });
+        assert_eq!(
+            next.map(|next| next.run.status),
+            if is_admitted { Ok(to) } else { Err(TransitionRefusal::Moved) }
+        );
     }
 }
 
@@ -213,11 +222,11 @@ fn a_queued_run_is_withdrawn_as_cancelled_or_failed() {
 fn every_epoch_but_the_current_one_is_fenced() {
     let turns = turns(Some(RunStatus::Running));
     for epoch in [0, EPOCH - 1, EPOCH + 1, u64::MAX] {
-        assert_eq!(fence(&turns, epoch), Err(Refusal::Fenced));
+        assert_eq!(fence(&turns, epoch), Err(TransitionRefusal::Fenced));
         for status in statuses() {
             let late = Transition::Finish { epoch, to: RunStatus::Done };
             let answer = transition(&turns, status.map(run).as_ref(), &late);
-            assert_eq!(answer.unwrap_err(), Refusal::Fenced, "{}", name(status));
+            assert_eq!(answer.unwrap_err(), TransitionRefusal::Fenced, "{}", name(status));
         }
     }
     assert_eq!(fence(&turns, EPOCH), Ok(()));
@@ -228,7 +237,7 @@ fn a_run_is_taken_over_from_the_owner_that_it_has() {
     for status in [RunStatus::Queued, RunStatus::Running] {
         let next = apply(Some(status), &take_over("me")).unwrap();
         assert_eq!((next.run.owner, next.run.status, next.run.ticket), ("other", status, run(status).ticket));
-        assert_eq!(apply(Some(status), &take_over("another")).unwrap_err(), Refusal::Moved);
+        assert_eq!(apply(Some(status), &take_over("another")).unwrap_err(), TransitionRefusal::Moved);
     }
 }
 

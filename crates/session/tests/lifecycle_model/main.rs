@@ -9,7 +9,7 @@ mod world;
 use model::{Bounds, Lifecycle, Rules};
 use session::{
     RunStatus,
-    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
 };
 use stateright::{Checker, HasDiscoveries, Model};
 use std::time::Instant;
@@ -53,14 +53,14 @@ fn is_found_out(rules: Rules, property: &'static str) -> bool {
     checker.discovery(property).is_some()
 }
 
-type Answer = Result<Next<OwnerId>, Refusal>;
+type Answer = Result<NextState<OwnerId>, TransitionRefusal>;
 
 #[test]
 fn without_the_fence_a_displaced_owner_commits() {
-    let fence = |_: &Turns, _| Ok(());
+    let fence = |_: &TurnState, _| Ok(());
     assert!(is_found_out(Rules { fence, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             let change = match change {
                 Transition::Finish { to, .. } => Transition::Finish { epoch: turns.epoch, to: *to },
                 other => other.clone(),
@@ -72,21 +72,21 @@ fn without_the_fence_a_displaced_owner_commits() {
 
 /// Applies the product's function and keeps the epoch for one kind of transition.
 fn keep_epoch(
-    turns: &Turns,
+    turns: &TurnState,
     run: Option<&RunState<OwnerId>>,
     change: &Transition<OwnerId>,
     keeps: bool,
 ) -> Answer {
     let next = lifecycle::transition(turns, run, change)?;
-    Ok(if keeps { Next { epoch: turns.epoch, ..next } } else { next })
+    Ok(if keeps { NextState { epoch: turns.epoch, ..next } } else { next })
 }
 
 #[test]
 fn without_the_lease_a_withdrawn_question_is_written_beside_a_running_run() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             let is_leased = turns.is_leased && *change != Transition::Cancel;
-            lifecycle::transition(&Turns { is_leased, ..turns.clone() }, run, change)
+            lifecycle::transition(&TurnState { is_leased, ..turns.clone() }, run, change)
         };
     assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
 }
@@ -94,7 +94,7 @@ fn without_the_lease_a_withdrawn_question_is_written_beside_a_running_run() {
 #[test]
 fn without_a_new_epoch_a_take_over_fences_nobody() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             keep_epoch(turns, run, change, matches!(change, Transition::TakeOver { .. }))
         };
     assert!(is_found_out(Rules { transition, ..Rules::product() }, model::EPOCHS_GROW));
@@ -103,7 +103,7 @@ fn without_a_new_epoch_a_take_over_fences_nobody() {
 #[test]
 fn without_a_new_epoch_a_release_admits_late_commits() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             keep_epoch(turns, run, change, matches!(change, Transition::Finish { .. }))
         };
     assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
@@ -112,8 +112,8 @@ fn without_a_new_epoch_a_release_admits_late_commits() {
 #[test]
 fn without_the_queue_a_start_overtakes() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            lifecycle::transition(&Turns { first_ticket: None, ..turns.clone() }, run, change)
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            lifecycle::transition(&TurnState { first_ticket: None, ..turns.clone() }, run, change)
         };
     assert!(is_found_out(Rules { transition, ..Rules::product() }, model::IN_ORDER_OF_ACCEPTANCE));
 }
@@ -121,8 +121,8 @@ fn without_the_queue_a_start_overtakes() {
 #[test]
 fn without_the_lease_two_runs_are_running() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            lifecycle::transition(&Turns { is_leased: false, ..turns.clone() }, run, change)
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+            lifecycle::transition(&TurnState { is_leased: false, ..turns.clone() }, run, change)
         };
     assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONE_RUNNING_RUN));
 }
@@ -130,11 +130,11 @@ fn without_the_lease_two_runs_are_running() {
 #[test]
 fn without_the_check_of_the_status_a_terminal_state_changes() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             match (run, change) {
                 (Some(run), Transition::Withdraw { to, .. }) if run.status.is_terminal() => {
                     let run = RunState { status: *to, ticket: None, ..run.clone() };
-                    Ok(Next { epoch: turns.epoch, is_leased: turns.is_leased, run })
+                    Ok(NextState { epoch: turns.epoch, is_leased: turns.is_leased, run })
                 }
                 _ => lifecycle::transition(turns, run, change),
             }
@@ -145,10 +145,10 @@ fn without_the_check_of_the_status_a_terminal_state_changes() {
 #[test]
 fn without_taking_over_queued_runs_they_are_lost() {
     let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
+        |turns: &TurnState, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
             match (run, change) {
                 (Some(run), Transition::TakeOver { .. }) if run.status == RunStatus::Queued => {
-                    Err(Refusal::Moved)
+                    Err(TransitionRefusal::Moved)
                 }
                 _ => lifecycle::transition(turns, run, change),
             }

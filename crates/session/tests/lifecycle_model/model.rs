@@ -3,18 +3,21 @@
 use crate::world::{DEAD, HeldLease, OwnerId, Process, ProcessStatus, Run, Session, Violation, World};
 use session::{
     RunStatus,
-    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
 };
 use stateright::{Model, Property};
 
-type TransitionRule =
-    fn(&Turns, Option<&RunState<OwnerId>>, &Transition<OwnerId>) -> Result<Next<OwnerId>, Refusal>;
+type TransitionRule = fn(
+    &TurnState,
+    Option<&RunState<OwnerId>>,
+    &Transition<OwnerId>,
+) -> Result<NextState<OwnerId>, TransitionRefusal>;
 
 /// The functions that decide: those of the product, or mutations that must be found out.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) transition: TransitionRule,
-    pub(crate) fence: fn(&Turns, u64) -> Result<(), Refusal>,
+    pub(crate) fence: fn(&TurnState, u64) -> Result<(), TransitionRefusal>,
 }
 
 impl Rules {
@@ -234,7 +237,7 @@ impl Lifecycle {
         stored: &mut Session,
         by: OwnerId,
         change: Change,
-    ) -> Result<Option<(usize, u64)>, Refusal> {
+    ) -> Result<Option<(usize, u64)>, TransitionRefusal> {
         let rules = &self.rules;
         match change {
             Change::Start(run) => return Ok(Some((run, stored.start(rules, by, run)?))),
@@ -247,7 +250,7 @@ impl Lifecycle {
             Change::Step(lease) => stored.step(rules, by, lease)?,
             // Each run asks once, so that it ends.
             Change::Finish(lease, RunStatus::Waiting) if stored.runs[lease.run].has_asked => {
-                return Err(Refusal::Moved);
+                return Err(TransitionRefusal::Moved);
             }
             Change::Finish(lease, to) => stored.finish(rules, (by, lease), to)?,
         }

@@ -3,7 +3,7 @@
 use crate::model::Rules;
 use session::{
     RunStatus,
-    lifecycle::{Refusal, RunState, Transition, Turns},
+    lifecycle::{RunState, Transition, TransitionRefusal, TurnState},
 };
 
 /// One claim of one process.
@@ -69,9 +69,9 @@ pub(crate) struct Run {
 }
 
 impl Session {
-    pub(crate) fn turns(&self) -> Turns {
+    pub(crate) fn turns(&self) -> TurnState {
         let tickets = self.runs.iter().filter(|run| run.state.status == RunStatus::Queued);
-        Turns {
+        TurnState {
             epoch: self.epoch,
             is_leased: self.running().next().is_some(),
             first_ticket: tickets.filter_map(|run| run.state.ticket).min(),
@@ -97,7 +97,12 @@ impl Session {
 /// The commits of the store.
 impl Session {
     /// Applies one transition to a run, or to a new one.
-    fn apply(&mut self, rules: &Rules, index: usize, change: &Transition<OwnerId>) -> Result<(), Refusal> {
+    fn apply(
+        &mut self,
+        rules: &Rules,
+        index: usize,
+        change: &Transition<OwnerId>,
+    ) -> Result<(), TransitionRefusal> {
         let before = self.runs.get(index).map(|run| run.state.clone());
         let next = (rules.transition)(&self.turns(), before.as_ref(), change)?;
         let was = before.as_ref().map(|state| state.status);
@@ -142,7 +147,12 @@ impl Session {
         self.epoch
     }
 
-    pub(crate) fn enqueue(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn enqueue(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<(), TransitionRefusal> {
         let ticket = self.last_ticket + 1;
         self.apply(rules, index, &Transition::Enqueue { owner, ticket })?;
         self.last_ticket = ticket;
@@ -150,7 +160,12 @@ impl Session {
     }
 
     /// A message settles all questions; the answer to one of them settles that one.
-    pub(crate) fn start(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<u64, Refusal> {
+    pub(crate) fn start(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<u64, TransitionRefusal> {
         let epoch = self.start_with_result(rules, owner, index)?;
         if !self.runs[index].has_asked {
             let asked = (0..self.runs.len()).filter(|other| self.runs[*other].has_asked);
@@ -168,17 +183,22 @@ impl Session {
         rules: &Rules,
         owner: OwnerId,
         index: usize,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, TransitionRefusal> {
         self.apply(rules, index, &Transition::Start { owner, if_epoch: None })?;
         Ok(self.acquired())
     }
 
-    pub(crate) fn withdraw(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn withdraw(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<(), TransitionRefusal> {
         self.apply(rules, index, &Transition::Withdraw { owner, to: RunStatus::Cancelled })
     }
 
     /// Withdraws the question of a waiting run. The commit appends to the log, so that nobody may hold the lease.
-    pub(crate) fn cancel(&mut self, rules: &Rules, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn cancel(&mut self, rules: &Rules, index: usize) -> Result<(), TransitionRefusal> {
         let is_leased = self.running().next().is_some();
         self.apply(rules, index, &Transition::Cancel)?;
         if is_leased {
@@ -187,7 +207,12 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn step(&mut self, rules: &Rules, by: OwnerId, lease: HeldLease) -> Result<(), Refusal> {
+    pub(crate) fn step(
+        &mut self,
+        rules: &Rules,
+        by: OwnerId,
+        lease: HeldLease,
+    ) -> Result<(), TransitionRefusal> {
         (rules.fence)(&self.turns(), lease.epoch)?;
         self.check_holder(by, lease);
         Ok(())
@@ -198,7 +223,7 @@ impl Session {
         rules: &Rules,
         (by, lease): (OwnerId, HeldLease),
         to: RunStatus,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransitionRefusal> {
         let mut before = self.clone();
         self.apply(rules, lease.run, &Transition::Finish { epoch: lease.epoch, to })?;
         before.check_holder(by, lease);
