@@ -1,4 +1,4 @@
-//! What a test arms: actions at the n-th hit of a point. All hits are counted.
+//! Plans: actions at the n-th hit of a point. All hits are counted.
 
 use crate::Point;
 use lock::LockExt;
@@ -11,27 +11,30 @@ use std::{
     time::Duration,
 };
 
-/// What happens at a point.
+/// The action at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailAction {
-    /// The process ends as by a signal: nothing is flushed and nothing is dropped.
+    /// Aborts the process: no buffer is flushed and no destructor runs.
     Abort,
+    /// The call fails with an I/O error.
     Fail,
+    /// The call fails with "disk full".
     FillDisk,
     Delay(Duration),
 }
 
+/// An action at consecutive hits of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailPlan {
     pub point: Point,
-    /// The hit at which it happens for the first time, counted from 1.
+    /// The first hit that triggers the action, counted from 1.
     pub nth: u64,
-    /// For how many hits it lasts.
+    /// The number of consecutive hits that trigger it.
     pub times: u64,
     pub action: FailAction,
 }
 
-/// A failure that a test asked for.
+/// An injected failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     Failed(Point),
@@ -69,22 +72,22 @@ fn state() -> MutexGuard<'static, FailpointState> {
     STATE.locked()
 }
 
-/// From now on these plans happen, and no others. Counting starts anew.
+/// Replaces all plans and resets the counters.
 pub fn arm(plans: Vec<FailPlan>) {
     *state() = FailpointState { plans, ..FailpointState::default() };
 }
 
-/// How often an armed action has happened.
+/// How many actions were triggered.
 pub fn fired() -> u64 {
     state().fired
 }
 
-/// How often each point was reached since the last call of [`arm`].
+/// The hits of each point since the last call of [`arm`].
 pub fn hits() -> BTreeMap<Point, u64> {
     state().hits.clone()
 }
 
-/// Counts the hit, and says what happens.
+/// Counts a hit and returns the action that is due.
 fn count(point: Point) -> Option<FailAction> {
     let mut state = state();
     let hits = state.hits.entry(point).or_default();
@@ -96,11 +99,11 @@ fn count(point: Point) -> Option<FailAction> {
     Some(action)
 }
 
-/// Everything but a delay, which depends on whether the caller may block.
+/// Performs an action. Returns a delay, because only the caller knows whether it may block.
 fn perform(point: Point, action: FailAction) -> Result<Option<Duration>, InjectedFault> {
     match action {
         FailAction::Abort => {
-            // Who watches the process learns that it was this point, and not another fault.
+            // Tells the parent process that the abort was injected.
             let _ = writeln!(std::io::stderr(), "{ABORTED}{point}");
             std::process::abort();
         }
@@ -110,10 +113,10 @@ fn perform(point: Point, action: FailAction) -> Result<Option<Duration>, Injecte
     }
 }
 
-/// Written to standard error before the process ends, followed by the name of the point.
+/// Written to standard error before the abort, followed by the name of the point.
 const ABORTED: &str = "fail point: abort at ";
 
-/// Execution reached a point where a call can fail.
+/// Marks a point in async code where a call can fail.
 pub async fn reach(point: Point) -> Result<(), InjectedFault> {
     let Some(action) = count(point) else { return Ok(()) };
     if let Some(delay) = perform(point, action)? {
@@ -122,7 +125,7 @@ pub async fn reach(point: Point) -> Result<(), InjectedFault> {
     Ok(())
 }
 
-/// The same as [`reach`], for code that blocks.
+/// Like [`reach`], for blocking code.
 pub fn hit(point: Point) -> Result<(), InjectedFault> {
     let Some(action) = count(point) else { return Ok(()) };
     if let Some(delay) = perform(point, action)? {
@@ -131,17 +134,17 @@ pub fn hit(point: Point) -> Result<(), InjectedFault> {
     Ok(())
 }
 
-/// Execution reached a point where nothing can fail: a plan that says otherwise is ignored.
+/// Marks a point in async code where nothing can fail: an injected failure is ignored.
 pub async fn pass(point: Point) {
     let _ = reach(point).await;
 }
 
-/// The same as [`pass`], for code that blocks.
+/// Like [`pass`], for blocking code.
 pub fn pass_blocking(point: Point) {
     let _ = hit(point);
 }
 
-/// Work with a point before it and one after it.
+/// Wraps `work` with a point before it and one after it.
 pub async fn around<T, E: From<InjectedFault>>(
     [before, after]: [Point; 2],
     work: impl Future<Output = Result<T, E>>,
@@ -156,11 +159,11 @@ pub async fn around<T, E: From<InjectedFault>>(
 mod tests {
     use super::*;
 
-    /// The state is per process, so the tests of this file take turns.
-    static TURN: Mutex<()> = Mutex::new(());
+    /// Serialises the tests of this file, because the state is global.
+    static TEST_LOCK: Mutex<()> = Mutex::new(());
 
-    fn turn() -> MutexGuard<'static, ()> {
-        TURN.locked()
+    fn serialised() -> MutexGuard<'static, ()> {
+        TEST_LOCK.locked()
     }
 
     fn plan(nth: u64, times: u64, action: FailAction) -> FailPlan {
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_parse() {
+    fn point_names_are_unique_and_parse() {
         for (at, point) in Point::ALL.iter().enumerate() {
             assert_eq!(point.name().parse::<Point>().unwrap(), *point);
             assert!(Point::ALL[..at].iter().all(|other| other.name() != point.name()), "{point}");
@@ -177,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn an_action_happens_at_its_hits_and_at_no_other() {
-        let _turn = turn();
+    fn an_action_is_triggered_only_at_its_hits() {
+        let _guard = serialised();
         arm(vec![plan(2, 2, FailAction::Fail), plan(5, 1, FailAction::Fail)]);
         let failed: Vec<bool> = (0..5).map(|_| hit(Point::BeforeStep).is_err()).collect();
         assert_eq!(failed, [false, true, true, false, true]);
@@ -189,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_cannot_fail_ignores_an_error() {
-        let _turn = turn();
+    fn a_pass_point_ignores_an_injected_failure() {
+        let _guard = serialised();
         arm(vec![plan(1, 1, FailAction::FillDisk)]);
         pass_blocking(Point::BeforeStep);
         assert_eq!(fired(), 1);
@@ -210,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_unless_the_point_before_it_fails() {
-        let _turn = turn();
+    fn around_runs_the_work_unless_the_point_before_it_fails() {
+        let _guard = serialised();
         let (before, after) = (Point::BeforeStep, Point::AfterStep);
         assert_eq!(around_step(before, FailAction::Fail), (false, Err(InjectedFault::Failed(before))));
         assert_eq!(around_step(after, FailAction::FillDisk), (true, Err(InjectedFault::DiskFull(after))));
