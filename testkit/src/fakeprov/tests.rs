@@ -248,7 +248,7 @@ fn requests_are_kept_as_they_came_and_shown_over_http() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let over_http = |request: &str| runtime.block_on(send(&fake, request));
     let body = json!({"b": "Zürich", "a": [1, {}]});
-    over_http(&post("text", WireApi::Gemini.path(), "X-Goog-WireApi-Key: k\r\n", &body));
+    over_http(&post("text", WireApi::Gemini.path(), "X-Goog-Api-Key: k\r\n", &body));
     over_http(
         "POST /api/chat HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n",
     );

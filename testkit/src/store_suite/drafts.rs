@@ -1,4 +1,4 @@
-//! Drafts: text that was shown and is not in the log yet.
+//! Laws of drafts.
 
 use super::{
     SharedStore,
@@ -33,7 +33,7 @@ pub async fn a_draft_grows_by_its_pieces(store: SharedStore) -> Result<()> {
     let found = load(&store, &key).await?;
     assert_eq!(found.draft, Some(Draft { run: "r".into(), pieces }));
     assert_eq!(draft(&store, &other).await?, None);
-    // It is beside the log, not in it.
+    // The log is unchanged.
     assert_eq!((found.row, found.tail.len()), (before, 1));
     Ok(())
 }
@@ -63,7 +63,7 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: SharedStore) -> Result<()
     let new = take_over(&store, &["gone"], "new").await?[0].lease().unwrap().clone();
     let late = store.extend_draft(&old, "late".into()).await;
     assert!(matches!(late, Err(Error::Fenced(fenced)) if fenced == key));
-    // Who took the run over reads what was shown.
+    // The new owner reads the draft.
     assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown ".into())));
     extend(&store, &new, &["again"]).await?;
     assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown again".into())));
@@ -72,12 +72,12 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: SharedStore) -> Result<()
     Ok(())
 }
 
-pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: SharedStore) -> Result<()> {
+pub async fn the_next_start_must_discard_the_draft_of_an_interrupted_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r1")).await?;
     extend(&store, &lease, &["left"]).await?;
     finish(&store, &lease, RunStatus::Interrupted).await?;
-    // A start that does not know of it would mix the text of two runs.
+    // Otherwise the draft would contain text of two runs.
     let unaware = store.commit(&key, start_commit(run("r2"))).await;
     assert!(matches!(unaware, Err(Error::Conflict { .. })), "{unaware:?}");
     assert_eq!(draft(&store, &key).await?, Some(("r1".into(), "left".into())));

@@ -1,4 +1,4 @@
-//! Short words for what the laws need.
+//! Builders and helpers for the laws.
 
 use super::SharedStore;
 use serde_json::Value;
@@ -18,14 +18,14 @@ pub fn new_session(key: &SessionKey, on_conflict: OnConflict) -> NewSession {
     NewSession { key: key.clone(), state: Vec::new(), steps: Vec::new(), on_conflict }
 }
 
-/// Makes a session and answers with its key.
+/// Creates a session and returns its key.
 pub async fn session(store: &SharedStore, name: &str) -> Result<SessionKey> {
     let key = key(name);
     store.create(new_session(&key, OnConflict::Fail)).await?;
     Ok(key)
 }
 
-/// All messages have the same time: order comes from nowhere but the log.
+/// All messages have the same timestamp, so that only the log can order them.
 pub fn message(id: &str) -> SessionMessage {
     SessionMessage {
         id: id.into(),
@@ -111,7 +111,7 @@ pub async fn finish(store: &SharedStore, lease: &Lease, status: RunStatus) -> Re
     store.commit(&lease.key, Commit { turn: finishes(lease, status), ..Commit::default() }).await
 }
 
-/// A whole turn of two rows, `id` and `id-end`.
+/// Runs a complete turn with the rows `id` and `id-end`.
 pub async fn turn(store: &SharedStore, key: &SessionKey, id: &str) -> Result<Committed> {
     let lease = start(store, key, run(id)).await?;
     let turn = finishes(&lease, RunStatus::Done);
@@ -127,13 +127,13 @@ pub fn withdrawal(id: &str, status: RunStatus) -> Withdrawal {
     Withdrawal { id: id.into(), owner: ME.into(), status, error: None }
 }
 
-/// The runs of `gone`, whatever their heartbeats say, become those of `owner`.
+/// Transfers the runs of `gone` to `owner`, regardless of heartbeats.
 pub async fn take_over(store: &SharedStore, gone: &[&str], owner: &str) -> Result<Vec<TakenOver>> {
     let gone = gone.iter().map(|name| GoneOwner { name: (*name).into(), if_beats: None }).collect();
     store.take_over(TakeOver { gone, owner: owner.into(), session: None }).await
 }
 
-/// A run that exists.
+/// Loads a run that must exist.
 pub async fn run_row(store: &SharedStore, key: &SessionKey, id: &str) -> Result<RunRecord> {
     store.run(key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))
 }
@@ -142,7 +142,7 @@ pub async fn status(store: &SharedStore, key: &SessionKey, id: &str) -> Result<R
     Ok(run_row(store, key, id).await?.status)
 }
 
-/// Everything of a session that exists.
+/// Loads a session that must exist, with its whole log.
 pub async fn load(store: &SharedStore, key: &SessionKey) -> Result<Snapshot> {
     load_tail(store, key, TailBudget::ALL).await
 }
@@ -163,17 +163,17 @@ pub fn page(after: u64, limit: usize) -> PageRequest {
     PageRequest { after: Seq(after), limit }
 }
 
-/// Runs all at once and answers in their order.
+/// Runs all futures concurrently and returns their results in order.
 pub async fn together<T, F>(futures: impl IntoIterator<Item = F>) -> Vec<Result<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
-    for (place, future) in futures.into_iter().enumerate() {
-        tasks.spawn(async move { (place, future.await) });
+    for (index, future) in futures.into_iter().enumerate() {
+        tasks.spawn(async move { (index, future.await) });
     }
     let mut answers = tasks.join_all().await;
-    answers.sort_by_key(|(place, _)| *place);
+    answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -1,4 +1,4 @@
-//! What is stored comes back as it was: the store looks into nothing.
+//! Laws of opaque data: everything is returned exactly as it was stored.
 
 use super::{
     SharedStore,
@@ -25,7 +25,7 @@ async fn returned(store: &SharedStore, key: &SessionKey, message: SessionMessage
     Ok(rows.pop().map(|row| row.message).unwrap_or_default())
 }
 
-pub async fn text_returns_byte_for_byte(store: SharedStore) -> Result<()> {
+pub async fn text_is_stored_byte_for_byte(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for (n, strange) in STRANGE.into_iter().enumerate() {
         let sent = SessionMessage {
@@ -44,19 +44,16 @@ pub async fn text_returns_byte_for_byte(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
-pub async fn large_content_returns_whole(store: SharedStore) -> Result<()> {
+pub async fn large_content_is_stored_completely(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let large = "0123456789abcdeé".repeat(5 * 1024 * 1024 / 17);
     let sent = SessionMessage { content: large.clone(), meta: Some(large), ..message("m") };
-    assert!(
-        returned(&store, &key, sent.clone()).await? == sent,
-        "five megabytes did not return as they were"
-    );
+    assert!(returned(&store, &key, sent.clone()).await? == sent, "large content changed");
     assert_eq!(load(&store, &key).await?.tail.len(), 1);
     Ok(())
 }
 
-pub async fn tool_calls_return_as_they_were(store: SharedStore) -> Result<()> {
+pub async fn tool_calls_are_stored_unchanged(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let call = |text: &str| ToolCall {
         id: text.into(),
@@ -74,7 +71,7 @@ pub async fn tool_calls_return_as_they_were(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
-pub async fn numbers_and_key_order_return_as_they_were(store: SharedStore) -> Result<()> {
+pub async fn json_numbers_and_key_order_are_preserved(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let value = json!({
         "z": [0.1 + 0.2, 1e-7, f64::MAX, f64::MIN_POSITIVE, 5e-324, 1.0, 123_456_789.123_456_79],
@@ -92,7 +89,7 @@ pub async fn numbers_and_key_order_return_as_they_were(store: SharedStore) -> Re
     Ok(())
 }
 
-pub async fn times_return_to_the_last_bit(store: SharedStore) -> Result<()> {
+pub async fn timestamps_are_stored_bit_for_bit(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let times =
         [0.0, 1.0, -1.5, 1_752_345_678.123_456_7, 1_752_345_678.000_000_2, f64::MAX, f64::MIN_POSITIVE];
@@ -104,7 +101,7 @@ pub async fn times_return_to_the_last_bit(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
-pub async fn strange_names_are_only_names(store: SharedStore) -> Result<()> {
+pub async fn keys_and_ids_may_contain_any_text(store: SharedStore) -> Result<()> {
     for strange in STRANGE {
         let key = SessionKey::new(strange, strange, strange);
         store.create(new_session(&key, OnConflict::Fail)).await?;

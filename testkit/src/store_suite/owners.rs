@@ -1,4 +1,4 @@
-//! Owners: heartbeats, and taking over the runs of owners that are gone.
+//! Laws of owners: heartbeats, liveness and take-over.
 
 use super::{
     SharedStore,
@@ -46,7 +46,7 @@ pub async fn only_queued_and_running_runs_have_an_owner(store: SharedStore) -> R
     enqueue(&store, &queue, run_of("b", "q")).await?;
     assert_eq!(store.owners().await?.len(), 2);
     assert_eq!(names(&store).await?, ["a", "b"].map(str::to_owned).into());
-    // What waits for a person is nobody's to take over.
+    // A waiting run has no owner and is not taken over.
     assert_eq!(take_over(&store, &["ended"], "c").await?, []);
     Ok(())
 }
@@ -57,7 +57,7 @@ pub async fn a_running_run_is_taken_over_before_the_queue(store: SharedStore) ->
     occupied(&store, "alive", "alive").await?;
     turn(&store, &session(&store, "idle").await?, "r").await?;
     let mut taken = take_over(&store, &["gone", "never seen"], "new").await?;
-    // Runs of a session follow each other; the order of the sessions is open.
+    // Runs are grouped by session; the order of sessions is unspecified.
     taken.sort_by(|a, b| a.key.cmp(&b.key));
     let expected = ["one", "two"].map(|name| {
         [("running", RunStatus::Running), ("z", RunStatus::Queued), ("a", RunStatus::Queued)]
@@ -102,7 +102,7 @@ pub async fn a_displaced_owner_is_fenced(store: SharedStore) -> Result<()> {
 pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) -> Result<()> {
     let options = |taken: &[TakenOver]| match &taken[0].state {
         TakenOverState::Running { options, .. } => options.clone(),
-        TakenOverState::Queued { .. } => panic!("it is running: {taken:?}"),
+        TakenOverState::Queued { .. } => panic!("the run is not running: {taken:?}"),
     };
     let with_options = |id: &str, options: &str| {
         let commit = start_commit(run_of("gone", id));
@@ -116,7 +116,7 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) ->
     assert_eq!(options(&take_over(&store, &["gone"], "first").await?).as_deref(), Some("{\"a\":1}"));
     let taken = take_over(&store, &["first"], "second").await?;
     assert_eq!(options(&taken).as_deref(), Some("{\"a\":1}"));
-    // They are not the message of a queued run, and nothing is left of them when the run ends.
+    // They are not visible as the payload of a queued run, and are deleted when the run ends.
     assert_eq!(store.payload(&key, "r").await?, None);
     let lease = taken[0].lease().unwrap().clone();
     finish(&store, &lease, RunStatus::Waiting).await?;
@@ -132,12 +132,12 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) ->
     Ok(())
 }
 
-pub async fn a_run_is_taken_over_by_the_first_who_asks(store: SharedStore) -> Result<()> {
+pub async fn a_run_is_taken_over_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     start(&store, &key, run_of("gone", "r")).await?;
     assert_eq!(take_over(&store, &["gone"], "first").await?.len(), 1);
     assert_eq!(take_over(&store, &["gone"], "second").await?, []);
-    // The successor may be gone, too.
+    // The successor may die as well.
     let taken = take_over(&store, &["gone", "first"], "second").await?;
     assert_eq!(summary(&taken), [("s", "r", RunStatus::Running)]);
     assert_eq!(take_over(&store, &[], "third").await?, []);
@@ -176,7 +176,7 @@ pub async fn any_number_of_runs_is_taken_over(store: SharedStore) -> Result<()> 
     Ok(())
 }
 
-pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: SharedStore) -> Result<()> {
+pub async fn a_heartbeat_prevents_a_take_over(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let owner = store.claim_owner()?;
     start(&store, &key, run_of(owner.name(), "r")).await?;
@@ -196,9 +196,9 @@ pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: SharedStore)
     Ok(())
 }
 
-pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: SharedStore) -> Result<()> {
+pub async fn a_heartbeat_returns_the_number_of_displaced_runs(store: SharedStore) -> Result<()> {
     let owner = store.claim_owner()?;
-    // The first is taken over before its process has sent a heartbeat.
+    // The first take-over precedes the first heartbeat of the process.
     for (name, displaced) in [("s1", 1), ("s2", 2)] {
         let key = session(&store, name).await?;
         start(&store, &key, run_of(owner.name(), "r")).await?;

@@ -1,4 +1,4 @@
-//! The queue of a session: a queued run is one row with its message, and runs start in the order of acceptance.
+//! Laws of the queue of a session.
 
 use super::{
     SharedStore,
@@ -31,7 +31,7 @@ pub async fn one_commit_stores_a_queued_run_with_its_message(store: SharedStore)
     assert_eq!(store.payload(&key, "q").await?.as_deref(), Some("the message"));
     let first_queued = Some(OwnedRun { id: "q".into(), owner: "a".into(), ticket });
     assert_eq!(store.activity(&key).await?, Activity { first_queued, ..Activity::default() });
-    // The log has it when it starts, and not before.
+    // The message is appended to the log when the run starts.
     assert_eq!(load(&store, &key).await?.row, before);
     assert_eq!(store.payload(&key, "never queued").await?, None);
     Ok(())
@@ -76,7 +76,7 @@ pub async fn the_number_of_runs_ahead_falls_as_they_start(store: SharedStore) ->
     Ok(())
 }
 
-pub async fn a_run_is_queued_once(store: SharedStore) -> Result<()> {
+pub async fn a_queued_run_is_not_queued_again(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     enqueue(&store, &key, run("behind")).await?;
@@ -96,7 +96,7 @@ pub async fn a_queued_run_leaves_the_queue_when_it_starts(store: SharedStore) ->
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     enqueue(&store, &key, run("behind")).await?;
-    // Somebody appends to the log before it starts.
+    // Another commit precedes the start.
     store.commit(&key, says("m1")).await?;
     let lease = start(&store, &key, run("q")).await?;
     assert_eq!(lease.run, 1);
@@ -161,11 +161,10 @@ pub async fn only_a_queued_run_is_withdrawn(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_is_queued_later_starts_later(store: SharedStore) -> Result<()> {
+pub async fn a_freed_ticket_is_not_reused(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q1")).await?;
     enqueue(&store, &key, run("q2")).await?;
-    // A ticket that was freed is not used again.
     assert!(store.withdraw(&key, withdrawal("q1", RunStatus::Cancelled)).await?);
     enqueue(&store, &key, run("q3")).await?;
     assert_eq!(first_queued(&store, &key).await?.as_deref(), Some("q2"));
@@ -175,7 +174,7 @@ pub async fn a_run_that_is_queued_later_starts_later(store: SharedStore) -> Resu
     Ok(())
 }
 
-/// A run that asked a person.
+/// Starts a run that ends its turn with a question to a person.
 async fn asks(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
     let lease = start(store, key, run(id)).await?;
     finish(store, &lease, RunStatus::Waiting).await.map(drop)
@@ -235,7 +234,7 @@ async fn assert_superseded(store: &SharedStore, key: &SessionKey, id: &str) -> R
     Ok(())
 }
 
-pub async fn a_message_that_settles_a_question_cancels_its_run(store: SharedStore) -> Result<()> {
+pub async fn a_message_that_supersedes_a_question_cancels_its_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     asks(&store, &key, "w").await?;
     asks(&store, &key, "stays").await?;
@@ -264,7 +263,7 @@ pub async fn an_answer_that_is_queued_behind_another_message_is_superseded(store
     Ok(())
 }
 
-pub async fn a_run_that_asks_nothing_is_not_superseded(store: SharedStore) -> Result<()> {
+pub async fn a_run_without_an_open_question_is_not_superseded(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let epoch = super::make::turn(&store, &key, "done").await?.epoch;
     let lease = start_with(&store, &key, settles("m", &["done", "unknown", "m"])).await?;

@@ -1,4 +1,4 @@
-//! Runs: one for each request, changed by the commits of its turns; a terminal state never changes.
+//! Laws of runs.
 
 use super::{
     SharedStore,
@@ -27,7 +27,7 @@ pub async fn a_run_starts_where_the_log_ends(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_was_refused_does_not_exist(store: SharedStore) -> Result<()> {
+pub async fn a_refused_start_creates_no_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let refused = Commit { expected_seq: Some(Seq(9)), ..start_commit(run("r")) };
     assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
@@ -36,7 +36,7 @@ pub async fn a_run_that_was_refused_does_not_exist(store: SharedStore) -> Result
     Ok(())
 }
 
-pub async fn the_last_commit_stores_the_end_of_its_run(store: SharedStore) -> Result<()> {
+pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStore) -> Result<()> {
     let ends = [
         (RunStatus::Done, None),
         (RunStatus::Failed, Some("broke")),
@@ -77,7 +77,7 @@ pub async fn the_last_commit_stores_the_end_of_its_run(store: SharedStore) -> Re
     Ok(())
 }
 
-/// Everything that can be tried on a run, by whoever had it.
+/// Tries every transition on an ended run.
 async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     let key = &lease.key;
     let again = Commit { turn: starts(run(id)), ..says("again") };
@@ -116,14 +116,17 @@ fn cancels(run: &str, message: &str) -> Commit {
 pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
-    assert!(matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })), "it runs");
+    assert!(
+        matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })),
+        "the run is running"
+    );
     let waiting = finish(&store, &lease, RunStatus::Waiting).await?;
     assert!(matches!(store.commit(&key, cancels("none", "m")).await, Err(Error::RunMoved { .. })));
     let stale = Commit { expected_seq: Some(Seq(9)), ..cancels("r", "m") };
     assert!(matches!(store.commit(&key, stale).await, Err(Error::Conflict { .. })));
     enqueue(&store, &key, run("queued")).await?;
     let cancelled = store.commit(&key, cancels("r", "m")).await?;
-    assert!(cancelled.epoch > waiting.epoch, "copies in memory are out of date");
+    assert!(cancelled.epoch > waiting.epoch, "cached copies are invalidated");
     let ended = run_row(&store, &key, "r").await?;
     assert_eq!((ended.status, ended.error.as_deref()), (RunStatus::Cancelled, Some("withdrawn")));
     assert_eq!(read_run(&store, &lease, 10).await?, ["r", "m"]);
@@ -187,7 +190,7 @@ async fn read_run(store: &SharedStore, lease: &Lease, limit: usize) -> Result<Ve
     }
 }
 
-/// Three runs with rows of others and of nobody between their own.
+/// Three runs whose rows are interleaved with each other and with rows of no run.
 async fn interleaved(store: &SharedStore, key: &SessionKey) -> Result<[Lease; 3]> {
     store.commit(key, says("before")).await?;
     let first = start(store, key, run("a1")).await?;
@@ -210,7 +213,7 @@ async fn interleaved(store: &SharedStore, key: &SessionKey) -> Result<[Lease; 3]
     Ok([first, third, last])
 }
 
-pub async fn only_rows_of_a_run_are_read_as_its_own(store: SharedStore) -> Result<()> {
+pub async fn read_run_returns_only_rows_of_the_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let [first, third, last] = interleaved(&store, &key).await?;
     for limit in [1, 2, 3, 100] {
