@@ -324,7 +324,7 @@ async fn the_source_is_not_written_even_with_a_write_ahead_log() {
     assert_eq!(import(&store, &path).await.messages, count(1, 24));
     assert_eq!((fs::read(&path).unwrap(), fs::read(&wal).unwrap()), before);
 
-    // A Lango that was killed: its log is still there, and nobody is left who knows it.
+    // A killed Lango: the write-ahead log remains, without an index.
     let killed = tempfile::tempdir().unwrap();
     let copy = killed.path().join("go.db");
     fs::write(&copy, &before.0).unwrap();
@@ -335,7 +335,7 @@ async fn the_source_is_not_written_even_with_a_write_ahead_log() {
 }
 
 #[test]
-fn a_file_that_cannot_be_imported_from_has_its_sentence() {
+fn each_unusable_source_file_has_its_own_error_text() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(
@@ -354,7 +354,7 @@ fn a_file_that_cannot_be_imported_from_has_its_sentence() {
     let end = bytes.len();
     bytes[4096..end].fill(0xff);
     fs::write(&damaged, bytes).unwrap();
-    let told = |path: &Path| {
+    let error_text = |path: &Path| {
         let opened = LangoDatabase::open(path)
             .and_then(|source| source.sessions(&mut ImportReport::default()).map(drop));
         opened.unwrap_err().to_string().replace(&path.display().to_string(), "FILE")
@@ -373,17 +373,17 @@ fn a_file_that_cannot_be_imported_from_has_its_sentence() {
             "FILE is a database, but not one of Lango in Go: it has no column content in its table messages",
         ),
     ];
-    for (name, sentence) in expected {
-        assert_eq!(told(&at(name)), sentence);
+    for (name, text) in expected {
+        assert_eq!(error_text(&at(name)), text);
     }
     assert_eq!(
-        told(&damaged),
+        error_text(&damaged),
         "FILE is damaged; import from a good copy, or from what `sqlite3 FILE .recover` can save"
     );
 }
 
 #[test]
-fn a_file_that_another_program_holds_is_locked() {
+fn a_source_file_locked_by_another_process_is_refused() {
     let (_dir, path) = lango(CONVERSATIONS);
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -391,7 +391,7 @@ fn a_file_that_another_program_holds_is_locked() {
 }
 
 #[test]
-fn a_file_with_a_transaction_that_a_crash_left_behind_is_not_repaired_by_reading_it() {
+fn a_source_file_with_a_hot_journal_is_refused_and_not_changed() {
     let (dir, path) = lango(CONVERSATIONS);
     let writer = Connection::open(&path).unwrap();
     writer
@@ -407,7 +407,7 @@ fn a_file_with_a_transaction_that_a_crash_left_behind_is_not_repaired_by_reading
 }
 
 #[test]
-fn the_store_does_not_take_a_file_of_lango_in_go_for_its_own() {
+fn the_store_refuses_to_open_a_database_of_lango_in_go() {
     let (_dir, path) = lango(CONVERSATIONS);
     let refused = SqliteStore::open(&path, Options::default()).unwrap_err();
     assert!(matches!(refused, session::Error::LangoInGo { .. }), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The transition function as tables: every status × every transition, then what each transition depends on.
+//! Tests of the transition function: every status × every transition, then the conditions of each transition.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn statuses() -> impl Iterator<Item = Option<RunStatus>> {
 }
 
 #[test]
-fn each_status_admits_these_transitions() {
+fn transitions_admitted_by_each_status() {
     let changes: [Change; 7] = [
         Transition::Enqueue { owner: "me", ticket: 9 },
         start("me"),
@@ -60,23 +60,23 @@ fn each_status_admits_these_transitions() {
         Transition::Supersede,
         Transition::Cancel,
     ];
-    let line = |words: [&str; 8]| {
-        let words = words.map(|word| format!("{word:<12}"));
-        words.concat().trim_end().to_owned()
+    let line = |cells: [&str; 8]| {
+        let cells = cells.map(|cell| format!("{cell:<12}"));
+        cells.concat().trim_end().to_owned()
     };
     let names = ["", "enqueue", "start", "finish", "take over", "withdraw", "supersede", "cancel"];
     let mut table = vec![line(names)];
     for status in statuses() {
-        let mut words = [name(status); 8];
-        for (word, change) in words[1..].iter_mut().zip(&changes) {
-            *word = match apply(status, change) {
+        let mut cells = [name(status); 8];
+        for (cell, change) in cells[1..].iter_mut().zip(&changes) {
+            *cell = match apply(status, change) {
                 Ok(next) => next.run.status.as_str(),
                 Err(TransitionRefusal::Moved) => ".",
                 Err(TransitionRefusal::Busy) => "busy",
                 Err(TransitionRefusal::Fenced) => "fenced",
             };
         }
-        table.push(line(words));
+        table.push(line(cells));
     }
     let expected = "
             enqueue     start       finish      take over   withdraw    supersede   cancel
@@ -91,7 +91,7 @@ interrupted .           .           .           .           .           .       
     assert_eq!(format!("\n{}", table.join("\n")), expected);
 }
 
-/// The epoch grows with every change of the lease, and when the log changes without one: copies in memory are out of date.
+/// The epoch grows with every change of the lease, and with a cancelled question, to invalidate cached copies of the session.
 #[test]
 fn the_epoch_grows_with_each_change_of_the_lease_and_with_a_cancelled_question() {
     let table = [
@@ -135,7 +135,7 @@ fn a_run_has_a_ticket_exactly_while_it_is_queued() {
 }
 
 #[test]
-fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
+fn a_run_starts_if_the_lease_is_free_and_no_run_is_queued_before_it() {
     let turns = |is_leased, first_ticket| TurnState { epoch: EPOCH, is_leased, first_ticket };
     let table = [
         (None, turns(false, None), Ok(())),
@@ -155,14 +155,14 @@ fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
 }
 
 #[test]
-fn a_question_is_cancelled_while_nothing_runs() {
+fn a_question_is_cancelled_only_while_the_lease_is_free() {
     let leased = TurnState { epoch: EPOCH, is_leased: true, first_ticket: Some(1) };
     let waiting = run(RunStatus::Waiting);
     assert_eq!(
         transition(&leased, Some(&waiting), &Transition::Cancel).unwrap_err(),
         TransitionRefusal::Busy
     );
-    // What is queued starts later, and reads the log then.
+    // Queued runs start later and read the log then.
     let queue = TurnState { is_leased: false, ..leased };
     assert_eq!(
         transition(&queue, Some(&waiting), &Transition::Cancel).unwrap().run.status,
@@ -171,31 +171,31 @@ fn a_question_is_cancelled_while_nothing_runs() {
 }
 
 #[test]
-fn only_its_owner_starts_or_withdraws_a_queued_run() {
+fn only_the_owner_starts_or_withdraws_a_queued_run() {
     let queued = Some(RunStatus::Queued);
     assert_eq!(apply(queued, &start("other")).unwrap_err(), TransitionRefusal::Moved);
     assert_eq!(
         apply(queued, &withdraw("other", RunStatus::Cancelled)).unwrap_err(),
         TransitionRefusal::Moved
     );
-    // The answer to a question may come from anybody.
+    // Any owner may continue a waiting run.
     let answered = apply(Some(RunStatus::Waiting), &start("other")).unwrap();
     assert_eq!(answered.run.owner, "other");
 }
 
 #[test]
-fn a_start_that_relies_on_an_epoch_is_fenced_by_another_one() {
+fn a_start_with_if_epoch_is_fenced_by_another_epoch() {
     for status in [None, Some(RunStatus::Queued), Some(RunStatus::Waiting)] {
-        let relies_on = |epoch| Transition::Start { owner: "me", if_epoch: Some(epoch) };
-        assert!(apply(status, &relies_on(EPOCH)).is_ok());
+        let if_epoch = |epoch| Transition::Start { owner: "me", if_epoch: Some(epoch) };
+        assert!(apply(status, &if_epoch(EPOCH)).is_ok());
         for other in [EPOCH - 1, EPOCH + 1] {
-            assert_eq!(apply(status, &relies_on(other)).unwrap_err(), TransitionRefusal::Fenced);
+            assert_eq!(apply(status, &if_epoch(other)).unwrap_err(), TransitionRefusal::Fenced);
         }
     }
 }
 
 #[test]
-fn a_turn_ends_in_a_terminal_state_or_waits() {
+fn a_turn_finishes_in_a_terminal_state_or_waiting() {
     for to in RunStatus::ALL {
         let next = apply(Some(RunStatus::Running), &finish(to));
         if to.is_owned() {
@@ -233,7 +233,7 @@ fn every_epoch_but_the_current_one_is_fenced() {
 }
 
 #[test]
-fn a_run_is_taken_over_from_the_owner_that_it_has() {
+fn a_run_is_taken_over_only_from_its_current_owner() {
     for status in [RunStatus::Queued, RunStatus::Running] {
         let next = apply(Some(status), &take_over("me")).unwrap();
         assert_eq!((next.run.owner, next.run.status, next.run.ticket), ("other", status, run(status).ticket));
@@ -242,7 +242,7 @@ fn a_run_is_taken_over_from_the_owner_that_it_has() {
 }
 
 #[test]
-fn names_of_states_are_read_back() {
+fn status_names_round_trip() {
     for status in RunStatus::ALL {
         assert_eq!(RunStatus::parse(status.as_str()), Some(status));
     }

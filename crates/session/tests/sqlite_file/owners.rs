@@ -94,8 +94,8 @@ async fn rows_and_lock_files_of_ended_processes_are_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "runs in a process of its own, started by the test below"]
-async fn a_process_that_owns_runs_until_it_is_killed() {
+#[ignore = "runs as a child process of the test below"]
+async fn child_process_that_owns_runs_until_killed() {
     let Ok(path) = env::var(FILE) else { return };
     let store: SharedStore = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
@@ -107,10 +107,10 @@ async fn a_process_that_owns_runs_until_it_is_killed() {
     std::future::pending::<()>().await;
 }
 
-/// A process that owns a running run and a queued one, and the name of their owner.
+/// Starts a process that owns a running and a queued run. Returns it with the name of the owner.
 fn owning_process(dir: &TempDir) -> (Child, String) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "owners::a_process_that_owns_runs_until_it_is_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "owners::child_process_that_owns_runs_until_killed", "--ignored", "--nocapture"])
         .env(FILE, file(dir))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
