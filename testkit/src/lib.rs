@@ -10,7 +10,7 @@
 pub mod fakeprov;
 pub mod legal;
 pub mod property;
+mod provider_api;
 pub mod store_suite;
-mod wire_api;
 
-pub use wire_api::WireApi;
+pub use provider_api::ProviderApi;

@@ -1,6 +1,6 @@
 //! Answers that are refused before they begin: a status, headers, and an error in the API's own shape.
 
-use super::{WireApi, http::FakeReply, script};
+use super::{ProviderApi, http::FakeReply, script};
 use serde_json::{Value, json};
 
 /// What went wrong, in the words of every API; each takes those that it has.
@@ -13,9 +13,9 @@ struct ErrorWords<'a> {
 }
 
 /// None if the scenario does not fail so.
-pub(super) fn failure(api: WireApi, scenario: &str, key: &str) -> Option<FakeReply> {
+pub(super) fn failure(api: ProviderApi, scenario: &str, key: &str) -> Option<FakeReply> {
     let kind = |anthropic: &'static str, others: &'static str| {
-        if api == WireApi::Anthropic { anthropic } else { others }
+        if api == ProviderApi::Anthropic { anthropic } else { others }
     };
     let fail = |status, kind, message: &str, code, word| {
         let words = ErrorWords { kind, message, code, status: word, details: json!([]) };
@@ -50,9 +50,9 @@ pub(super) fn failure(api: WireApi, scenario: &str, key: &str) -> Option<FakeRep
     Some(reply)
 }
 
-fn rate_limit(api: WireApi, scenario: &str) -> FakeReply {
+fn rate_limit(api: ProviderApi, scenario: &str) -> FakeReply {
     let words = ErrorWords {
-        kind: if api == WireApi::Anthropic { "rate_limit_error" } else { "requests" },
+        kind: if api == ProviderApi::Anthropic { "rate_limit_error" } else { "requests" },
         message: "Rate limit reached",
         code: "rate_limit_exceeded",
         status: "RESOURCE_EXHAUSTED",
@@ -65,36 +65,36 @@ fn rate_limit(api: WireApi, scenario: &str) -> FakeReply {
             let reply = reply.with("Date", "Wed, 21 Oct 2015 07:28:00 GMT");
             reply.with("Retry-After", "Wed, 21 Oct 2015 07:28:07 GMT")
         }
-        _ if api == WireApi::Gemini => reply,
+        _ if api == ProviderApi::Gemini => reply,
         _ => reply.with("retry-after-ms", "1500"),
     }
 }
 
-fn too_long(api: WireApi) -> &'static str {
+fn too_long(api: ProviderApi) -> &'static str {
     match api {
-        WireApi::OpenAi | WireApi::Responses => {
+        ProviderApi::OpenAi | ProviderApi::Responses => {
             "This model's maximum context length is 128000 tokens. However, your messages resulted in 140000 tokens."
         }
-        WireApi::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
-        WireApi::Gemini => {
+        ProviderApi::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
+        ProviderApi::Gemini => {
             "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."
         }
-        WireApi::Ollama => "input length exceeds maximum context length",
+        ProviderApi::Ollama => "input length exceeds maximum context length",
     }
 }
 
-fn body(api: WireApi, status: u16, words: &ErrorWords<'_>) -> Value {
+fn body(api: ProviderApi, status: u16, words: &ErrorWords<'_>) -> Value {
     let ErrorWords { kind, message, code, status: word, details } = words;
     match api {
-        WireApi::OpenAi | WireApi::Responses => {
+        ProviderApi::OpenAi | ProviderApi::Responses => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
         }
-        WireApi::Anthropic => {
+        ProviderApi::Anthropic => {
             json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
         }
-        WireApi::Gemini => {
+        ProviderApi::Gemini => {
             json!({"error": {"code": status, "message": message, "status": word, "details": details}})
         }
-        WireApi::Ollama => json!({"error": message}),
+        ProviderApi::Ollama => json!({"error": message}),
     }
 }

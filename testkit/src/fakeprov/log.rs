@@ -1,6 +1,6 @@
 //! What the server has received, and how often.
 
-use super::{WireApi, http::FakeRequest};
+use super::{ProviderApi, http::FakeRequest};
 use lock::LockExt;
 use serde_json::{Value, json};
 use std::{
@@ -19,7 +19,7 @@ pub struct Received {
     /// As the URL names it; `ok` if it names none.
     pub scenario: String,
     /// None where no API is served at this path.
-    pub api: Option<WireApi>,
+    pub api: Option<ProviderApi>,
     pub method: String,
     /// With the query.
     pub path: String,
@@ -38,7 +38,7 @@ impl Received {
 
     fn to_json(&self) -> Value {
         let headers: HashMap<_, _> = self.headers.iter().cloned().collect();
-        json!({"scenario": self.scenario, "api": self.api.map(WireApi::name), "method": self.method, "path": self.path,
+        json!({"scenario": self.scenario, "api": self.api.map(ProviderApi::name), "method": self.method, "path": self.path,
             "headers": headers, "body": self.body, "aborted": self.aborted})
     }
 }
@@ -52,7 +52,7 @@ pub(super) struct RequestLog {
 
 impl RequestLog {
     /// The number by which the request can be marked later.
-    pub(super) fn record(&self, request: &FakeRequest, scenario: &str, api: Option<WireApi>) -> u64 {
+    pub(super) fn record(&self, request: &FakeRequest, scenario: &str, api: Option<ProviderApi>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let received = Received {
             number,

@@ -1,7 +1,7 @@
 //! The providers' HTTP APIs on loopback, with faults: every answer that a client must survive, byte for byte as asked.
 //!
 //! The scenario is part of the base URL, `http://127.0.0.1:PORT/s/<scenario>`; the API is picked by how the path ends
-//! (see [`WireApi::path`]). Every request is kept and can be read by [`Fake::requests`] or `GET /log`.
+//! (see [`ProviderApi::path`]). Every request is kept and can be read by [`Fake::requests`] or `GET /log`.
 //! A request that ends with a tool's result gets text in the scenarios that otherwise call tools, so that a run can end.
 //!
 //! | scenario | what is served |
@@ -50,7 +50,7 @@ mod server;
 pub use log::Received;
 
 use self::log::RequestLog;
-use crate::WireApi;
+use crate::ProviderApi;
 use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
@@ -105,15 +105,15 @@ pub const SCENARIOS: &[&str] = &[
 ];
 
 /// Scenarios that have no meaning in an API: Ollama gives every call the index 0, has no `data:` and refuses nothing.
-const SERVED_AS_OK: &[(WireApi, &str)] = &[
-    (WireApi::Ollama, "sameidx"),
-    (WireApi::Ollama, "nospace"),
-    (WireApi::Ollama, "refuse"),
-    (WireApi::Ollama, "refuse0"),
+const SERVED_AS_OK: &[(ProviderApi, &str)] = &[
+    (ProviderApi::Ollama, "sameidx"),
+    (ProviderApi::Ollama, "nospace"),
+    (ProviderApi::Ollama, "refuse"),
+    (ProviderApi::Ollama, "refuse0"),
 ];
 
 /// Whether the scenario is anything but `ok` in this API.
-pub fn differs(api: WireApi, scenario: &str) -> bool {
+pub fn differs(api: ProviderApi, scenario: &str) -> bool {
     scenario != "ok" && !SERVED_AS_OK.contains(&(api, scenario))
 }
 

@@ -1,7 +1,7 @@
 //! How a script goes over the wire: whole or in bytes, slowly, and to which end.
 
 use super::{
-    WireApi,
+    ProviderApi,
     http::FakeConnection,
     script::{self, ScriptedEvent},
 };
@@ -18,7 +18,7 @@ pub(super) enum After {
 /// What is asked for, once the URL and the body are understood.
 #[derive(Debug)]
 pub(super) struct Ask<'a> {
-    pub(super) api: WireApi,
+    pub(super) api: ProviderApi,
     /// How the answer is sent.
     pub(super) scenario: &'a str,
     /// What the answer says: another scenario's script, after a tool's result.
@@ -54,9 +54,9 @@ pub(super) async fn play(connection: &mut FakeConnection, ask: &Ask<'_>) -> io::
     Ok(After::NextRequest)
 }
 
-fn head(api: WireApi) -> String {
+fn head(api: ProviderApi) -> String {
     let content_type =
-        if api == WireApi::Ollama { "application/x-ndjson" } else { "text/event-stream; charset=utf-8" };
+        if api == ProviderApi::Ollama { "application/x-ndjson" } else { "text/event-stream; charset=utf-8" };
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nx-request-id: req-1\r\ntransfer-encoding: chunked\r\n\r\n"
     )
@@ -66,7 +66,7 @@ fn head(api: WireApi) -> String {
 fn pieces(ask: &Ask<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
     let bytes = encode(ask, event);
     match ask.scenario {
-        "comment" if ask.api == WireApi::Ollama => vec![b"\n".to_vec(), bytes],
+        "comment" if ask.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],
         "comment" => vec![b": keep-alive\n\n".to_vec(), bytes],
         "bytes1" => bytes.chunks(1).map(<[u8]>::to_vec).collect(),
         "big" => bytes.chunks(16 << 10).map(<[u8]>::to_vec).collect(),
@@ -77,7 +77,7 @@ fn pieces(ask: &Ask<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
 
 fn encode(ask: &Ask<'_>, event: &ScriptedEvent) -> Vec<u8> {
     let end = if ask.scenario == "crlf" { "\r\n" } else { "\n" };
-    if ask.api == WireApi::Ollama {
+    if ask.api == ProviderApi::Ollama {
         return format!("{}{end}", event.data).into_bytes();
     }
     let space = if ask.scenario == "nospace" { "" } else { " " };

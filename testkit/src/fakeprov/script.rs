@@ -1,6 +1,6 @@
 //! What every API's events are made of, and which script an API has for a scenario.
 
-use super::{WireApi, anthropic, gemini, ollama, openai, responses};
+use super::{ProviderApi, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 
 /// The arguments of the first call, in pieces that split a word and a character's meaning.
@@ -39,16 +39,16 @@ impl ScriptedEvent {
 }
 
 /// The events of an answer. The key is the one that came with the request.
-pub(super) fn script(api: WireApi, scenario: &str, key: &str) -> Vec<ScriptedEvent> {
+pub(super) fn script(api: ProviderApi, scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     if scenario == "empty" {
         return Vec::new();
     }
     let mut events = match api {
-        WireApi::OpenAi => openai::script(scenario, key),
-        WireApi::Responses => responses::script(scenario, key),
-        WireApi::Anthropic => anthropic::script(scenario, key),
-        WireApi::Gemini => gemini::script(scenario, key),
-        WireApi::Ollama => ollama::script(scenario, key),
+        ProviderApi::OpenAi => openai::script(scenario, key),
+        ProviderApi::Responses => responses::script(scenario, key),
+        ProviderApi::Anthropic => anthropic::script(scenario, key),
+        ProviderApi::Gemini => gemini::script(scenario, key),
+        ProviderApi::Ollama => ollama::script(scenario, key),
     };
     if scenario == "big" {
         let big = "x".repeat(4 << 20);

@@ -1,7 +1,7 @@
 //! From a connection to the answer: which API, which scenario, which script.
 
 use super::{
-    SCENARIOS, WireApi, differs,
+    ProviderApi, SCENARIOS, differs,
     failure::failure,
     http::{FakeConnection, FakeReply, FakeRequest},
     log::RequestLog,
@@ -79,7 +79,7 @@ async fn answer(
     connection: &mut FakeConnection,
     log: &RequestLog,
     request: &FakeRequest,
-    (named, api, want): (&str, WireApi, RequestTarget),
+    (named, api, want): (&str, ProviderApi, RequestTarget),
 ) -> io::Result<After> {
     let (scenario, pause) = with_pause(named);
     if !SCENARIOS.contains(&scenario) {
@@ -124,29 +124,29 @@ fn with_pause(named: &str) -> (&str, Duration) {
     (scenario, Duration::from_millis(millis))
 }
 
-fn wanted(request: &FakeRequest) -> Option<(WireApi, RequestTarget)> {
+fn wanted(request: &FakeRequest) -> Option<(ProviderApi, RequestTarget)> {
     let path = request.path();
     let answers = [
-        ("/chat/completions", WireApi::OpenAi),
-        ("/responses", WireApi::Responses),
-        ("/messages", WireApi::Anthropic),
-        (":streamGenerateContent", WireApi::Gemini),
-        (":generateContent", WireApi::Gemini),
-        ("/api/chat", WireApi::Ollama),
+        ("/chat/completions", ProviderApi::OpenAi),
+        ("/responses", ProviderApi::Responses),
+        ("/messages", ProviderApi::Anthropic),
+        (":streamGenerateContent", ProviderApi::Gemini),
+        (":generateContent", ProviderApi::Gemini),
+        ("/api/chat", ProviderApi::Ollama),
     ];
     if let Some((_, api)) = answers.iter().find(|(end, _)| path.ends_with(end)) {
         return Some((*api, RequestTarget::Answer));
     }
     let lists = if path.ends_with("/api/tags") {
-        WireApi::Ollama
+        ProviderApi::Ollama
     } else if !path.ends_with("/models") {
         return None;
     } else if request.header("anthropic-version").is_some() {
-        WireApi::Anthropic
+        ProviderApi::Anthropic
     } else if path.ends_with("/v1beta/models") || request.header("x-goog-api-key").is_some() {
-        WireApi::Gemini
+        ProviderApi::Gemini
     } else {
-        WireApi::OpenAi
+        ProviderApi::OpenAi
     };
     Some((lists, RequestTarget::Models))
 }
@@ -162,7 +162,7 @@ fn by_count<'a>(scenario: &'a str, path: &str, log: &RequestLog) -> &'a str {
 }
 
 /// An answer in one piece, for all scenarios that do not stream.
-fn refusal(scenario: &str, api: WireApi, request: &FakeRequest) -> Option<FakeReply> {
+fn refusal(scenario: &str, api: ProviderApi, request: &FakeRequest) -> Option<FakeReply> {
     match scenario {
         "html" => Some(FakeReply {
             status: 200,

@@ -9,7 +9,7 @@ mod ollama;
 mod openai;
 mod responses;
 
-use crate::WireApi;
+use crate::ProviderApi;
 use serde_json::Value;
 use std::fmt;
 
@@ -41,18 +41,18 @@ impl fmt::Display for Violation {
     }
 }
 
-pub fn rules(api: WireApi) -> &'static [WireRule] {
+pub fn rules(api: ProviderApi) -> &'static [WireRule] {
     match api {
-        WireApi::OpenAi => openai::RULES,
-        WireApi::Anthropic => anthropic::RULES,
-        WireApi::Gemini => gemini::RULES,
-        WireApi::Ollama => ollama::RULES,
-        WireApi::Responses => responses::RULES,
+        ProviderApi::OpenAi => openai::RULES,
+        ProviderApi::Anthropic => anthropic::RULES,
+        ProviderApi::Gemini => gemini::RULES,
+        ProviderApi::Ollama => ollama::RULES,
+        ProviderApi::Responses => responses::RULES,
     }
 }
 
 /// Everything in a request's body that the provider would refuse; empty if it is legal.
-pub fn check(api: WireApi, body: &Value) -> Vec<Violation> {
+pub fn check(api: ProviderApi, body: &Value) -> Vec<Violation> {
     let broken = |rule: &WireRule| -> Vec<Violation> {
         let places = (rule.broken)(body).into_iter();
         places.map(|at| Violation { rule: rule.id, says: rule.says, at }).collect()

@@ -261,15 +261,15 @@ fn spoil(body: &mut Value, schema: Value) {
 }
 
 /// A provider, a good request, and how to spoil it.
-type Case = (WireApi, fn() -> Value, &'static [Spoil]);
+type Case = (ProviderApi, fn() -> Value, &'static [Spoil]);
 
 fn apis() -> [Case; 5] {
     [
-        (WireApi::OpenAi, openai, OPENAI),
-        (WireApi::Responses, responses::good, responses::SPOILS),
-        (WireApi::Anthropic, anthropic, ANTHROPIC),
-        (WireApi::Gemini, gemini, GEMINI),
-        (WireApi::Ollama, ollama::good, ollama::SPOILS),
+        (ProviderApi::OpenAi, openai, OPENAI),
+        (ProviderApi::Responses, responses::good, responses::SPOILS),
+        (ProviderApi::Anthropic, anthropic, ANTHROPIC),
+        (ProviderApi::Gemini, gemini, GEMINI),
+        (ProviderApi::Ollama, ollama::good, ollama::SPOILS),
     ]
 }
 
@@ -315,7 +315,7 @@ fn a_body_that_is_no_request_at_all_is_judged_without_a_crash() {
 fn a_violation_reads_as_a_sentence() {
     let mut body = openai();
     body["stream"] = json!(false);
-    let said: Vec<String> = check(WireApi::OpenAi, &body).iter().map(Violation::to_string).collect();
+    let said: Vec<String> = check(ProviderApi::OpenAi, &body).iter().map(Violation::to_string).collect();
     assert_eq!(
         said,
         [

@@ -9,7 +9,7 @@ use futures::{StreamExt, future, stream};
 use provider::{Done, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, process, sync::Arc, time::Duration};
-use testkit::{WireApi, legal};
+use testkit::{ProviderApi, legal};
 use tokio::sync::{Notify, watch};
 
 /// What the client, the models and the tools of one process share.
@@ -217,11 +217,11 @@ fn name(message: &Message) -> Option<String> {
 /// What the providers would refuse.
 pub(crate) fn faults(request: &Request) -> Vec<String> {
     let bodies = [
-        (WireApi::OpenAi, provider::openai::encode(request, true)),
-        (WireApi::Responses, provider::responses::encode(request, true)),
-        (WireApi::Anthropic, provider::anthropic::encode(request, true)),
-        (WireApi::Gemini, provider::gemini::encode(request, true)),
-        (WireApi::Ollama, provider::ollama::encode(request, true)),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true)),
+        (ProviderApi::Responses, provider::responses::encode(request, true)),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true)),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true)),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true)),
     ];
     let faults = bodies.iter().flat_map(|(api, body)| {
         legal::check(*api, body).into_iter().map(move |violation| format!("{api:?}: {violation} in {body}"))

@@ -12,7 +12,7 @@ use provider::{EventStream, Provider, Request};
 use serde_json::{Value, json};
 use session::StoredMessage;
 use std::sync::Arc;
-use testkit::WireApi;
+use testkit::ProviderApi;
 
 /// The agent whose view is built.
 pub(crate) const AGENT: &str = "helper";
@@ -56,12 +56,12 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the words of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &Request) -> [(WireApi, Value, &'static str); 5] {
+pub(crate) fn encodings(request: &Request) -> [(ProviderApi, Value, &'static str); 5] {
     [
-        (WireApi::OpenAi, provider::openai::encode(request, true), "messages"),
-        (WireApi::Responses, provider::responses::encode(request, true), "input"),
-        (WireApi::Anthropic, provider::anthropic::encode(request, true), "messages"),
-        (WireApi::Gemini, provider::gemini::encode(request, true), "contents"),
-        (WireApi::Ollama, provider::ollama::encode(request, true), "messages"),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true), "messages"),
+        (ProviderApi::Responses, provider::responses::encode(request, true), "input"),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true), "messages"),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true), "contents"),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true), "messages"),
     ]
 }

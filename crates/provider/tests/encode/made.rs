@@ -8,7 +8,7 @@ use provider::{
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use testkit::WireApi;
+use testkit::ProviderApi;
 
 /// A request, and what its calls were.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Made {
     }
 
     /// The signatures that this provider must be shown again.
-    pub(crate) fn signatures(&self, api: WireApi) -> Vec<String> {
+    pub(crate) fn signatures(&self, api: ProviderApi) -> Vec<String> {
         let assistants = self.request.messages.iter().filter(|message| message.role == Role::Assistant);
         assistants
             .flat_map(|message| {
@@ -49,22 +49,22 @@ impl Made {
                 });
                 let shown = spoken.map_or(0, |at| at + 1);
                 message.parts.iter().enumerate().filter_map(move |(at, part)| match (api, part) {
-                    (WireApi::Anthropic, Part::Thought { signature, .. }) => {
+                    (ProviderApi::Anthropic, Part::Thought { signature, .. }) => {
                         signature.clone().filter(|_| at < shown)
                     }
-                    (WireApi::Gemini, Part::Thought { signature, .. } | Part::Text { signature, .. }) => {
+                    (ProviderApi::Gemini, Part::Thought { signature, .. } | Part::Text { signature, .. }) => {
                         signature.clone()
                     }
-                    (WireApi::Gemini, Part::Call(call)) => call.signature.clone(),
-                    (WireApi::Responses, Part::Thought { signature, .. }) => {
+                    (ProviderApi::Gemini, Part::Call(call)) => call.signature.clone(),
+                    (ProviderApi::Responses, Part::Thought { signature, .. }) => {
                         signature.as_deref().and_then(unsealed).filter(|_| at < shown)
                     }
                     (
-                        WireApi::OpenAi
-                        | WireApi::Responses
-                        | WireApi::Anthropic
-                        | WireApi::Gemini
-                        | WireApi::Ollama,
+                        ProviderApi::OpenAi
+                        | ProviderApi::Responses
+                        | ProviderApi::Anthropic
+                        | ProviderApi::Gemini
+                        | ProviderApi::Ollama,
                         _,
                     ) => None,
                 })

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use provider::{Request, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 use std::{cell::RefCell, collections::HashSet};
-use testkit::{WireApi, legal};
+use testkit::{ProviderApi, legal};
 use wire::Wire;
 
 /// For each law, and each for all wire formats.
@@ -17,16 +17,16 @@ const CASES: u32 = 1000;
 
 type Encode = fn(&Request, bool) -> Value;
 
-const ENCODERS: [(WireApi, Encode); 5] = [
-    (WireApi::OpenAi, openai::encode),
-    (WireApi::Responses, responses::encode),
-    (WireApi::Anthropic, anthropic::encode),
-    (WireApi::Gemini, gemini::encode),
-    (WireApi::Ollama, ollama::encode),
+const ENCODERS: [(ProviderApi, Encode); 5] = [
+    (ProviderApi::OpenAi, openai::encode),
+    (ProviderApi::Responses, responses::encode),
+    (ProviderApi::Anthropic, anthropic::encode),
+    (ProviderApi::Gemini, gemini::encode),
+    (ProviderApi::Ollama, ollama::encode),
 ];
 
 /// Runs a law over generated requests. A run that met no hard case has proved nothing, and fails.
-fn for_all(law: impl Fn(&Made, WireApi, Encode) -> Result<(), String>) {
+fn for_all(law: impl Fn(&Made, ProviderApi, Encode) -> Result<(), String>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tally = RefCell::new(Tally::default());

@@ -1,7 +1,7 @@
 //! What stands on each provider's wire, read back.
 
 use serde_json::Value;
-use testkit::WireApi;
+use testkit::ProviderApi;
 
 /// Calls and results in order: the id, and the number that tells which call it was.
 #[derive(Debug, Default)]
@@ -11,15 +11,17 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn read(api: WireApi, body: &Value) -> Self {
+    pub(crate) fn read(api: ProviderApi, body: &Value) -> Self {
         let mut wire = Self::default();
         for message in messages(api, body) {
             match api {
-                WireApi::OpenAi => wire.read_openai(&message),
-                WireApi::Responses => wire.read_responses(&message),
-                WireApi::Anthropic => list(&message, "content").for_each(|block| wire.read_anthropic(block)),
-                WireApi::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
-                WireApi::Ollama => wire.read_ollama(&message),
+                ProviderApi::OpenAi => wire.read_openai(&message),
+                ProviderApi::Responses => wire.read_responses(&message),
+                ProviderApi::Anthropic => {
+                    list(&message, "content").for_each(|block| wire.read_anthropic(block))
+                }
+                ProviderApi::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
+                ProviderApi::Ollama => wire.read_ollama(&message),
             }
         }
         wire
@@ -73,11 +75,11 @@ impl Wire {
 }
 
 /// The messages, without the marks that say what to cache.
-pub(crate) fn messages(api: WireApi, body: &Value) -> Vec<Value> {
+pub(crate) fn messages(api: ProviderApi, body: &Value) -> Vec<Value> {
     let key = match api {
-        WireApi::OpenAi | WireApi::Anthropic | WireApi::Ollama => "messages",
-        WireApi::Responses => "input",
-        WireApi::Gemini => "contents",
+        ProviderApi::OpenAi | ProviderApi::Anthropic | ProviderApi::Ollama => "messages",
+        ProviderApi::Responses => "input",
+        ProviderApi::Gemini => "contents",
     };
     let mut messages: Vec<Value> = list(body, key).cloned().collect();
     let blocks =
@@ -88,15 +90,15 @@ pub(crate) fn messages(api: WireApi, body: &Value) -> Vec<Value> {
     messages
 }
 
-pub(crate) fn is_legal(api: WireApi, id: &str) -> bool {
+pub(crate) fn is_legal(api: ProviderApi, id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !id.is_empty()
         && match api {
-            WireApi::OpenAi => id.len() <= 40 && id.chars().all(plain),
-            WireApi::Anthropic | WireApi::Responses | WireApi::Ollama => {
+            ProviderApi::OpenAi => id.len() <= 40 && id.chars().all(plain),
+            ProviderApi::Anthropic | ProviderApi::Responses | ProviderApi::Ollama => {
                 id.len() <= 64 && id.chars().all(plain)
             }
-            WireApi::Gemini => id.chars().count() <= 256,
+            ProviderApi::Gemini => id.chars().count() <= 256,
         }
 }
 

@@ -5,7 +5,7 @@ use crate::{SessionMessage, ToolCall};
 use rusqlite::{Row, types::ValueRef};
 use serde_json::{Map, Value};
 
-/// The roles that Lango writes, and `system`, which its compaction writes.
+/// The roles that Lango in Go writes, including `system` of its compaction.
 const ROLES: [&str; 6] = ["user", "assistant", "tool", "function", "model", "system"];
 
 /// The names of the root agent in Lango in Go. They are dropped, so that the root agent of this program continues.

@@ -237,7 +237,7 @@ impl<T, W> WriteTask<T, W> {
         if let Err(error) = &result {
             connection.report(error);
         }
-        // The caller may have dropped the receiver; the commit stands.
+        // The caller may have dropped the receiver; the commit is durable.
         let _ = self.answer.send(result);
     }
 }

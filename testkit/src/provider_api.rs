@@ -1,8 +1,8 @@
-//! The wire formats of model providers.
+//! The APIs of model providers.
 
-/// A wire format that [`legal`](crate::legal) checks and [`fakeprov`](crate::fakeprov) serves.
+/// A provider API that [`legal`](crate::legal) checks and [`fakeprov`](crate::fakeprov) serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WireApi {
+pub enum ProviderApi {
     /// Chat completions, as OpenAI and every compatible server has them.
     OpenAi,
     /// OpenAI's Responses.
@@ -14,7 +14,7 @@ pub enum WireApi {
     Ollama,
 }
 
-impl WireApi {
+impl ProviderApi {
     pub const ALL: [Self; 5] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     pub fn name(self) -> &'static str {
