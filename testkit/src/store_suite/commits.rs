@@ -5,7 +5,7 @@ use super::{
     make::{
         changes, enqueue, fact, finish, finishes, ids, key, load, message, new_session, page, payload, run,
         run_of, run_row, run_with_key, says, seqs, session, sets, sets_fact, start, start_commit, starts,
-        status, step, take_over, turn,
+        status, step, take_over, taken_lease, turn,
     },
 };
 use session::{
@@ -163,11 +163,11 @@ pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("old", "m1")).await?;
     let taken = take_over(&store, &["old"], "new").await?;
-    let new = taken[0].lease().unwrap();
+    let new = taken_lease(&taken)?;
     assert!(new.epoch > old.epoch);
     let refused = store.commit(&key, step(&old, "m2")).await;
     assert!(matches!(refused, Err(Error::Fenced(fenced)) if fenced == key));
-    store.commit(&key, step(new, "m3")).await?;
+    store.commit(&key, step(&new, "m3")).await?;
     // The lease is not checked for a commit that belongs to no turn.
     store.commit(&key, says("m4")).await?;
     assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "m3", "m4"]);

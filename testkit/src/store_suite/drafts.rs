@@ -2,7 +2,10 @@
 
 use super::{
     SharedStore,
-    make::{finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over},
+    make::{
+        finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over,
+        taken_lease,
+    },
 };
 use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
 
@@ -60,7 +63,7 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: SharedStore) -> Result<()
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     extend(&store, &old, &["shown "]).await?;
-    let new = take_over(&store, &["gone"], "new").await?[0].lease().unwrap().clone();
+    let new = taken_lease(&take_over(&store, &["gone"], "new").await?)?;
     let late = store.extend_draft(&old, "late".into()).await;
     assert!(matches!(late, Err(Error::Fenced(fenced)) if fenced == key));
     // The new owner reads the draft.

@@ -133,6 +133,11 @@ pub async fn take_over(store: &SharedStore, gone: &[&str], owner: &str) -> Resul
     store.take_over(TakeOver { gone, owner: owner.into(), session: None }).await
 }
 
+/// The lease of the first running run among these.
+pub fn taken_lease(taken: &[TakenOver]) -> Result<Lease> {
+    taken.iter().find_map(TakenOver::lease).cloned().ok_or(Error::Closed)
+}
+
 /// Loads a run that must exist.
 pub async fn run_row(store: &SharedStore, key: &SessionKey, id: &str) -> Result<RunRecord> {
     store.run(key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))

@@ -4,7 +4,7 @@ use super::{
     SharedStore,
     make::{
         enqueue, finish, key, payload, run, run_of, run_row, says, session, start, start_commit, status,
-        step, take_over, turn, withdrawal,
+        step, take_over, taken_lease, turn, withdrawal,
     },
 };
 use session::{
@@ -84,7 +84,7 @@ pub async fn a_displaced_owner_is_fenced(store: SharedStore) -> Result<()> {
     enqueue(&store, &key, run_of("gone", "q")).await?;
     let taken = take_over(&store, &["gone"], "new").await?;
     assert_eq!(summary(&taken), [("s", "r", RunStatus::Running), ("s", "q", RunStatus::Queued)]);
-    let lease = taken.iter().find_map(TakenOver::lease).unwrap().clone();
+    let lease = taken_lease(&taken)?;
     assert!(lease.epoch > old.epoch);
     assert!(matches!(store.commit(&key, step(&old, "m1")).await, Err(Error::Fenced(_))));
     assert!(matches!(finish(&store, &old, RunStatus::Done).await, Err(Error::Fenced(_))));
@@ -102,7 +102,7 @@ pub async fn a_displaced_owner_is_fenced(store: SharedStore) -> Result<()> {
 pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) -> Result<()> {
     let options = |taken: &[TakenOver]| match &taken[0].state {
         TakenOverState::Running { options, .. } => options.clone(),
-        TakenOverState::Queued { .. } => panic!("the run is not running: {taken:?}"),
+        TakenOverState::Queued { .. } => Some("the run is queued".to_owned()),
     };
     let with_options = |id: &str, options: &str| {
         let commit = start_commit(run_of("gone", id));
@@ -118,7 +118,7 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) ->
     assert_eq!(options(&taken).as_deref(), Some("{\"a\":1}"));
     // They are not visible as the payload of a queued run, and are deleted when the run ends.
     assert_eq!(store.payload(&key, "r").await?, None);
-    let lease = taken[0].lease().unwrap().clone();
+    let lease = taken_lease(&taken)?;
     finish(&store, &lease, RunStatus::Waiting).await?;
     let answer = Commit { turn: start_commit(run_of("gone", "r")).turn, ..says("answer") };
     store.commit(&key, answer).await?;

@@ -4,7 +4,8 @@ use super::{
     SharedStore,
     make::{
         changes, enqueue, fact, finish, finishes, ids, load, page, run, run_of, run_row, says, session, sets,
-        sets_fact, start, start_commit, start_with, starts, status, step, take_over, turn, withdrawal,
+        sets_fact, start, start_commit, start_with, starts, status, step, take_over, taken_lease, turn,
+        withdrawal,
     },
 };
 use session::{
@@ -232,7 +233,7 @@ pub async fn a_run_that_was_taken_over_keeps_its_rows(store: SharedStore) -> Res
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "r2")).await?;
-    let new = take_over(&store, &["a"], "b").await?[0].lease().unwrap().clone();
+    let new = taken_lease(&take_over(&store, &["a"], "b").await?)?;
     assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
     store.commit(&key, step(&new, "r4")).await?;
     store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;

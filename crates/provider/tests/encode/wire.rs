@@ -18,7 +18,7 @@ impl Wire {
                 ProviderApi::OpenAi => wire.read_openai(&message),
                 ProviderApi::Responses => wire.read_responses(&message),
                 ProviderApi::Anthropic => {
-                    list(&message, "content").for_each(|block| wire.read_anthropic(block))
+                    list(&message, "content").for_each(|block| wire.read_anthropic(block));
                 }
                 ProviderApi::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
                 ProviderApi::Ollama => wire.read_ollama(&message),

@@ -47,12 +47,11 @@ impl MemorySession {
         let (key, epoch) = (self.row.key.clone(), self.lease_epoch);
         let run = self.by_id_mut(id)?;
         run.run.owner = next.run.owner;
-        let state = match run.run.ticket {
-            Some(ticket) => TakenOverState::Queued { ticket },
-            None => {
-                let lease = Lease { key: key.clone(), run: run.run.number, epoch };
-                TakenOverState::Running { lease, options: run.payload.clone() }
-            }
+        let state = if let Some(ticket) = run.run.ticket {
+            TakenOverState::Queued { ticket }
+        } else {
+            let lease = Lease { key: key.clone(), run: run.run.number, epoch };
+            TakenOverState::Running { lease, options: run.payload.clone() }
         };
         Some(TakenOver { key, id: id.to_owned(), state })
     }

@@ -3,6 +3,7 @@
 use super::{
     drafts,
     fault::{JobError, JobResult},
+    request_keys,
     runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
     sessions::{self, SessionHead},
     state::{self, EncodedStateChange},
@@ -211,7 +212,7 @@ fn admit_start<'a>(
     start: &'a Start,
 ) -> JobResult<Admitted<'a>> {
     let NewRun { id, owner, .. } = &start.run;
-    runs::check_request_key(conn, &job.key, &start.run, AcceptedAs::Start)?;
+    request_keys::check(conn, &job.key, &start.run, AcceptedAs::Start)?;
     let StartAdmission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
     let superseded = start.supersedes.iter().filter(|other| *other != id);
     let superseded = superseded.filter_map(|id| runs::by_id(conn, head.session_key, id).transpose());
@@ -313,7 +314,7 @@ fn change_runs(
                 runs::update(conn, (head.session_key, number), &next.run, (range, None, options))?;
             }
             if let Some(request) = &start.run.request_key {
-                runs::insert_request_key(conn, key, (head.session_key, number), request)?;
+                request_keys::insert(conn, key, (head.session_key, number), request)?;
             }
             let lease = Lease { key: key.clone(), run: number, epoch: next.epoch };
             Ok(Some(StartedTurn { lease, shared: shared(conn, key, start)? }))

@@ -9,7 +9,7 @@
 //! | `read_only` | reading a file that cannot be written |
 //! | `files` | whether the files at the paths are still the open ones |
 //! | `commit`, `state`, `log` | appending to the log, the state, reading the log |
-//! | `runs`, `owners`, `drafts` | runs with queue and lease, owners and take-over, drafts |
+//! | `runs`, `request_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
 //! | `process` | the advisory lock that proves that a process is alive |
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `sessions`, `artifacts` | the tables of these names |
@@ -33,6 +33,7 @@ mod ports;
 mod process;
 mod read_only;
 mod readers;
+mod request_keys;
 mod runs;
 mod sessions;
 mod state;

@@ -1,6 +1,6 @@
 //! Tests of query plans: turns, polls and recovery use an index, so their cost does not depend on the number of ended runs.
 
-use super::{Options, SqliteStore, connect, log, owners, runs};
+use super::{Options, SqliteStore, connect, log, owners, request_keys, runs};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -46,8 +46,12 @@ fn admitting_a_start_scans_no_table() {
 #[test]
 fn lookups_of_a_run_its_rows_and_its_request_scan_no_table() {
     let (_dir, conn) = fresh();
-    for sql in [runs::by_id_sql(), runs::by_number_sql(), log::run_rows_sql(), runs::KNOWN_REQUEST.to_owned()]
-    {
+    for sql in [
+        runs::by_id_sql(),
+        runs::by_number_sql(),
+        log::run_rows_sql(),
+        request_keys::KNOWN_REQUEST.to_owned(),
+    ] {
         let steps = plan(&conn, &sql);
         assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{sql}: {steps:?}");
     }

@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, artifacts,
     commit::{self, Placement},
-    drafts, log, owners, runs, sessions, state,
+    drafts, log, owners, request_keys, runs, sessions, state,
 };
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
@@ -172,7 +172,7 @@ impl RunLog for SqliteStore {
 
     fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
         let (key, request) = (key.clone(), request.clone());
-        Box::pin(self.db.readers.read(move |conn| runs::run_of_request(conn, &key, &request)))
+        Box::pin(self.db.readers.read(move |conn| request_keys::run_of_request(conn, &key, &request)))
     }
 
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>> {

@@ -3,13 +3,13 @@
 
 use super::{
     fault::{JobError, JobResult},
+    request_keys,
     sessions::{self, SessionHead},
 };
 use crate::{
-    Activity, Error, Lease, NewRun, OwnedRun, RequestKey, RunRecord, RunStatus, Seq, SessionKey, Withdrawal,
-    clock,
+    Activity, Error, Lease, NewRun, OwnedRun, RunRecord, RunStatus, Seq, SessionKey, Withdrawal, clock,
     lifecycle::{self, RunState, Transition, TransitionRefusal, TurnState},
-    run::{AcceptedAs, KnownRequest},
+    run::AcceptedAs,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -29,12 +29,6 @@ pub(super) const ADMISSION: &str = "SELECT
 
 pub(super) const AHEAD: &str = "SELECT COUNT(*) FROM runs
      WHERE session_key = ?1 AND status IN ('queued', 'running') AND ticket BETWEEN 1 AND ?2 - 1";
-
-pub(super) const KNOWN_REQUEST: &str =
-    "SELECT fingerprint, app_name, sessions.user_id, session_id, run_id, status
-     FROM request_keys JOIN sessions USING (session_key)
-         JOIN runs ON runs.session_key = request_keys.session_key AND position = run
-     WHERE request_keys.user_id = ?1 AND request_keys.key = ?2";
 
 const COLUMNS: &str = "position, run_id, status, owner, ticket, started_after, runs.last_seq, error, \
                        runs.created_at, runs.updated_at, runs.session_key";
@@ -106,7 +100,7 @@ impl RunRow {
     }
 }
 
-fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<RunStatus> {
+pub(super) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<RunStatus> {
     let text: String = row.get(column)?;
     RunStatus::parse(&text).ok_or_else(|| super::unreadable(column, format!("unknown status \"{text}\"")))
 }
@@ -250,60 +244,6 @@ pub(super) fn update(
     .map(drop)
 }
 
-/// Refuses a request with a known idempotency key: as a duplicate, or because the key belongs to another request.
-pub(super) fn check_request_key(
-    conn: &Connection,
-    key: &SessionKey,
-    run: &NewRun,
-    acceptance: AcceptedAs,
-) -> JobResult<()> {
-    let Some(request) = &run.request_key else { return Ok(()) };
-    let known = known_request(conn, key, request)?;
-    Ok(known.map_or(Ok(()), |known| known.admit(key, run, acceptance))?)
-}
-
-/// The run of a request.
-pub(super) fn run_of_request(
-    conn: &Connection,
-    key: &SessionKey,
-    request: &RequestKey,
-) -> JobResult<Option<RunRecord>> {
-    let Some(known) = known_request(conn, key, request)? else { return Ok(None) };
-    known.check(key, request)?;
-    run(conn, key, &known.id)
-}
-
-fn known_request(
-    conn: &Connection,
-    key: &SessionKey,
-    request: &RequestKey,
-) -> rusqlite::Result<Option<KnownRequest>> {
-    conn.prepare_cached(KNOWN_REQUEST)?
-        .query_row((&key.user, &request.key), |row| {
-            Ok(KnownRequest {
-                fingerprint: row.get(0)?,
-                key: SessionKey { app: row.get(1)?, user: row.get(2)?, session: row.get(3)? },
-                id: row.get(4)?,
-                status: status(row, 5)?,
-            })
-        })
-        .optional()
-}
-
-pub(super) fn insert_request_key(
-    conn: &Connection,
-    key: &SessionKey,
-    (session_key, number): (i64, u64),
-    request: &RequestKey,
-) -> rusqlite::Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO request_keys (user_id, key, session_key, run, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT DO NOTHING",
-    )?
-    .execute((&key.user, &request.key, session_key, number, &request.fingerprint))
-    .map(drop)
-}
-
 pub(super) fn enqueue(
     conn: &Connection,
     key: &SessionKey,
@@ -311,7 +251,7 @@ pub(super) fn enqueue(
     payload: &str,
 ) -> JobResult<RunRecord> {
     let head = sessions::head(conn, key)?;
-    check_request_key(conn, key, new, AcceptedAs::Enqueue)?;
+    request_keys::check(conn, key, new, AcceptedAs::Enqueue)?;
     let known = by_id(conn, head.session_key, &new.id)?;
     let change = |ticket| Transition::Enqueue { owner: new.owner.clone(), ticket };
     let apply = |ticket| {
@@ -330,7 +270,7 @@ pub(super) fn enqueue(
         number
     };
     if let Some(request) = &new.request_key {
-        insert_request_key(conn, key, (head.session_key, number), request)?;
+        request_keys::insert(conn, key, (head.session_key, number), request)?;
     }
     run(conn, key, &new.id)?.ok_or_else(|| Error::NotFound(key.clone()).into())
 }
