@@ -67,7 +67,7 @@ struct Spent {
 /// Turns in which the model makes so many calls at once, and then answers.
 fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
     let directory = lab.directory()?;
-    let options = Options::default();
+    let options = Options { inline_commits: true, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
     let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));

@@ -1,7 +1,7 @@
 //! What can end a run, and what only a model is told.
 
 use crate::{flow::settle::INTERRUPTED, session::SessionKey};
-use failpoint::Fault;
+use failpoint::InjectedFault;
 use std::time::Duration;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -73,8 +73,8 @@ impl RunError {
     }
 }
 
-impl From<Fault> for RunError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for RunError {
+    fn from(fault: InjectedFault) -> Self {
         Self::Model(fault.into())
     }
 }
@@ -96,8 +96,8 @@ impl LlmError {
     }
 }
 
-impl From<Fault> for LlmError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for LlmError {
+    fn from(fault: InjectedFault) -> Self {
         Self { source: Some(fault.into()), ..Self::new("INJECTED", fault.to_string()) }
     }
 }
@@ -193,8 +193,8 @@ impl StoreFault {
     }
 }
 
-impl From<Fault> for ServiceError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for ServiceError {
+    fn from(fault: InjectedFault) -> Self {
         let kind = if fault.is_disk_full() { StoreFault::DiskFull } else { StoreFault::Io };
         StoreError::new(kind, fault).into()
     }
@@ -222,8 +222,8 @@ pub enum ToolError {
     Failed(String),
 }
 
-impl From<Fault> for ToolError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for ToolError {
+    fn from(fault: InjectedFault) -> Self {
         Self::Failed(fault.to_string())
     }
 }

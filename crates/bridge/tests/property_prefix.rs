@@ -12,19 +12,22 @@ use proptest::prelude::*;
 use provider::ModelRequest;
 use runs::Run;
 use serde_json::Value;
-use session::{Seq, Stored};
-use testkit::property::{Tally, check};
+use session::{Seq, StoredMessage};
+use testkit::property::{CaseTally, check};
 
 /// The requests of a run, in order.
 fn requests(run: &Run) -> Vec<ModelRequest> {
-    let rows: Vec<Stored> =
-        run.events.iter().map(|event| Stored { seq: Seq::START, message: save(event).unwrap() }).collect();
+    let rows: Vec<StoredMessage> = run
+        .events
+        .iter()
+        .map(|event| StoredMessage { seq: Seq::START, message: save(event).unwrap() })
+        .collect();
     run.asked.iter().map(|&length| view::request(&rows[..length], Budget::default(), false)).collect()
 }
 
 #[test]
 fn a_request_begins_with_the_request_before_it() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(1_400, &runs::run(), |run| {
         run.tell(&tally);
         for (pair, asked) in requests(&run).windows(2).zip(run.asked.windows(2)) {

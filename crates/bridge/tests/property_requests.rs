@@ -26,7 +26,7 @@ use proptest::prelude::*;
 use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use session::{Commit, Store, memory::MemoryStore};
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 use view::AGENT;
 
 fn request(log: &Log) -> ModelRequest {
@@ -35,7 +35,7 @@ fn request(log: &Log) -> ModelRequest {
 
 #[test]
 fn any_log_makes_a_request_that_is_legal_and_fits() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(4_000, &logs::log(), |log| {
         let request = request(&log);
         tally::log(&tally, &log);
@@ -77,7 +77,7 @@ fn newest_exchange(messages: &[ModelMessage]) -> usize {
 fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(500, &logs::log(), |log| {
         let service = SessionServiceAdapter::new(Arc::clone(&store), AGENT, log.budget);
         let key = SessionKey::new("app", "user", adk::event::mint_id());
@@ -86,7 +86,7 @@ fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
             let stored_key = session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id);
             for row in &log.rows {
                 let id = format!("{}-{}", row.seq.0, row.message.id);
-                let message = session::Message { id, ..row.message.clone() };
+                let message = session::SessionMessage { id, ..row.message.clone() };
                 store.commit(&stored_key, Commit::message(message)).await.unwrap();
             }
             service.get(&key).await.unwrap().unwrap()
@@ -107,7 +107,7 @@ fn any_log_in_a_store_makes_a_request_that_is_legal_and_fits() {
 
 #[test]
 fn what_the_user_said_is_in_the_request() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     let no_limit = Budget::new(u32::MAX, None).unwrap();
     check(2_000, &logs::log(), |log| {
         let window = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);

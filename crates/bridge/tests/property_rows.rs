@@ -18,9 +18,9 @@ use bridge::{
     store::row::{Restorer, save},
 };
 use proptest::prelude::*;
-use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::SqliteStore};
+use session::{PageRequest, Seq, Store, StoredMessage, memory::MemoryStore, sqlite::SqliteStore};
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 
 /// Equal in every field, and to the byte in the order of keys.
 fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
@@ -30,16 +30,16 @@ fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
 }
 
 /// The rows of a log as a store would number them.
-fn stored(events: &[Event]) -> Vec<Stored> {
+fn stored(events: &[Event]) -> Vec<StoredMessage> {
     let mut seq = Seq::START;
     let mut number = |event: &Event| {
         seq = seq.next();
-        Stored { seq, message: save(event).unwrap() }
+        StoredMessage { seq, message: save(event).unwrap() }
     };
     events.iter().map(&mut number).collect()
 }
 
-fn tell(tally: &Tally, events: &[Event]) {
+fn tell(tally: &CaseTally, events: &[Event]) {
     let parts =
         || events.iter().filter_map(|event| event.content.as_ref()).flat_map(|content| &content.parts);
     tally.count("calls", parts().any(|part| part.call().is_some()));
@@ -56,7 +56,7 @@ fn tell(tally: &Tally, events: &[Event]) {
 
 #[test]
 fn an_event_comes_back_as_it_was_stored() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(4_000, &events::log(), |events| {
         tell(&tally, &events);
         let mut restorer = Restorer::new("root");

@@ -1,17 +1,18 @@
-//! Runs: one for each request, changed by the commits of its turns; a terminal state never changes.
+//! Laws of runs.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, fact, finish, finishes, ids, load, page, run, run_of, run_row, says, session, sets,
-        sets_fact, start, start_commit, start_with, starts, status, step, take_over, turn, withdrawal,
+        sets_fact, start, start_commit, start_with, starts, status, step, take_over, taken_lease, turn,
+        withdrawal,
     },
 };
 use session::{
     Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, Start, StateChange, TurnChange,
 };
 
-pub async fn a_run_starts_where_the_log_ends(store: Shared) -> Result<()> {
+pub async fn a_run_starts_where_the_log_ends(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     store.commit(&key, says("m2")).await?;
@@ -27,7 +28,7 @@ pub async fn a_run_starts_where_the_log_ends(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_was_refused_does_not_exist(store: Shared) -> Result<()> {
+pub async fn a_refused_start_creates_no_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let refused = Commit { expected_seq: Some(Seq(9)), ..start_commit(run("r")) };
     assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
@@ -36,7 +37,7 @@ pub async fn a_run_that_was_refused_does_not_exist(store: Shared) -> Result<()> 
     Ok(())
 }
 
-pub async fn the_last_commit_stores_the_end_of_its_run(store: Shared) -> Result<()> {
+pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStore) -> Result<()> {
     let ends = [
         (RunStatus::Done, None),
         (RunStatus::Failed, Some("broke")),
@@ -77,8 +78,8 @@ pub async fn the_last_commit_stores_the_end_of_its_run(store: Shared) -> Result<
     Ok(())
 }
 
-/// Everything that can be tried on a run, by whoever had it.
-async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
+/// Tries every transition on an ended run.
+async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     let key = &lease.key;
     let again = Commit { turn: starts(run(id)), ..says("again") };
     assert!(matches!(store.commit(key, again).await, Err(Error::RunMoved { .. })));
@@ -96,7 +97,7 @@ async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
     finish(store, &lease, RunStatus::Done).await.map(drop)
 }
 
-pub async fn a_terminal_state_never_changes(store: Shared) -> Result<()> {
+pub async fn a_terminal_state_never_changes(store: SharedStore) -> Result<()> {
     for end in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
         let key = session(&store, end.as_str()).await?;
         let lease = start(&store, &key, run("r")).await?;
@@ -113,17 +114,20 @@ fn cancels(run: &str, message: &str) -> Commit {
     Commit { turn, ..says(message) }
 }
 
-pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: Shared) -> Result<()> {
+pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
-    assert!(matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })), "it runs");
+    assert!(
+        matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })),
+        "the run is running"
+    );
     let waiting = finish(&store, &lease, RunStatus::Waiting).await?;
     assert!(matches!(store.commit(&key, cancels("none", "m")).await, Err(Error::RunMoved { .. })));
     let stale = Commit { expected_seq: Some(Seq(9)), ..cancels("r", "m") };
     assert!(matches!(store.commit(&key, stale).await, Err(Error::Conflict { .. })));
     enqueue(&store, &key, run("queued")).await?;
     let cancelled = store.commit(&key, cancels("r", "m")).await?;
-    assert!(cancelled.epoch > waiting.epoch, "copies in memory are out of date");
+    assert!(cancelled.epoch > waiting.epoch, "cached copies are invalidated");
     let ended = run_row(&store, &key, "r").await?;
     assert_eq!((ended.status, ended.error.as_deref()), (RunStatus::Cancelled, Some("withdrawn")));
     assert_eq!(read_run(&store, &lease, 10).await?, ["r", "m"]);
@@ -132,7 +136,7 @@ pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: Shared) -> 
     start(&store, &key, run("queued")).await.map(drop)
 }
 
-pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: Shared) -> Result<()> {
+pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     finish(&store, &lease, RunStatus::Waiting).await?;
@@ -145,7 +149,7 @@ pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: Shared
     Ok(())
 }
 
-pub async fn a_lease_of_another_session_is_fenced(store: Shared) -> Result<()> {
+pub async fn a_lease_of_another_session_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     let lease = start(&store, &other, run("r")).await?;
@@ -157,7 +161,7 @@ pub async fn a_lease_of_another_session_is_fenced(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn runs_are_listed_newest_first(store: Shared) -> Result<()> {
+pub async fn runs_are_listed_newest_first(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     turn(&store, &key, "b").await?;
     for id in ["c", "a"] {
@@ -176,7 +180,7 @@ pub async fn runs_are_listed_newest_first(store: Shared) -> Result<()> {
     Ok(())
 }
 
-async fn read_run(store: &Shared, lease: &Lease, limit: usize) -> Result<Vec<String>> {
+async fn read_run(store: &SharedStore, lease: &Lease, limit: usize) -> Result<Vec<String>> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
         let rows = store.read_run(&lease.key, lease.run, page(after, limit)).await?;
@@ -187,8 +191,8 @@ async fn read_run(store: &Shared, lease: &Lease, limit: usize) -> Result<Vec<Str
     }
 }
 
-/// Three runs with rows of others and of nobody between their own.
-async fn interleaved(store: &Shared, key: &SessionKey) -> Result<[Lease; 3]> {
+/// Three runs whose rows are interleaved with each other and with rows of no run.
+async fn interleaved(store: &SharedStore, key: &SessionKey) -> Result<[Lease; 3]> {
     store.commit(key, says("before")).await?;
     let first = start(store, key, run("a1")).await?;
     store.commit(key, step(&first, "a2")).await?;
@@ -210,7 +214,7 @@ async fn interleaved(store: &Shared, key: &SessionKey) -> Result<[Lease; 3]> {
     Ok([first, third, last])
 }
 
-pub async fn only_rows_of_a_run_are_read_as_its_own(store: Shared) -> Result<()> {
+pub async fn read_run_returns_only_rows_of_the_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let [first, third, last] = interleaved(&store, &key).await?;
     for limit in [1, 2, 3, 100] {
@@ -225,11 +229,11 @@ pub async fn only_rows_of_a_run_are_read_as_its_own(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<()> {
+pub async fn a_run_that_was_taken_over_keeps_its_rows(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "r2")).await?;
-    let new = take_over(&store, &["a"], "b").await?[0].lease().unwrap().clone();
+    let new = taken_lease(&take_over(&store, &["a"], "b").await?)?;
     assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
     store.commit(&key, step(&new, "r4")).await?;
     store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;
@@ -239,7 +243,7 @@ pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<(
     Ok(())
 }
 
-pub async fn a_commit_of_a_turn_may_change_state_alone(store: Shared) -> Result<()> {
+pub async fn a_commit_of_a_turn_may_change_state_alone(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     let state: Vec<StateChange> = vec![sets(Scope::Session, "k", 1)];

@@ -14,7 +14,7 @@ use adk::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::json;
-use testkit::property::{self, Tally};
+use testkit::property::{self, CaseTally};
 
 #[derive(Clone, Debug)]
 enum Move {
@@ -104,7 +104,7 @@ fn check(request: &LlmRequest) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), TestCaseError> {
+async fn play(moves: Vec<(Move, Option<usize>)>, tally: &CaseTally) -> Result<(), TestCaseError> {
     let fake = Fake::by_rule(model);
     let app = busy(&fake).await;
     for (kind, cut) in moves {
@@ -139,7 +139,7 @@ async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), Te
 
 #[test]
 fn whatever_happens_requests_are_legal_and_the_next_message_is_answered() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     property::check(2_000, &vec(moves(), 1..12), |moves| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(play(moves, &tally))

@@ -15,7 +15,7 @@ use adk::{
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 
 /// What a model does when it is asked.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ fn view(log: &Log, agent: &str, length: usize) -> Vec<Said> {
 
 #[test]
 fn a_request_begins_with_the_request_before_it() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(2_000, &vec(act(), 1..25), |acts| {
         let log = log(&acts);
         let did = |what: fn(&Act) -> bool| acts.iter().any(what);

@@ -83,8 +83,8 @@ impl RunView {
         Self { id: id.to_owned(), status, position: None, error: None, created_at: now, updated_at: now }
     }
 
-    fn of(run: session::Run) -> Self {
-        let session::Run { id, status, error, created_at, updated_at, ahead, .. } = run;
+    fn of(run: session::RunRecord) -> Self {
+        let session::RunRecord { id, status, error, created_at, updated_at, ahead, .. } = run;
         let position = ahead.and_then(|ahead| usize::try_from(ahead).ok());
         Self { id, status, position, error, created_at, updated_at }
     }

@@ -10,7 +10,7 @@ use crate::store::{
     service::{service_error, store_key},
 };
 use adk::{error::ServiceError, session::SessionKey};
-use session::{PageRequest, Run, RunStatus, Seq};
+use session::{PageRequest, RunRecord, RunStatus, Seq};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// How often a run of another process is looked at.
@@ -45,7 +45,7 @@ impl ReaderSource {
 struct LogReader {
     runs: Runs,
     key: SessionKey,
-    run: Run,
+    run: RunRecord,
     restorer: Restorer,
     /// How far the log was read, and how many events of the run that was.
     read: Seq,
@@ -59,13 +59,17 @@ impl Reader {
         Self { id, place, source: ReaderSource::LiveRun { live, runs, key } }
     }
 
-    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, place: Cursor) -> Self {
+    pub(super) fn stored(runs: Runs, key: SessionKey, run: RunRecord, place: Cursor) -> Self {
         let id = run.id.clone();
         Self { id, place, source: ReaderSource::LogReader(Box::new(LogReader::new(runs, key, run))) }
     }
 
     /// Where the stored events of a run end.
-    pub(super) async fn end_of(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Cursor, ServiceError> {
+    pub(super) async fn end_of(
+        runs: &Runs,
+        key: &SessionKey,
+        run: &RunRecord,
+    ) -> Result<Cursor, ServiceError> {
         let mut log = LogReader::new(runs.clone(), key.clone(), run.clone());
         while log.read_page().await? {
             log.ready.clear();
@@ -124,7 +128,7 @@ impl Reader {
 }
 
 impl LogReader {
-    fn new(runs: Runs, key: SessionKey, run: Run) -> Self {
+    fn new(runs: Runs, key: SessionKey, run: RunRecord) -> Self {
         let read = run.started_after;
         // Authors are in the rows that runs write; the name is for older ones.
         let restorer = Restorer::new("");

@@ -8,7 +8,7 @@ use adk::{
     content::{Content, Part},
     event::Event,
 };
-use session::{Message, Seq, Stored};
+use session::{Seq, SessionMessage, StoredMessage};
 use shared_text::SharedText;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(row: &Message, restorer: Restorer) -> Self {
+    fn of(row: &SessionMessage, restorer: Restorer) -> Self {
         // An event takes more than its row if the row is short. A text is an allocation of its own, in another.
         let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
         Self { restorer, tokens: row.tokens.into(), bytes }
@@ -64,7 +64,7 @@ impl Upcoming {
 
 impl EventsAdapter {
     /// `cut` says that the rows are the end of a longer log.
-    pub fn new(root_agent: &str, rows: &[Stored], budget: Budget, cut: bool) -> Self {
+    pub fn new(root_agent: &str, rows: &[StoredMessage], budget: Budget, cut: bool) -> Self {
         let window = history::window(rows, budget, cut);
         let mut restorer = Restorer::new(root_agent);
         // Rows before the window are read for what they say about rows in it: answers by position.
@@ -129,16 +129,20 @@ impl EventsAdapter {
 
     /// Events that are about to be stored as these rows, in one commit after that place. One without calls is what its row
     /// gives back; calls may get their ids from it.
-    pub(crate) fn about_to_store(&self, events: Vec<(Event, Option<&Message>)>, after: Seq) -> Vec<Upcoming> {
+    pub(crate) fn about_to_store(
+        &self,
+        events: Vec<(Event, Option<&SessionMessage>)>,
+        after: Seq,
+    ) -> Vec<Upcoming> {
         let (mut restorer, mut seq) = (self.restorer.clone(), after);
-        let upcoming = |(event, row): (Event, Option<&Message>)| {
+        let upcoming = |(event, row): (Event, Option<&SessionMessage>)| {
             let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
             seq = seq.next();
             let event = if row.tool_calls.is_empty() {
                 restorer.pass(row);
                 event
             } else {
-                restorer.restore(&Stored { seq, message: row.clone() })
+                restorer.restore(&StoredMessage { seq, message: row.clone() })
             };
             Upcoming { event: Arc::new(event), row: Some(Mark::of(row, restorer.clone())) }
         };

@@ -10,7 +10,7 @@ use crate::{
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
 use provider::ModelId;
-use session::{PageRequest, Seq, Store, Stored};
+use session::{PageRequest, Seq, Store, StoredMessage};
 use shared_text::SharedText;
 
 /// How many rows are read at once, and how often at most: a run of the usual limit has fewer.
@@ -25,7 +25,7 @@ pub(crate) fn of(event: &Event) -> Option<SharedText> {
 }
 
 /// What the user asked for last in these rows.
-pub(crate) fn last_in(rows: &[Stored], root_agent: &str) -> Option<SharedText> {
+pub(crate) fn last_in(rows: &[StoredMessage], root_agent: &str) -> Option<SharedText> {
     let mut by_user = rows.iter().rev().filter(|row| LegacyKind::of(&row.message) == LegacyKind::User);
     by_user.find_map(|row| of(&Restorer::new(root_agent).restore(row)))
 }

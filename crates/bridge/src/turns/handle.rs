@@ -12,7 +12,7 @@ use super::{
 };
 use failpoint::{Point, around};
 use session::{
-    Commit, Committed, Error, Lease, NewRun, Owner, RunStatus, SessionKey, Start, Store, TurnChange,
+    Commit, Committed, Error, Lease, NewRun, OwnerClaim, RunStatus, SessionKey, Start, Store, TurnChange,
     Withdrawal,
 };
 use std::{
@@ -38,9 +38,9 @@ pub(crate) struct StartTerms {
 /// The run is ours as long as its claim is held.
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
-    Own(Arc<Owner>),
+    Own(Arc<OwnerClaim>),
     /// It keeps other runs too, those that were taken over together.
-    Shared(Arc<Owner>),
+    Shared(Arc<OwnerClaim>),
 }
 
 pub(crate) struct TurnHandle {

@@ -37,7 +37,7 @@ use arrival::SessionGate;
 use failpoint::Point;
 use handle::Claim;
 use heartbeat::HeartbeatTask;
-use session::{NewRun, Owner, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
+use session::{NewRun, OwnerClaim, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
 use std::{
     collections::HashMap,
     fmt,
@@ -82,7 +82,7 @@ pub(crate) struct Arrival {
 /// A run that was taken over, with the claim that makes it ours.
 pub(crate) struct Orphan {
     pub(crate) run: TakenOver,
-    pub(crate) owner: Arc<Owner>,
+    pub(crate) owner: Arc<OwnerClaim>,
 }
 
 impl Turns {

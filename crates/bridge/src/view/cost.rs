@@ -4,7 +4,7 @@ use crate::view::tokens::estimate;
 use adk::content::{Content, Data};
 use provider::{Media, MediaSource, MessagePart, ModelMessage};
 use serde_json::{Map, Value};
-use session::{Message as Row, ToolCall};
+use session::{SessionMessage as Row, ToolCall};
 
 /// What a provider adds around a message.
 const FRAME: u32 = 4;

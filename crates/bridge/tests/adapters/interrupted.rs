@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 use provider::{ModelRequest, StreamEvent};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 
 /// Pieces of an answer, then an error.
 fn breaks(pieces: impl IntoIterator<Item = StreamEvent>) -> Vec<StreamEvent> {
@@ -41,11 +41,11 @@ fn again() -> RunRequest {
 fn sent(model: &Fake) -> String {
     let request: ModelRequest = model.last_request();
     let encodings = [
-        (Api::OpenAi, provider::openai::encode(&request, true), "messages"),
-        (Api::Responses, provider::responses::encode(&request, true), "input"),
-        (Api::Anthropic, provider::anthropic::encode(&request, true), "messages"),
-        (Api::Gemini, provider::gemini::encode(&request, true), "contents"),
-        (Api::Ollama, provider::ollama::encode(&request, true), "messages"),
+        (ProviderApi::OpenAi, provider::openai::encode(&request, true), "messages"),
+        (ProviderApi::Responses, provider::responses::encode(&request, true), "input"),
+        (ProviderApi::Anthropic, provider::anthropic::encode(&request, true), "messages"),
+        (ProviderApi::Gemini, provider::gemini::encode(&request, true), "contents"),
+        (ProviderApi::Ollama, provider::ollama::encode(&request, true), "messages"),
     ];
     let mut lines = Vec::new();
     for (api, body, list) in encodings {

@@ -14,7 +14,7 @@ use adk::{
 use bridge::{Agent, Budget, ModelAdapter, SessionServiceAdapter};
 use futures::StreamExt;
 use serde_json::{Map, json};
-use session::{Commit, Message, PageRequest, Seq};
+use session::{Commit, PageRequest, Seq, SessionMessage};
 
 #[tokio::test]
 async fn spec_a1_an_agent_has_the_model_and_the_tools_that_were_selected() {
@@ -53,8 +53,12 @@ async fn spec_b1_a_session_comes_from_the_store_in_adks_shape() {
         let state = json!({"mood": "good", "user:lang": "de", "temp:draft": 1}).as_object().cloned().unwrap();
         service.create(key(), state).await.unwrap();
         for (id, role, content) in [("1", "user", "hello"), ("2", "assistant", "hi")] {
-            let row =
-                Message { id: id.into(), role: role.into(), content: content.into(), ..Message::default() };
+            let row = SessionMessage {
+                id: id.into(),
+                role: role.into(),
+                content: content.into(),
+                ..SessionMessage::default()
+            };
             let step = Commit { messages: vec![row], ..Commit::default() };
             place.store.commit(&store_key(), step).await.unwrap();
         }

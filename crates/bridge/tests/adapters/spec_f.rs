@@ -18,7 +18,7 @@ use bridge::{
     },
 };
 use serde_json::json;
-use session::{Commit, Message, Stored};
+use session::{Commit, SessionMessage, StoredMessage};
 
 fn user(text: &str) -> Event {
     Event { content: Some(Content::user(text)), ..Event::new("e-1", "user") }
@@ -96,8 +96,13 @@ async fn spec_f2_a_budget_of_zero_is_the_default() {
 
 /// The author under which a row without one is shown, by its role.
 fn author(root: &str, role: &str) -> String {
-    let message = Message { id: "1".into(), role: role.into(), content: "x".into(), ..Message::default() };
-    let rows = [Stored { seq: session::Seq(1), message }];
+    let message = SessionMessage {
+        id: "1".into(),
+        role: role.into(),
+        content: "x".into(),
+        ..SessionMessage::default()
+    };
+    let rows = [StoredMessage { seq: session::Seq(1), message }];
     let events = EventsAdapter::new(root, &rows, Budget::default(), false);
     events.at(0).unwrap().author.clone()
 }
@@ -130,8 +135,12 @@ async fn spec_f3_f4_f5_rows_without_authors_are_the_agents_own_words_in_the_requ
             start_within(&place.store, named_within("anna", &model, Budget::default()), Budget::default())
                 .await;
         for (id, role) in [("1", "user"), ("2", "model"), ("3", "user"), ("4", "narrator")] {
-            let row =
-                Message { id: id.into(), role: role.into(), content: role.into(), ..Message::default() };
+            let row = SessionMessage {
+                id: id.into(),
+                role: role.into(),
+                content: role.into(),
+                ..SessionMessage::default()
+            };
             place
                 .store
                 .commit(&store_key(), Commit { messages: vec![row], ..Commit::default() })

@@ -9,7 +9,7 @@ use adk::{
     session::{Session, SessionService},
 };
 use bridge::{Budget, ModelAdapter, SessionServiceAdapter, view::history::INTERRUPTED};
-use session::{Commit, Message, ToolCall};
+use session::{Commit, SessionMessage, ToolCall};
 
 struct Row {
     role: &'static str,
@@ -34,13 +34,13 @@ async fn store_rows(store: &Shared, rows: &[Row]) {
                 if row.role == "tool" { (String::new(), json) } else { (json, String::new()) };
             ToolCall { id, name, input, output, ..ToolCall::default() }
         };
-        let message = Message {
+        let message = SessionMessage {
             id: number.to_string(),
             role: row.role.into(),
             content: row.content.into(),
             tool_calls: row.calls.iter().map(call).collect(),
             tokens: row.tokens,
-            ..Message::default()
+            ..SessionMessage::default()
         };
         store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }

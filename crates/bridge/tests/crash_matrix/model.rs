@@ -11,7 +11,7 @@ use provider::{
 };
 use serde_json::{Value, json};
 use std::{collections::VecDeque, process, sync::Arc, time::Duration};
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 use tokio::sync::{Notify, watch};
 
 /// What the client, the models and the tools of one process share.
@@ -223,11 +223,11 @@ fn name(message: &ModelMessage) -> Option<String> {
 /// What the providers would refuse.
 pub(crate) fn faults(request: &ModelRequest) -> Vec<String> {
     let bodies = [
-        (Api::OpenAi, provider::openai::encode(request, true)),
-        (Api::Responses, provider::responses::encode(request, true)),
-        (Api::Anthropic, provider::anthropic::encode(request, true)),
-        (Api::Gemini, provider::gemini::encode(request, true)),
-        (Api::Ollama, provider::ollama::encode(request, true)),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true)),
+        (ProviderApi::Responses, provider::responses::encode(request, true)),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true)),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true)),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true)),
     ];
     let faults = bodies.iter().flat_map(|(api, body)| {
         legal::check(*api, body).into_iter().map(move |violation| format!("{api:?}: {violation} in {body}"))

@@ -5,9 +5,9 @@ use adk::flow::contents::CONTINUE_NOTE;
 use provider::{MessagePart, ModelMessage};
 use session::ToolCall;
 use std::collections::HashSet;
-use testkit::property::Tally;
+use testkit::property::CaseTally;
 
-pub(crate) fn log(tally: &Tally, log: &Log) {
+pub(crate) fn log(tally: &CaseTally, log: &Log) {
     let calls: Vec<&str> = log
         .rows
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn log(tally: &Tally, log: &Log) {
     tally.count("late answers", log.rows.windows(2).any(|pair| is_late(&pair[0].message, &pair[1].message)));
 }
 
-pub(crate) fn request(tally: &Tally, messages: &[ModelMessage]) {
+pub(crate) fn request(tally: &CaseTally, messages: &[ModelMessage]) {
     let said = |words: &str| {
         messages
             .iter()
@@ -45,6 +45,6 @@ pub(crate) fn request(tally: &Tally, messages: &[ModelMessage]) {
 }
 
 /// An answer behind something that is neither its call nor another answer.
-fn is_late(before: &session::Message, row: &session::Message) -> bool {
+fn is_late(before: &session::SessionMessage, row: &session::SessionMessage) -> bool {
     row.tool_calls.iter().any(ToolCall::is_response) && before.tool_calls.is_empty()
 }

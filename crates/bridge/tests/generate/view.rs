@@ -10,9 +10,9 @@ use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
 use provider::{ModelRequest, ModelStream, Provider};
 use serde_json::{Value, json};
-use session::Stored;
+use session::StoredMessage;
 use std::sync::Arc;
-use testkit::legal::Api;
+use testkit::ProviderApi;
 
 /// The agent whose view is built.
 pub(crate) const AGENT: &str = "helper";
@@ -34,7 +34,7 @@ impl Provider for Silent {
 }
 
 /// What the agent's model is sent for the rows of a session; `cut` says that older rows were not read.
-pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> ModelRequest {
+pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> ModelRequest {
     of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
 
@@ -56,12 +56,12 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the words of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &ModelRequest) -> [(Api, Value, &'static str); 5] {
+pub(crate) fn encodings(request: &ModelRequest) -> [(ProviderApi, Value, &'static str); 5] {
     [
-        (Api::OpenAi, provider::openai::encode(request, true), "messages"),
-        (Api::Responses, provider::responses::encode(request, true), "input"),
-        (Api::Anthropic, provider::anthropic::encode(request, true), "messages"),
-        (Api::Gemini, provider::gemini::encode(request, true), "contents"),
-        (Api::Ollama, provider::ollama::encode(request, true), "messages"),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true), "messages"),
+        (ProviderApi::Responses, provider::responses::encode(request, true), "input"),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true), "messages"),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true), "contents"),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true), "messages"),
     ]
 }

@@ -2,13 +2,16 @@
 
 use crate::common::{CANARY, CTRL_C, Place, REST, Terminal, provider};
 use insta::assert_snapshot;
-use testkit::fakeprov::{Api, Fake, Received};
+use testkit::{
+    ProviderApi,
+    fakeprov::{Fake, Received},
+};
 
 /// A machine with a model that plays one scenario, and a fallback of another wire format that plays another.
 fn two(fake: &Fake, first: &str, second: &str) -> Place {
     let place = Place::new();
-    let providers =
-        provider("one", fake, Api::OpenAi, first) + &provider("two", fake, Api::Anthropic, second);
+    let providers = provider("one", fake, ProviderApi::OpenAi, first)
+        + &provider("two", fake, ProviderApi::Anthropic, second);
     let head = "model = \"one/small\"\nfallback = [\"two/large\"]\n";
     place.file("lango.toml", format!("{head}{providers}{REST}"));
     place
@@ -71,7 +74,7 @@ fn a_fallback_without_a_key_is_told_only_when_it_is_needed() {
     let fake = Fake::start_blocking();
     let without = |scenario: &str| {
         let place = Place::new();
-        let one = provider("one", &fake, Api::OpenAi, scenario);
+        let one = provider("one", &fake, ProviderApi::OpenAi, scenario);
         place.file("lango.toml", format!("model = \"one/small\"\nfallback = [\"openai\"]\n{one}{REST}"));
         place
     };
@@ -86,7 +89,7 @@ fn a_fallback_without_a_key_is_told_only_when_it_is_needed() {
 #[test]
 fn a_fallback_can_come_from_the_environment() {
     let fake = Fake::start_blocking();
-    let place = Place::with_provider(&fake, Api::OpenAi, "auth401");
+    let place = Place::with_provider(&fake, ProviderApi::OpenAi, "auth401");
     let mut command = place.command(["run", "hello"]);
     let said = place.said(command.env("CANARY", CANARY).env("LANGO_FALLBACK", "demo")).well();
     assert!(said.err.contains("asking demo instead"), "{said:?}");
@@ -95,7 +98,7 @@ fn a_fallback_can_come_from_the_environment() {
 /// A provider that asks for seven seconds, and somebody who is patient enough.
 fn slow(fake: &Fake) -> Place {
     let place = Place::new();
-    let one = provider("one", fake, Api::OpenAi, "r429");
+    let one = provider("one", fake, ProviderApi::OpenAi, "r429");
     place.file("lango.toml", format!("model = \"one/small\"\n{one}\n[retry]\nmax_wait_s = 10\n"));
     place
 }
@@ -132,7 +135,7 @@ fn a_wait_that_is_interrupted_ends_a_run() {
 #[test]
 fn a_pipe_is_told_of_each_wait_in_a_line() {
     let fake = Fake::start_blocking();
-    let said = Place::with_provider(&fake, Api::OpenAi, "r500").keyed(&["run", "hello"]).badly();
+    let said = Place::with_provider(&fake, ProviderApi::OpenAi, "r500").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.picture(), @"
     fake is not available right now; trying again in 1 s
     fake is not available right now; trying again in 1 s

@@ -2,13 +2,13 @@
 
 use crate::common::{CANARY, Place, REST, api_name, provider};
 use insta::assert_snapshot;
-use testkit::fakeprov::{Api, Fake};
+use testkit::{ProviderApi, fakeprov::Fake};
 
 /// A machine with a provider of each wire format.
 fn five(fake: &Fake, scenario: &str) -> Place {
     let place = Place::new();
     let providers: String =
-        Api::ALL.iter().map(|api| provider(api_name(*api), fake, *api, scenario)).collect();
+        ProviderApi::ALL.iter().map(|api| provider(api_name(*api), fake, *api, scenario)).collect();
     place.file("lango.toml", format!("{providers}{REST}"));
     place
 }
@@ -138,7 +138,7 @@ fn a_key_in_the_environment_chooses_the_model() {
 fn settings_reach_the_provider_from_the_agent_the_file_and_the_command() {
     let fake = Fake::start_blocking();
     let place = Place::new();
-    let provider = provider("one", &fake, Api::Gemini, "text");
+    let provider = provider("one", &fake, ProviderApi::Gemini, "text");
     let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ntopK = 3\n";
     place.file("lango.toml", format!("model = \"one/m\"\n{provider}{generate}{REST}"));
     place.file(

@@ -9,7 +9,7 @@ use provider::{
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use testkit::legal::Api;
+use testkit::ProviderApi;
 
 /// A generated request and its calls.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl GeneratedRequest {
     }
 
     /// The signatures that must be sent back to this provider.
-    pub(crate) fn signatures(&self, api: Api) -> Vec<String> {
+    pub(crate) fn signatures(&self, api: ProviderApi) -> Vec<String> {
         let assistants = self.request.messages.iter().filter(|message| message.role == Role::Assistant);
         assistants
             .flat_map(|message| {
@@ -50,18 +50,25 @@ impl GeneratedRequest {
                 });
                 let visible = last_visible.map_or(0, |at| at + 1);
                 message.parts.iter().enumerate().filter_map(move |(at, part)| match (api, part) {
-                    (Api::Anthropic, MessagePart::Thought { signature, .. }) => {
+                    (ProviderApi::Anthropic, MessagePart::Thought { signature, .. }) => {
                         signature.clone().filter(|_| at < visible)
                     }
                     (
-                        Api::Gemini,
+                        ProviderApi::Gemini,
                         MessagePart::Thought { signature, .. } | MessagePart::Text { signature, .. },
                     ) => signature.clone(),
-                    (Api::Gemini, MessagePart::Call(call)) => call.signature.clone(),
-                    (Api::Responses, MessagePart::Thought { signature, .. }) => {
+                    (ProviderApi::Gemini, MessagePart::Call(call)) => call.signature.clone(),
+                    (ProviderApi::Responses, MessagePart::Thought { signature, .. }) => {
                         signature.as_deref().and_then(encrypted_content).filter(|_| at < visible)
                     }
-                    (Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama, _) => None,
+                    (
+                        ProviderApi::OpenAi
+                        | ProviderApi::Responses
+                        | ProviderApi::Anthropic
+                        | ProviderApi::Gemini
+                        | ProviderApi::Ollama,
+                        _,
+                    ) => None,
                 })
             })
             .collect()

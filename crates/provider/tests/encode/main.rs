@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use provider::{ModelRequest, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 use std::{cell::RefCell, collections::HashSet};
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 use wire_calls::WireCalls;
 
 /// Cases per property; each case covers all wire formats.
@@ -17,16 +17,16 @@ const CASES: u32 = 1000;
 
 type Encode = fn(&ModelRequest, bool) -> Value;
 
-const ENCODERS: [(Api, Encode); 5] = [
-    (Api::OpenAi, openai::encode),
-    (Api::Responses, responses::encode),
-    (Api::Anthropic, anthropic::encode),
-    (Api::Gemini, gemini::encode),
-    (Api::Ollama, ollama::encode),
+const ENCODERS: [(ProviderApi, Encode); 5] = [
+    (ProviderApi::OpenAi, openai::encode),
+    (ProviderApi::Responses, responses::encode),
+    (ProviderApi::Anthropic, anthropic::encode),
+    (ProviderApi::Gemini, gemini::encode),
+    (ProviderApi::Ollama, ollama::encode),
 ];
 
 /// Checks a property for generated requests. A run without hard cases proves nothing and fails.
-fn for_all(property: impl Fn(&GeneratedRequest, Api, Encode) -> Result<(), String>) {
+fn for_all(property: impl Fn(&GeneratedRequest, ProviderApi, Encode) -> Result<(), String>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tally = RefCell::new(CaseTally::default());

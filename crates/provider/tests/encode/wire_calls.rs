@@ -1,7 +1,7 @@
 //! Reads the calls and results back from each wire format.
 
 use serde_json::Value;
-use testkit::legal::Api;
+use testkit::ProviderApi;
 
 /// Calls and results in order: the wire id, and the number that identifies the call.
 #[derive(Debug, Default)]
@@ -11,15 +11,17 @@ pub(crate) struct WireCalls {
 }
 
 impl WireCalls {
-    pub(crate) fn read(api: Api, body: &Value) -> Self {
+    pub(crate) fn read(api: ProviderApi, body: &Value) -> Self {
         let mut wire = Self::default();
         for message in messages(api, body) {
             match api {
-                Api::OpenAi => wire.read_openai(&message),
-                Api::Responses => wire.read_responses(&message),
-                Api::Anthropic => list(&message, "content").for_each(|block| wire.read_anthropic(block)),
-                Api::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
-                Api::Ollama => wire.read_ollama(&message),
+                ProviderApi::OpenAi => wire.read_openai(&message),
+                ProviderApi::Responses => wire.read_responses(&message),
+                ProviderApi::Anthropic => {
+                    list(&message, "content").for_each(|block| wire.read_anthropic(block));
+                }
+                ProviderApi::Gemini => list(&message, "parts").for_each(|part| wire.read_gemini(part)),
+                ProviderApi::Ollama => wire.read_ollama(&message),
             }
         }
         wire
@@ -73,11 +75,11 @@ impl WireCalls {
 }
 
 /// The messages without cache breakpoints.
-pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
+pub(crate) fn messages(api: ProviderApi, body: &Value) -> Vec<Value> {
     let key = match api {
-        Api::OpenAi | Api::Anthropic | Api::Ollama => "messages",
-        Api::Responses => "input",
-        Api::Gemini => "contents",
+        ProviderApi::OpenAi | ProviderApi::Anthropic | ProviderApi::Ollama => "messages",
+        ProviderApi::Responses => "input",
+        ProviderApi::Gemini => "contents",
     };
     let mut messages: Vec<Value> = list(body, key).cloned().collect();
     let blocks =
@@ -88,13 +90,15 @@ pub(crate) fn messages(api: Api, body: &Value) -> Vec<Value> {
     messages
 }
 
-pub(crate) fn is_legal(api: Api, id: &str) -> bool {
+pub(crate) fn is_legal(api: ProviderApi, id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !id.is_empty()
         && match api {
-            Api::OpenAi => id.len() <= 40 && id.chars().all(plain),
-            Api::Anthropic | Api::Responses | Api::Ollama => id.len() <= 64 && id.chars().all(plain),
-            Api::Gemini => id.chars().count() <= 256,
+            ProviderApi::OpenAi => id.len() <= 40 && id.chars().all(plain),
+            ProviderApi::Anthropic | ProviderApi::Responses | ProviderApi::Ollama => {
+                id.len() <= 64 && id.chars().all(plain)
+            }
+            ProviderApi::Gemini => id.chars().count() <= 256,
         }
 }
 

@@ -2,7 +2,7 @@
 
 use adk::content::{Data, FunctionCall, FunctionResponse, Part};
 use serde_json::{Map, Value};
-use session::{Message, ToolCall};
+use session::{SessionMessage, ToolCall};
 use std::collections::{HashSet, VecDeque};
 
 /// What kind of row it is. A row with outputs is a tool's, whatever its role says (responses were once stored as `user`).
@@ -15,7 +15,7 @@ pub(crate) enum LegacyKind {
 }
 
 impl LegacyKind {
-    pub(crate) fn of(row: &Message) -> Self {
+    pub(crate) fn of(row: &SessionMessage) -> Self {
         let has_output = row.tool_calls.iter().any(ToolCall::is_response);
         let has_input = row.tool_calls.iter().any(ToolCall::is_call);
         match row.role.as_str() {
@@ -32,12 +32,12 @@ impl LegacyKind {
 pub(super) type OpenLegacyCalls = VecDeque<(String, String)>;
 
 /// Whether what the row says depends on the rows before it.
-pub(super) fn is_positional(row: &Message) -> bool {
+pub(super) fn is_positional(row: &SessionMessage) -> bool {
     LegacyKind::of(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
 }
 
 /// The parts of a row by its columns alone.
-pub(super) fn parts(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
+pub(super) fn parts(row: &SessionMessage, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
     match LegacyKind::of(row) {
         LegacyKind::Tool if is_positional(row) => vec![positional(row, waiting)],
         LegacyKind::Tool => {
@@ -53,7 +53,7 @@ pub(super) fn parts(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
 }
 
 /// The same for a row whose `meta` is of no use any more: a text beside the answers, which `meta` told apart, stays.
-pub(super) fn with_text(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
+pub(super) fn with_text(row: &SessionMessage, waiting: &mut OpenLegacyCalls) -> Vec<Part> {
     let mut parts = parts(row, waiting);
     if LegacyKind::of(row) == LegacyKind::Tool && !is_positional(row) {
         let (mut text, mut rest) = (String::new(), row.content.as_str());
@@ -69,7 +69,7 @@ pub(super) fn with_text(row: &Message, waiting: &mut OpenLegacyCalls) -> Vec<Par
 }
 
 /// Keeps account of which calls a later row without ids may answer.
-pub(super) fn follow(row: &Message, waiting: &mut OpenLegacyCalls) {
+pub(super) fn follow(row: &SessionMessage, waiting: &mut OpenLegacyCalls) {
     match LegacyKind::of(row) {
         LegacyKind::Tool => {
             let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
@@ -82,7 +82,7 @@ pub(super) fn follow(row: &Message, waiting: &mut OpenLegacyCalls) {
     }
 }
 
-fn positional(row: &Message, waiting: &mut OpenLegacyCalls) -> Part {
+fn positional(row: &SessionMessage, waiting: &mut OpenLegacyCalls) -> Part {
     let Some((id, name)) = waiting.pop_front() else { return Part::text(row.content.clone()) };
     let response = Some(parse_object(&row.content));
     FunctionResponse { id: Some(id), name, response, extra: Map::new() }.into()

@@ -8,7 +8,7 @@ use adk::{
     content::{Content, Data, Part},
     event::Event,
 };
-use session::{Message, Stored};
+use session::{SessionMessage, StoredMessage};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The name that the seeds give to an agent without one.
@@ -30,7 +30,7 @@ impl Restorer {
 
     /// The event that the row was made of. A `meta` that cannot be read, or that does not fit the columns any more, is
     /// left aside: the columns say enough.
-    pub fn restore(&mut self, stored: &Stored) -> Event {
+    pub fn restore(&mut self, stored: &StoredMessage) -> Event {
         let row = &stored.message;
         let event = match row.meta.as_deref().map(serde_json::from_str) {
             Some(Ok(meta)) => self.with_meta(row, meta),
@@ -48,11 +48,11 @@ impl Restorer {
     }
 
     /// As [`restore`](Self::restore), for a row whose event is at hand.
-    pub(crate) fn pass(&mut self, row: &Message) {
+    pub(crate) fn pass(&mut self, row: &SessionMessage) {
         legacy::follow(row, &mut self.waiting);
     }
 
-    fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
+    fn with_meta(&mut self, row: &SessionMessage, meta: Meta) -> Event {
         let laid_out = meta.layout.and_then(|layout| lay_out(row, layout));
         let parts = laid_out.unwrap_or_else(|| legacy::with_text(row, &mut self.waiting));
         let content = Content { parts, role: meta.role, origin: meta.origin };
@@ -65,7 +65,7 @@ impl Restorer {
         }
     }
 
-    fn without_meta(&self, stored: &Stored, parts: Vec<Part>) -> Event {
+    fn without_meta(&self, stored: &StoredMessage, parts: Vec<Part>) -> Event {
         let row = &stored.message;
         let role = match LegacyKind::of(row) {
             LegacyKind::User => "user",
@@ -82,7 +82,7 @@ impl Restorer {
         }
     }
 
-    fn author(&self, row: &Message) -> String {
+    fn author(&self, row: &SessionMessage) -> String {
         if !row.author.is_empty() {
             return row.author.clone();
         }
@@ -94,7 +94,7 @@ impl Restorer {
 }
 
 /// The parts as the layout says, or `None` if the columns are not those that it was made for.
-fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
+fn lay_out(row: &SessionMessage, layout: Vec<Slot>) -> Option<Vec<Part>> {
     let mut rest = row.content.as_str();
     let mut parts = Vec::with_capacity(layout.len());
     for slot in layout {

@@ -5,14 +5,14 @@ use crate::{
     store::row::LegacyKind,
     view::{budget::Budget, cost},
 };
-use session::{Message, Stored, ToolCall};
+use session::{SessionMessage, StoredMessage, ToolCall};
 use std::{collections::HashSet, ops::Range};
 
 /// The rows that are shown. `cut` says that older rows exist which are not even here.
 ///
 /// Only where something was left out may the front be unsafe: a tool's answer without its call, or a call without its
 /// answer (spec O1, O3). A call at the end is pending and stays (O2). The newest exchange always stays, whatever its size.
-pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
+pub fn window(rows: &[StoredMessage], budget: Budget, cut: bool) -> Range<usize> {
     let start = by_budget(rows, budget);
     if start == 0 && !cut {
         return 0..rows.len();
@@ -21,7 +21,7 @@ pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
     safe.map_or_else(|| newest_exchange(rows), |safe| start + safe)..rows.len()
 }
 
-fn by_budget(rows: &[Stored], budget: Budget) -> usize {
+fn by_budget(rows: &[StoredMessage], budget: Budget) -> usize {
     let mut left = Some(budget.tokens());
     let most = budget.max_messages().unwrap_or(usize::MAX);
     let fitting = rows.iter().rev().take(most).take_while(|row| {
@@ -33,7 +33,7 @@ fn by_budget(rows: &[Stored], budget: Budget) -> usize {
 
 /// For each row, whether the history may begin with it. Read from the end: an answer belongs to the newest call before
 /// it that has its id, however late it came.
-fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
+fn safe_fronts(rows: &[StoredMessage]) -> Vec<bool> {
     let mut answers: HashSet<&str> = HashSet::new();
     // Rows without ids answer the calls right before them by position (spec N1).
     let mut unnamed = 0;
@@ -59,13 +59,13 @@ fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
 }
 
 /// Where the last exchange begins: the answers at the end and the row that they answer.
-fn newest_exchange(rows: &[Stored]) -> usize {
+fn newest_exchange(rows: &[StoredMessage]) -> usize {
     let answers =
         rows.iter().rev().take_while(|row| LegacyKind::of(&row.message) == LegacyKind::Tool).count();
     (rows.len() - answers).saturating_sub(1)
 }
 
-fn calls(row: &Message) -> impl Iterator<Item = &ToolCall> {
+fn calls(row: &SessionMessage) -> impl Iterator<Item = &ToolCall> {
     row.tool_calls.iter().filter(|call| call.is_call())
 }
 

@@ -2,11 +2,11 @@
 
 use super::{Fake, Place, Shared, root, say, start, store_key};
 use adk::{content::Content, event::Event};
-use session::{Commit, Lease, NewRun, Owner, Run, RunStatus, Start, TurnChange};
+use session::{Commit, Lease, NewRun, OwnerClaim, RunRecord, RunStatus, Start, TurnChange};
 use std::time::Duration;
 
 /// The queued runs of the session, first ticket first.
-pub(crate) async fn queued(store: &Shared) -> Vec<Run> {
+pub(crate) async fn queued(store: &Shared) -> Vec<RunRecord> {
     let mut queued = store.runs(&store_key(), 100).await.unwrap();
     queued.retain(|run| run.status == RunStatus::Queued);
     queued.sort_by_key(|run| run.ticket);
@@ -25,7 +25,7 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
 /// An owner of another process that is alive. It sends no heartbeat.
 pub(crate) struct Elsewhere {
     name: String,
-    _claim: Option<(Shared, Owner)>,
+    _claim: Option<(Shared, OwnerClaim)>,
 }
 
 impl Elsewhere {

@@ -9,7 +9,7 @@ mod terminal;
 pub(crate) use gate::Gate;
 pub(crate) use http::{Answer, Running};
 pub(crate) use log::{Log, said};
-pub(crate) use remote::{CANARY, REST, api_name, legal_api, provider};
+pub(crate) use remote::{CANARY, REST, api_name, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 
 use std::{

@@ -4,7 +4,7 @@ mod cli;
 mod serve;
 
 use crate::{
-    common::{Gate, Log, Place, api_name, legal_api},
+    common::{Gate, Log, Place, api_name},
     serve::client::PATIENCE,
 };
 use rusqlite::OpenFlags;
@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 use testkit::{
-    fakeprov::{Api, Fake, Received},
+    ProviderApi,
+    fakeprov::{Fake, Received},
     legal,
 };
 
@@ -30,13 +31,13 @@ const LATER_SHOWN: &str = "Grüß ";
 /// A machine whose model streams through a gate.
 struct Stage {
     place: Place,
-    api: Api,
+    api: ProviderApi,
     gate: Gate,
     fake: Fake,
 }
 
 impl Stage {
-    fn new(api: Api, scenario: &str, stops: &[&str]) -> Self {
+    fn new(api: ProviderApi, scenario: &str, stops: &[&str]) -> Self {
         let fake = Fake::start_blocking();
         let gate = Gate::before(&fake, stops);
         let stage = Self { place: Place::new(), api, gate, fake };
@@ -86,7 +87,7 @@ impl Stage {
     #[track_caller]
     fn requests(&self) -> Vec<Vec<String>> {
         let request = |request: &Received| {
-            let broken = legal::check(legal_api(self.api), &request.body);
+            let broken = legal::check(self.api, &request.body);
             assert!(broken.is_empty(), "{:?}: {broken:?}\n{:#}", self.api, request.body);
             spoken(&request.body)
         };

@@ -6,8 +6,13 @@ use insta::assert_snapshot;
 use serde_json::json;
 use session::{Seq, ToolCall};
 
-fn row(role: &str, content: &str, tool_calls: Vec<ToolCall>) -> Message {
-    Message { role: role.to_owned(), content: content.to_owned(), tool_calls, ..Message::default() }
+fn row(role: &str, content: &str, tool_calls: Vec<ToolCall>) -> SessionMessage {
+    SessionMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        tool_calls,
+        ..SessionMessage::default()
+    }
 }
 
 fn call(id: &str, input: &str) -> ToolCall {
@@ -19,9 +24,10 @@ fn answer(id: &str, output: &str) -> ToolCall {
 }
 
 /// What the rows are restored to: author, role and parts, one line each.
-fn restored(rows: Vec<Message>) -> String {
+fn restored(rows: Vec<SessionMessage>) -> String {
     let mut restorer = Restorer::new("root");
-    let lines = rows.into_iter().map(|message| line(&restorer.restore(&Stored { seq: Seq::START, message })));
+    let lines =
+        rows.into_iter().map(|message| line(&restorer.restore(&StoredMessage { seq: Seq::START, message })));
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -1,14 +1,15 @@
-//! All sessions in memory, and what they share: the state of apps and users, files, and growing numbers.
+//! All sessions in memory, and the data that they share: app and user state, artifacts, counters.
 
 use super::{
     request_keys::RequestKeys,
-    session::{Session, Values, set},
+    session::{MemorySession, ScopeValues, set},
 };
 use crate::{
     Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, Heartbeat, ListQuery, NewArtifact, NewRun,
-    NewSession, OnConflict, Owner, OwnerStatus, RequestKey, Result, Run, Scope, Seq, SessionKey, SessionRow,
-    Snapshot, Started, StateChange, StateEntry, TailBudget, TakeOver, TakenOver, TurnChange, clock,
-    run::{Acceptance, KnownRequest},
+    NewSession, OnConflict, OwnerClaim, OwnerStatus, RequestKey, Result, RunRecord, Scope, Seq, SessionKey,
+    SessionRow, Snapshot, StartedTurn, StateChange, StateEntry, TailBudget, TakeOver, TakenOver, TurnChange,
+    clock,
+    run::{AcceptedAs, KnownRequest},
 };
 use std::{
     cmp::Reverse,
@@ -17,28 +18,28 @@ use std::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct World {
-    sessions: HashMap<SessionKey, Session>,
-    apps: HashMap<String, Values>,
-    users: HashMap<(String, String), Values>,
-    files: BTreeMap<File, Vec<Artifact>>,
-    /// Tickets and epochs have numbers that no other one ever had, even after their session was deleted.
+pub(super) struct MemoryState {
+    sessions: HashMap<SessionKey, MemorySession>,
+    apps: HashMap<String, ScopeValues>,
+    users: HashMap<(String, String), ScopeValues>,
+    files: BTreeMap<ArtifactId, Vec<Artifact>>,
+    /// The counter of tickets and epochs. No number is used twice, even after a session was deleted.
     last_number: u64,
     request_keys: RequestKeys,
-    /// Heartbeats of each process, and how many of its runs were taken over.
+    /// By process: the number of heartbeats, and of runs that were taken over.
     processes: HashMap<String, (u64, u64)>,
 }
 
-/// Whose file it is. A file without a session belongs to the user.
+/// The key of a stored artifact. One without a session belongs to the user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct File {
+struct ArtifactId {
     app: String,
     user: String,
     session: Option<String>,
     name: String,
 }
 
-impl From<&ArtifactKey> for File {
+impl From<&ArtifactKey> for ArtifactId {
     fn from(key: &ArtifactKey) -> Self {
         let SessionKey { app, user, session } = key.session.clone();
         let session = if key.is_shared() { None } else { Some(session) };
@@ -46,7 +47,7 @@ impl From<&ArtifactKey> for File {
     }
 }
 
-impl File {
+impl ArtifactId {
     fn is_seen_by(&self, key: &SessionKey) -> bool {
         self.app == key.app
             && self.user == key.user
@@ -54,12 +55,12 @@ impl File {
     }
 }
 
-impl World {
-    pub(super) fn session(&self, key: &SessionKey) -> Result<&Session> {
+impl MemoryState {
+    pub(super) fn session(&self, key: &SessionKey) -> Result<&MemorySession> {
         self.sessions.get(key).ok_or_else(|| Error::NotFound(key.clone()))
     }
 
-    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Result<&mut Session> {
+    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Result<&mut MemorySession> {
         self.sessions.get_mut(key).ok_or_else(|| Error::NotFound(key.clone()))
     }
 
@@ -78,10 +79,10 @@ impl World {
         let epoch = self.next_number() << 32;
         let (app, user) = (new.key.app.clone(), (new.key.app.clone(), new.key.user.clone()));
         let shared = (self.apps.get(&app).cloned(), self.users.get(&user).cloned());
-        self.sessions.insert(new.key.clone(), Session::new(new.key.clone(), epoch));
+        self.sessions.insert(new.key.clone(), MemorySession::new(new.key.clone(), epoch));
         let filled = self.fill(&new.key, new.state, new.steps);
         if filled.is_err() {
-            // All of it is stored, or nothing.
+            // Undo: a session is created with all of its steps or not at all.
             self.sessions.remove(&new.key);
             self.request_keys.forget(&new.key);
             restore(&mut self.apps, app, shared.0);
@@ -102,7 +103,7 @@ impl World {
 
     pub(super) fn commit(&mut self, key: &SessionKey, commit: Commit) -> Result<Committed> {
         let session = self.session(key)?;
-        if let Some(seq) = session.place(&commit) {
+        if let Some(seq) = session.repeated_seq(&commit) {
             return Ok(Committed { seq, repeated: true, started: None, epoch: session.lease_epoch });
         }
         let start = match &commit.turn {
@@ -113,7 +114,7 @@ impl World {
             | TurnChange::Cancel { .. } => None,
         };
         if let Some(start) = &start {
-            self.check_request_key(key, &start.run, Acceptance::Start)?;
+            self.check_request_key(key, &start.run, AcceptedAs::Start)?;
         }
         let admitted = session.admit(&commit)?;
         let state = commit.state.clone();
@@ -127,12 +128,12 @@ impl World {
         if let (Some(start), Some(lease)) = (start, lease) {
             self.request_keys.insert(key, &start.run);
             let shared = if start.if_epoch.is_some() { self.shared(key) } else { Vec::new() };
-            started = Some(Started { lease, shared });
+            started = Some(StartedTurn { lease, shared });
         }
         Ok(Committed { seq, repeated: false, started, epoch })
     }
 
-    fn check_request_key(&self, key: &SessionKey, run: &NewRun, acceptance: Acceptance) -> Result<()> {
+    fn check_request_key(&self, key: &SessionKey, run: &NewRun, acceptance: AcceptedAs) -> Result<()> {
         let known = run.request_key.as_ref().and_then(|request| self.known_request(key, request));
         known.map_or(Ok(()), |known| known.admit(key, run, acceptance))
     }
@@ -144,8 +145,8 @@ impl World {
         Some(KnownRequest { fingerprint, key: known.key, id: known.id, status: known.status })
     }
 
-    /// The run that a request became.
-    pub(super) fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Result<Option<Run>> {
+    /// The run of a request.
+    pub(super) fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Result<Option<RunRecord>> {
         let Some(known) = self.known_request(key, request) else { return Ok(None) };
         known.check(key, request)?;
         Ok(self.session(key)?.run(&known.id))
@@ -173,23 +174,23 @@ impl World {
         Some(Snapshot { row, tail, truncated, state, facts, draft })
     }
 
-    /// The state that does not end with the session.
+    /// The app and user state.
     fn shared(&self, key: &SessionKey) -> Vec<StateChange> {
         let user = self.users.get(&(key.app.clone(), key.user.clone()));
         changes(Scope::App, self.apps.get(&key.app)).chain(changes(Scope::User, user)).collect()
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
-        let place = |row: &SessionRow| (row.updated_at.to_bits(), row.key.clone());
+        let position = |row: &SessionRow| (row.updated_at.to_bits(), row.key.clone());
         let mut rows: Vec<&SessionRow> = self
             .sessions
             .values()
             .map(|session| &session.row)
             .filter(|row| query.app.as_ref().is_none_or(|app| *app == row.key.app))
             .filter(|row| query.user.as_ref().is_none_or(|user| *user == row.key.user))
-            .filter(|row| query.after.as_ref().is_none_or(|after| place(row) < place(after)))
+            .filter(|row| query.after.as_ref().is_none_or(|after| position(row) < position(after)))
             .collect();
-        rows.sort_by_cached_key(|row| Reverse(place(row)));
+        rows.sort_by_cached_key(|row| Reverse(position(row)));
         rows.into_iter().take(query.limit).cloned().collect()
     }
 
@@ -202,9 +203,9 @@ impl World {
         true
     }
 
-    pub(super) fn enqueue(&mut self, key: &SessionKey, new: &NewRun, payload: String) -> Result<Run> {
+    pub(super) fn enqueue(&mut self, key: &SessionKey, new: &NewRun, payload: String) -> Result<RunRecord> {
         self.session(key)?;
-        self.check_request_key(key, new, Acceptance::Enqueue)?;
+        self.check_request_key(key, new, AcceptedAs::Enqueue)?;
         let ticket = self.next_number();
         let session = self.session_mut(key)?;
         session.enqueue(new, ticket, payload)?;
@@ -220,18 +221,18 @@ impl World {
     }
 
     fn beats(&self, owner: &str) -> u64 {
-        self.processes.get(Owner::process_of(owner)).map_or(0, |(beats, _)| *beats)
+        self.processes.get(OwnerClaim::process_of(owner)).map_or(0, |(beats, _)| *beats)
     }
 
     pub(super) fn owners(&self) -> Vec<OwnerStatus> {
-        let runs = self.sessions.values().flat_map(Session::open_runs);
+        let runs = self.sessions.values().flat_map(MemorySession::open_runs);
         let names: BTreeSet<String> = runs.map(|run| run.run.owner.clone()).collect();
         names.into_iter().map(|name| OwnerStatus { beats: self.beats(&name), name }).collect()
     }
 
-    /// Epochs begin with the number of their session.
+    /// The keys in the order of creation: epochs start with the number of their session.
     fn oldest_first(&self) -> Vec<SessionKey> {
-        let mut sessions: Vec<&Session> = self.sessions.values().collect();
+        let mut sessions: Vec<&MemorySession> = self.sessions.values().collect();
         sessions.sort_by_key(|session| session.lease_epoch);
         sessions.into_iter().map(|session| session.row.key.clone()).collect()
     }
@@ -255,7 +256,7 @@ impl World {
         }
         let mut taken = Vec::new();
         for (key, id, from) in open {
-            let process = Owner::process_of(&from).to_owned();
+            let process = OwnerClaim::process_of(&from).to_owned();
             if let Some(run) = self.session_mut(&key)?.take_over(&id, from, &change.owner) {
                 self.processes.entry(process).or_default().1 += 1;
                 taken.push(run);
@@ -296,15 +297,15 @@ impl World {
     }
 }
 
-/// Puts back what a key had, if it had anything.
-fn restore<K: Eq + Hash>(map: &mut HashMap<K, Values>, key: K, values: Option<Values>) {
+/// Restores the earlier value of a key, or removes it if there was none.
+fn restore<K: Eq + Hash>(map: &mut HashMap<K, ScopeValues>, key: K, values: Option<ScopeValues>) {
     match values {
         Some(values) => map.insert(key, values),
         None => map.remove(&key),
     };
 }
 
-fn changes(scope: Scope, values: Option<&Values>) -> impl Iterator<Item = StateChange> {
+fn changes(scope: Scope, values: Option<&ScopeValues>) -> impl Iterator<Item = StateChange> {
     let pairs = values.cloned().unwrap_or_default();
     pairs.into_iter().map(move |(key, value)| StateChange { scope, key, value })
 }
