@@ -3,10 +3,7 @@
 mod cli;
 mod serve;
 
-use crate::{
-    common::{Gate, Log, Place, api_name},
-    serve::client::PATIENCE,
-};
+use crate::common::{Gate, Log, Place, api_name};
 use rusqlite::OpenFlags;
 use serde_json::Value;
 use session::SessionKey;
@@ -19,6 +16,9 @@ use testkit::{
     fakeprov::{Fake, Received},
     legal,
 };
+
+/// Far beyond what a save takes, even on a busy disk.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the scenario `think` shows: a thought, then the answer in two pieces. The gate stops it behind the first.
 const THOUGHT: &str = "Now I know.";
@@ -40,7 +40,7 @@ impl Stage {
     fn new(api: ProviderApi, scenario: &str, stops: &[&str]) -> Self {
         let fake = Fake::start_blocking();
         let gate = Gate::before(&fake, stops);
-        let stage = Self { place: Place::new(), api, gate, fake };
+        let stage = Self { place: Place::in_memory(), api, gate, fake };
         stage.plays(scenario);
         stage
     }
@@ -49,7 +49,7 @@ impl Stage {
     fn plays(&self, scenario: &str) {
         let (api, url) = (api_name(self.api), self.gate.url(scenario));
         let settings = format!(
-            "model = \"fake/model-x\"\n[providers.fake]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"k\"\nidle_timeout_s = 60\n"
+            "model = \"fake/model-x\"\n[providers.fake]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"k\"\nidle_timeout_s = 600\n"
         );
         self.place.file("lango.toml", settings);
     }
