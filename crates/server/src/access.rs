@@ -1,4 +1,4 @@
-//! The layers in front of the routes: [`check_host`] for every route, then [`authenticate`] for those that need a principal.
+//! The layers in front of the routes: `check_host` for every route, then `authenticate` for those that need a principal.
 //!
 //! Which routes need one is decided by the route table, not by the path of a request, so that the router can be nested.
 

@@ -18,7 +18,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error as _, Visitor},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The normalised body if it is valid, else its errors.
@@ -176,7 +176,7 @@ async fn check_struct<T: BodyType>(ignored: &[&str]) {
     assert_eq!(&in_struct | &names(ignored), names(&in_table), "{table}");
 
     let body = |fields: &mut dyn Iterator<Item = &FieldShape>| {
-        Value::Object(Map::from_iter(fields.map(|field| (field.name.to_owned(), example(&field.shape)))))
+        Value::Object(fields.map(|field| (field.name.to_owned(), example(&field.shape))).collect())
     };
     let all = parse::<T>(body(&mut T::SHAPE.fields.iter())).await;
     assert!(all.is_ok(), "{table} with all fields: {:?}", all.err());

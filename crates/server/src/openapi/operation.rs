@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// The body of a response.
 #[derive(Clone, Debug)]
-pub(super) enum ResponseBody {
+pub(super) enum ResponseContent {
     Json(Value),
     /// Text of a media type.
     Text(&'static str),
@@ -25,7 +25,7 @@ pub(super) struct ApiOperation {
     request_headers: Vec<(&'static str, &'static str)>,
     /// The schema, and whether the body is required.
     body: Option<(Value, bool)>,
-    responses: Vec<(u16, &'static str, ResponseBody)>,
+    responses: Vec<(u16, &'static str, ResponseContent)>,
     response_headers: Vec<(&'static str, &'static str)>,
 }
 
@@ -104,17 +104,17 @@ impl ApiOperation {
 
     /// A response with status 200 and JSON.
     pub(super) fn ok(self, schema: Value) -> Self {
-        self.response(200, "Success.", ResponseBody::Json(schema))
+        self.response(200, "Success.", ResponseContent::Json(schema))
     }
 
-    pub(super) fn response(mut self, status: u16, description: &'static str, body: ResponseBody) -> Self {
+    pub(super) fn response(mut self, status: u16, description: &'static str, body: ResponseContent) -> Self {
         self.responses.push((status, description, body));
         self
     }
 
     /// An error response whose detail is a message.
     pub(super) fn error(self, status: u16, description: &'static str) -> Self {
-        self.response(status, description, ResponseBody::Json(schema_ref("Error")))
+        self.response(status, description, ResponseContent::Json(schema_ref("Error")))
     }
 
     fn has_path_params(&self) -> bool {
@@ -170,16 +170,16 @@ impl ApiOperation {
             let response =
                 responses.entry(status.to_string()).or_insert_with(|| json!({"description": description}));
             match body {
-                ResponseBody::Json(schema) => {
+                ResponseContent::Json(schema) => {
                     response["content"]["application/json"]["schema"] = schema.clone();
                 }
-                ResponseBody::Text(media_type) => {
+                ResponseContent::Text(media_type) => {
                     response["content"][media_type]["schema"] = json!({"type": "string"});
                 }
-                ResponseBody::Events => {
+                ResponseContent::Events => {
                     response["content"]["text/event-stream"]["schema"] = schema_ref("StreamedEvent");
                 }
-                ResponseBody::Empty => {}
+                ResponseContent::Empty => {}
             }
             for (name, description) in self.response_headers.iter().filter(|_| *status < 300) {
                 response["headers"][name] = json!({"description": description, "schema": {"type": "string"}});
@@ -191,10 +191,10 @@ impl ApiOperation {
 
     /// The errors that follow from the operation's properties. For a status that the operation describes itself, its own description
     /// wins.
-    fn common_errors(&self) -> Vec<(u16, &'static str, ResponseBody)> {
-        let error = || ResponseBody::Json(schema_ref("Error"));
-        let validation_error = || ResponseBody::Json(schema_ref("ValidationError"));
-        let mut all = vec![(403, "Host or Origin not allowed.", ResponseBody::Text("text/plain"))];
+    fn common_errors(&self) -> Vec<(u16, &'static str, ResponseContent)> {
+        let error = || ResponseContent::Json(schema_ref("Error"));
+        let validation_error = || ResponseContent::Json(schema_ref("ValidationError"));
+        let mut all = vec![(403, "Host or Origin not allowed.", ResponseContent::Text("text/plain"))];
         if !self.public {
             all.push((401, "Token missing or invalid.", error()));
             all.push((413, "The body exceeds the size limit.", error()));

@@ -1,6 +1,6 @@
 //! Every operation, in the order of the route tables.
 
-use super::operation::{ApiOperation, ResponseBody, delete, get, list_of, patch, post, schema_ref};
+use super::operation::{ApiOperation, ResponseContent, delete, get, list_of, patch, post, schema_ref};
 use serde_json::{Value, json};
 
 /// Tags with their descriptions, in the order of the page.
@@ -46,7 +46,7 @@ fn server() -> Vec<ApiOperation> {
         get("/metrics", "Metrics in Prometheus' text format").response(
             200,
             "Metrics.",
-            ResponseBody::Text("text/plain"),
+            ResponseContent::Text("text/plain"),
         ),
         get("/version", "The version of ADK whose API this is").ok(schema_ref("Version")),
         get("/whoami", "The principal of the token").ok(schema_ref("Whoami")),
@@ -54,13 +54,13 @@ fn server() -> Vec<ApiOperation> {
         get("/docs", "This description as a web page").public().response(
             200,
             "The page.",
-            ResponseBody::Text("text/html"),
+            ResponseContent::Text("text/html"),
         ),
         get("/login", "Redeems a login link: sets a cookie and redirects to the web page")
             .public()
             .query("code", json!({"type": "string"}), "The code of the link; it is valid once.")
-            .response(303, "Logged in.", ResponseBody::Empty)
-            .response(401, "The link was used or has expired.", ResponseBody::Text("text/plain"))
+            .response(303, "Logged in.", ResponseContent::Empty)
+            .response(401, "The link was used or has expired.", ResponseContent::Text("text/plain"))
             .error(500, "The login cannot be stored."),
         post("/login", "Creates a login link, for administrators")
             .ok(schema_ref("Link"))
@@ -126,7 +126,7 @@ fn sessions() -> Vec<ApiOperation> {
 
 fn artifacts() -> Vec<ApiOperation> {
     let invalid =
-        || ResponseBody::Json(json!({"anyOf": [schema_ref("ValidationError"), schema_ref("Error")]}));
+        || ResponseContent::Json(json!({"anyOf": [schema_ref("ValidationError"), schema_ref("Error")]}));
     let invalid_version = "The version is neither a number nor `latest`.";
     vec![
         get("/apps/{app}/users/{user}/sessions/{session}/artifacts", "The names of all artifacts")
@@ -178,7 +178,7 @@ fn messages() -> Vec<ApiOperation> {
         message(post("/run_sse", "Sends a message and streams the events of the run")).response(
             200,
             streams,
-            ResponseBody::Events,
+            ResponseContent::Events,
         ),
         get("/run_live", "ADK's WebSocket for live audio, which this server does not support")
             .error(501, "Always."),
@@ -197,7 +197,7 @@ fn runs() -> Vec<ApiOperation> {
         .request_header(IDEMPOTENCY.0, IDEMPOTENCY.1)
         .body(schema_ref("RunHereRequest"))
         .response_header(RUN_ID.0, RUN_ID.1)
-        .response(202, "The run has started or is queued.", ResponseBody::Json(schema_ref("Run")))
+        .response(202, "The run has started or is queued.", ResponseContent::Json(schema_ref("Run")))
         .error(403, READ_ONLY_STATE),
         get("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", "The status of a run")
             .ok(schema_ref("Run")),
@@ -208,8 +208,8 @@ fn runs() -> Vec<ApiOperation> {
         .request_header("Last-Event-ID", "The id of the last received event: the stream continues after it.")
         .query("after", json!({"type": "string"}), "The same, for clients that cannot set headers.")
         .response_header(RUN_ID.0, RUN_ID.1)
-        .response(200, "A stream of events.", ResponseBody::Events)
-        .response(204, "The run has ended, and the client has all its events.", ResponseBody::Empty)
+        .response(200, "A stream of events.", ResponseContent::Events)
+        .response(204, "The run has ended, and the client has all its events.", ResponseContent::Empty)
         .error(400, "The id is not that of a streamed event."),
         post("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel", "Cancels a run")
             .ok(schema_ref("Run"))
@@ -222,14 +222,14 @@ fn runs() -> Vec<ApiOperation> {
 
 fn page() -> Vec<ApiOperation> {
     let redirect = |operation: ApiOperation| {
-        operation.public().response(307, "A redirect to the page.", ResponseBody::Empty)
+        operation.public().response(307, "A redirect to the page.", ResponseContent::Empty)
     };
     let graph = || json!({"type": "object", "properties": {"dotSrc": {"type": "string"}}});
     let empty = || json!({"type": "array", "maxItems": 0});
     let off = || json!({"type": "object", "required": ["telemetry"], "properties": {"telemetry": {"const": false}}});
     let no_ids = |name: &str| json!({"type": "object", "required": [name], "properties": {name: empty()}});
     let file = |operation: ApiOperation| {
-        operation.public().response(200, "The file.", ResponseBody::Text("*/*")).error(404, "Not found.")
+        operation.public().response(200, "The file.", ResponseContent::Text("*/*")).error(404, "Not found.")
     };
     let no_evaluation = "Evaluation, which this server does not support";
     vec![
@@ -266,7 +266,7 @@ fn page() -> Vec<ApiOperation> {
         get("/dev/apps/{app}/builder", "The agent builder, which this server does not support").response(
             200,
             "An empty text.",
-            ResponseBody::Text("text/plain"),
+            ResponseContent::Text("text/plain"),
         ),
     ]
 }

@@ -62,10 +62,10 @@ fn add_object(all: &mut Map<String, Value>, object: &'static ObjectShape, direct
     if !required.is_empty() {
         match direction {
             SchemaDirection::Request => {
-                schema["allOf"] = required.iter().map(|field| require_either_spelling(field)).collect()
+                schema["allOf"] = required.iter().map(|field| require_either_spelling(field)).collect();
             }
             SchemaDirection::Response => {
-                schema["required"] = required.iter().map(|field| field.name).collect()
+                schema["required"] = required.iter().map(|field| field.name).collect();
             }
         }
     }

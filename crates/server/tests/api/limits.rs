@@ -59,8 +59,7 @@ async fn concurrent_runs_are_limited_per_user() {
     let body = json!({"newMessage": {"parts": [{"text": "hang"}]}});
     let runs = format!("{session}/runs");
     let active = app.post(&runs).token(&ann).json(&body).send().await.expect_status(202);
-    let limited =
-        app.post("/run").token(&ann).json(&message_from("ann", "hello")).send().await.expect_status(429);
+    let limited = app.post(&runs).token(&ann).json(&body).send().await.expect_status(429);
     assert_eq!(limited.detail(), "limit of 1 concurrent runs reached; wait until one ends, or cancel one");
     let cancel = format!("{runs}/{}/cancel", active.header("x-run-id").unwrap());
     app.post(&cancel).token(&ann).send().await.expect_status(200);

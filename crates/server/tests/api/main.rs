@@ -1,5 +1,11 @@
 //! The HTTP API in process: requests go to the router directly, agents use an in-memory store and a scripted model.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy exempts test functions, not the helpers of tests"
+)]
+
 mod apps;
 mod artifacts;
 mod auth;
