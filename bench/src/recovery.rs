@@ -79,7 +79,13 @@ async fn interrupt(path: &Path) -> Result<()> {
 /// A session whose only run is running. Each run has an owner of its own, and all of them are of one process that is gone.
 fn interrupted(number: u32, message: SessionMessage) -> NewSession {
     let run = NewRun { id: format!("run-{number}"), owner: format!("1-gone#{number}"), request_key: None };
-    let turn = TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new(), options: None });
+    let turn = TurnChange::Start(Start {
+        run,
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    });
     let steps = vec![Commit { turn, ..Commit::message(message) }];
     NewSession { key: key(number), state: Vec::new(), steps, on_conflict: OnConflict::Fail }
 }

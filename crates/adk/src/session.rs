@@ -59,6 +59,11 @@ impl Entry {
         Self { event, outcome: Outcome::Continues }
     }
 
+    /// An event that settles what an earlier run left open.
+    pub fn settles(event: Event) -> Self {
+        Self { event, outcome: Outcome::Settles }
+    }
+
     pub fn ends(event: Event, end: RunEnd) -> Self {
         Self { event, outcome: Outcome::Ends(end) }
     }
@@ -76,6 +81,8 @@ impl From<Event> for Entry {
 pub enum Outcome {
     /// The turn does more, whatever the log says.
     Continues,
+    /// As `Continues`, and the event belongs to an earlier run: it settles what that run left open.
+    Settles,
     /// The run ends if [`next_step`](crate::flow::step::next_step) is `Done` after the event.
     ByLog,
     /// The run ends with this event.

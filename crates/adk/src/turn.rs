@@ -58,17 +58,24 @@ impl<S: TurnService> Turn<'_, S> {
         let answered = self.find_answered_calls(input.content.as_ref()).await?;
         let keep_questions = input.content.is_none() || !answered.is_empty();
         let settling = self.settling_events(keep_questions);
-        let settled = settling.len();
         let continued = answered.into_iter().next().map(|call| call.invocation_id);
         if let Some(invocation) = &continued {
             self.invocation.clone_from(invocation);
         }
-        let opening = settling.into_iter().chain(self.user_event(input)).map(Entry::continues).collect();
+        // An answer continues the run that asked, so that run settles its own calls.
+        let entry = |event: Event| match event.invocation_id == self.invocation {
+            true => Entry::continues(event),
+            false => Entry::settles(event),
+        };
+        let opening = settling.into_iter().map(entry);
+        let opening = opening.chain(self.user_event(input).map(Entry::continues)).collect();
         failpoint::pass(Point::BeforeOpening).await;
         let stored = self.runner.sessions.begin_turn(&mut self.session, opening).await?;
         failpoint::pass(Point::AfterOpening).await;
-        // The user knows what the user has sent.
-        stored.iter().take(settled).for_each(|event| self.show(event));
+        // The user knows what the user has sent, and the events of earlier runs are for the readers of those.
+        let own =
+            |event: &&std::sync::Arc<Event>| !event.is_from_user() && event.invocation_id == self.invocation;
+        stored.iter().filter(own).for_each(|event| self.show(event));
         match continued {
             Some(invocation) => self.go_on_with(invocation).await,
             None => Ok(()),

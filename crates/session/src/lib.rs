@@ -48,8 +48,8 @@ pub use run::{
     TakenOver, TakenOverState, Withdrawal,
 };
 pub use store::{
-    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot, Start,
-    StartedTurn, StateChange, TailBudget, TurnChange,
+    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, SettledMessage,
+    Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
 };
 
 use std::{future::Future, pin::Pin};

@@ -132,8 +132,18 @@ pub struct Start {
     pub if_epoch: Option<u64>,
     /// Waiting runs whose questions this message supersedes: they become `cancelled`.
     pub supersedes: Vec<String>,
+    /// Messages of the commit that belong to earlier runs: they settle what those runs left open.
+    pub settled: Vec<SettledMessage>,
     /// Opaque JSON text of the caller, for an owner that takes the run over. Stored while the run is `running`.
     pub options: Option<String>,
+}
+
+/// A message that settles what an earlier run left open. Readers of that run receive it, those of the started run do not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledMessage {
+    pub id: String,
+    /// The run that it belongs to; `None` if that is unknown.
+    pub run: Option<String>,
 }
 
 /// The lease of a started run.
@@ -147,8 +157,9 @@ pub struct StartedTurn {
 
 /// An atomic change of a session.
 ///
-/// Commits are idempotent by the id of their last message: if it is in the log already, the commit returns
-/// [`repeated`](Committed::repeated) and no other condition is checked, because the first attempt may have invalidated it.
+/// Commits are idempotent by their last message: if the same message, with the same id and content, is in the log already, the
+/// commit returns [`repeated`](Committed::repeated) and no other condition is checked, because the first attempt may have
+/// invalidated it. A message that only shares the id was stored by another owner, and does not make the commit a retry.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
     /// Appended in this order, with consecutive sequence numbers. A commit without messages takes one only if it changes state.

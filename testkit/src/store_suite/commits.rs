@@ -188,7 +188,13 @@ pub async fn a_commit_of_facts_alone_takes_no_sequence_number(store: SharedStore
 /// Variants of a commit with the name of the expected refusal.
 fn refused_variants(whole: &Commit, other: &Lease) -> Vec<(&'static str, Commit)> {
     let with = |turn| Commit { turn, ..whole.clone() };
-    let stale = Start { run: run("m1"), if_epoch: Some(other.epoch), supersedes: Vec::new(), options: None };
+    let stale = Start {
+        run: run("m1"),
+        if_epoch: Some(other.epoch),
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     vec![
         ("conflict", Commit { expected_seq: Some(Seq(7)), ..whole.clone() }),
         ("fenced", with(TurnChange::Step(other.clone()))),
@@ -273,5 +279,24 @@ pub async fn the_session_row_counts_messages_and_tokens(store: SharedStore) -> R
     assert_eq!((row.last_seq, row.total_tokens), (Seq(3), 30));
     assert_eq!(row.created_at.to_bits(), made.created_at.to_bits());
     assert!(row.updated_at >= made.updated_at);
+    Ok(())
+}
+
+pub async fn a_message_with_other_content_does_not_make_a_commit_a_retry(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = start(&store, &key, run_of("old", "m1")).await?;
+    let new = taken_lease(&take_over(&store, &["old"], "new").await?)?;
+    // The successor stores what was shown of an answer, under the id that the whole answer would have had.
+    store.commit(&key, step(&new, "answer")).await?;
+    assert!(store.commit(&key, step(&new, "answer")).await?.repeated);
+    let whole = session::SessionMessage { content: "the whole answer".into(), ..message("answer") };
+    let late = Commit { turn: finishes(&old, RunStatus::Done), ..Commit::message(whole.clone()) };
+    let refused = store.commit(&key, late).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let second = Commit { turn: TurnChange::Step(new.clone()), ..Commit::message(whole) };
+    let refused = store.commit(&key, second).await;
+    assert!(matches!(refused, Err(Error::DuplicateMessage { .. })), "{refused:?}");
+    assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "answer"]);
+    assert_eq!(status(&store, &key, "m1").await?, RunStatus::Running);
     Ok(())
 }

@@ -95,7 +95,13 @@ pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: SharedSt
 }
 
 fn if_epoch(epoch: u64, id: &str) -> Commit {
-    let start = Start { run: run(id), if_epoch: Some(epoch), supersedes: Vec::new(), options: None };
+    let start = Start {
+        run: run(id),
+        if_epoch: Some(epoch),
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     Commit { turn: TurnChange::Start(start), ..says(id) }
 }
 

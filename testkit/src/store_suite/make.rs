@@ -81,7 +81,13 @@ pub fn payload(id: &str) -> String {
 }
 
 pub fn starts(run: NewRun) -> TurnChange {
-    TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new(), options: None })
+    TurnChange::Start(Start {
+        run,
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    })
 }
 
 /// A commit that starts a run with a message of the same id.

@@ -222,7 +222,13 @@ pub async fn an_answer_is_queued_like_any_message(store: SharedStore) -> Result<
 fn settles(id: &str, questions: &[&str]) -> Commit {
     let supersedes = questions.iter().map(|id| (*id).to_owned()).collect();
     Commit {
-        turn: TurnChange::Start(Start { run: run(id), if_epoch: None, supersedes, options: None }),
+        turn: TurnChange::Start(Start {
+            run: run(id),
+            if_epoch: None,
+            supersedes,
+            settled: Vec::new(),
+            options: None,
+        }),
         ..says(id)
     }
 }

@@ -3,13 +3,14 @@
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, load, page, run, run_of, run_row, says, session, sets,
-        sets_fact, start, start_commit, start_with, starts, status, step, take_over, taken_lease, turn,
-        withdrawal,
+        changes, enqueue, fact, finish, finishes, ids, load, message, page, run, run_of, run_row, says,
+        session, sets, sets_fact, start, start_commit, start_with, starts, status, step, take_over,
+        taken_lease, turn, withdrawal,
     },
 };
 use session::{
-    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, Start, StateChange, TurnChange,
+    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, SettledMessage, Start, StateChange,
+    TurnChange,
 };
 
 pub async fn a_run_starts_where_the_log_ends(store: SharedStore) -> Result<()> {
@@ -92,7 +93,7 @@ async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     assert_eq!(take_over(store, &["me"], "other").await?, []);
     assert!(matches!(store.commit(key, cancels(id, "cancel")).await, Err(Error::RunMoved { .. })));
     let supersedes = vec![id.to_owned()];
-    let other = Start { run: run("other"), if_epoch: None, supersedes, options: None };
+    let other = Start { run: run("other"), if_epoch: None, supersedes, settled: Vec::new(), options: None };
     let lease = start_with(store, key, Commit { turn: TurnChange::Start(other), ..says("other") }).await?;
     finish(store, &lease, RunStatus::Done).await.map(drop)
 }
@@ -253,4 +254,30 @@ pub async fn a_commit_of_a_turn_may_change_state_alone(store: SharedStore) -> Re
     assert_eq!(read_run(&store, &lease, 10).await?, ["r"]);
     assert_eq!(load(&store, &key).await?.row.last_seq, Seq(2));
     Ok(())
+}
+
+pub async fn a_settled_message_belongs_to_the_run_that_it_settles(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let asked = start(&store, &key, run("asked")).await?;
+    finish(&store, &asked, RunStatus::Waiting).await?;
+    let settles = |id: &str, run: Option<&str>| SettledMessage { id: id.into(), run: run.map(str::to_owned) };
+    let start = Start {
+        supersedes: vec!["asked".to_owned()],
+        settled: vec![settles("withdrawn", Some("asked")), settles("unknown", None)],
+        ..new_start("new")
+    };
+    let messages = ["withdrawn", "unknown", "new"].map(message).into();
+    let commit = Commit { messages, turn: TurnChange::Start(start), ..Commit::default() };
+    let new = start_with(&store, &key, commit).await?;
+    let rows = async |run: u64| store.read_run(&key, run, page(0, 10)).await;
+    assert_eq!(ids(&rows(asked.run).await?), ["asked", "withdrawn"]);
+    assert_eq!(ids(&rows(new.run).await?), ["new"]);
+    assert_eq!(ids(&load(&store, &key).await?.tail), ["asked", "withdrawn", "unknown", "new"]);
+    let superseded = run_row(&store, &key, "asked").await?;
+    assert_eq!((superseded.status, superseded.last_seq), (RunStatus::Cancelled, Seq(2)));
+    Ok(())
+}
+
+fn new_start(id: &str) -> Start {
+    Start { run: run(id), if_epoch: None, supersedes: Vec::new(), settled: Vec::new(), options: None }
 }

@@ -337,14 +337,11 @@ async fn a_draft_is_settled_with_the_next_message() {
     killed_after(&app, STEP * 10, "hi").await;
     assert_eq!(app.log().len(), 1);
     let ran = app.say("again").await;
-    assert_snapshot!(ran.shape(), @"
-    00 root   0 1 2 3 4 5  [partial=false] [interrupted]
-    01 root   hello
-    ");
+    assert_snapshot!(ran.shape(), @"00 root   hello");
     assert_snapshot!(commits(&app), @"
     begin: user continues
     draft: 0 1 2 3 4 5 
-    begin: root continues, user continues
+    begin: root settles, user continues
     append: root by log
     ");
     let log = app.log();
@@ -365,7 +362,7 @@ async fn a_draft_is_settled_when_the_model_is_asked_once_more() {
     assert_snapshot!(commits(&app), @"
     begin: user continues
     draft: 0 1 2 3 4 5 
-    begin: root continues
+    begin: root settles
     append: root by log
     ");
 }

@@ -17,7 +17,7 @@ use adk::{
     state::without_temp,
 };
 use serde_json::{Map, Value};
-use session::{Commit, Committed, RunStatus};
+use session::{Commit, Committed, RunStatus, SettledMessage};
 use std::sync::Arc;
 
 /// How a run ends with an event.
@@ -44,6 +44,8 @@ pub(crate) struct PreparedCommit {
     commit: Commit,
     ending: Option<RunEnding>,
     shown: CommittedView,
+    /// The messages that belong to earlier runs.
+    settled: Vec<SettledMessage>,
 }
 
 /// What the session shows once the commit is stored.
@@ -71,6 +73,7 @@ impl PreparedCommit {
         let mut commit = Commit::default();
         let (mut facts, mut ending) = (session.facts.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
+        let mut settled = Vec::new();
         for Entry { mut event, outcome } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
             let is_kept = !event.is_state_only();
             let delta = state::news(&event.actions.state_delta, &session.state);
@@ -90,6 +93,9 @@ impl PreparedCommit {
             if is_kept {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
+            if is_kept && outcome == Outcome::Settles {
+                settled.push(SettledMessage { id: event.id.clone(), run: session.settled_run(&event) });
+            }
             events.push((event, is_kept));
         }
         let shown = CommittedView {
@@ -100,7 +106,7 @@ impl PreparedCommit {
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
         };
-        Ok(Self { commit, ending, shown })
+        Ok(Self { commit, ending, shown, settled })
     }
 
     pub(crate) fn take_ending(&mut self) -> Option<RunEnding> {
@@ -116,6 +122,11 @@ impl PreparedCommit {
         runs.sort_unstable();
         runs.dedup();
         runs
+    }
+
+    /// Takes the messages that belong to earlier runs.
+    pub(crate) fn take_settled(&mut self) -> Vec<SettledMessage> {
+        std::mem::take(&mut self.settled)
     }
 
     pub(crate) fn into_commit(self) -> (Commit, CommittedView) {
@@ -159,7 +170,7 @@ impl CommittedView {
 /// How the run ends with this event, if it does.
 fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
     let status = match outcome {
-        Outcome::Continues => return None,
+        Outcome::Continues | Outcome::Settles => return None,
         Outcome::Ends(RunEnd::Cancelled) => {
             return Some(RunEnding {
                 status: RunStatus::Cancelled,

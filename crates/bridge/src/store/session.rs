@@ -31,6 +31,8 @@ pub struct SessionAdapter {
     pub(crate) question_runs: HashMap<String, String>,
     /// Text that a process showed before it died, as the event that it becomes.
     pub(crate) draft: Option<Box<Event>>,
+    /// The run that wrote the draft.
+    pub(crate) draft_run: Option<String>,
 }
 
 impl SessionAdapter {
@@ -53,6 +55,7 @@ impl SessionAdapter {
             cached_epoch: None,
             question_runs: facts::question_runs(&snapshot.facts),
             draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
+            draft_run: snapshot.draft.map(|draft| draft.run),
         }
     }
 
@@ -69,9 +72,19 @@ impl SessionAdapter {
             facts,
             question_runs: HashMap::new(),
             draft: None,
+            draft_run: None,
             ..*self
         };
         rests.then(|| CachedSession { session: keep(), epoch })
+    }
+
+    /// The run that an event settles: the one that wrote the draft or asked the question; `None` if that is unknown.
+    pub(crate) fn settled_run(&self, event: &Event) -> Option<String> {
+        if self.draft.as_ref().is_some_and(|draft| draft.id == event.id) {
+            return self.draft_run.clone();
+        }
+        let content = event.content.as_ref()?;
+        content.responses().find_map(|response| self.question_runs.get(&response.id_or_name())).cloned()
     }
 
     /// The history, as the adapter of the seeds shows it.

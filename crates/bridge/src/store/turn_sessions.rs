@@ -130,10 +130,11 @@ impl TurnService for TurnSessions {
             // The run goes on with a correction of our own.
             return self.append_all(session, opening).await;
         }
-        let prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
+        let mut prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
+        let settled = prepared.take_settled();
         let supersedes = prepared.superseded(session, self.turn.run_id());
         let (if_epoch, options) = (session.cached_epoch, self.options.clone());
-        let terms = StartTerms { if_epoch, supersedes, options };
+        let terms = StartTerms { if_epoch, supersedes, settled, options };
         let (mut commit, shown) = prepared.into_commit();
         // What was read before the lease was acquired must still be all there is.
         commit.expected_seq = Some(session.last_seq);

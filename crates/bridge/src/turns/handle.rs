@@ -12,8 +12,8 @@ use super::{
 };
 use failpoint::{Point, around};
 use session::{
-    Commit, Committed, Error, Lease, NewRun, OwnerClaim, RunStatus, SessionKey, Start, Store, TurnChange,
-    Withdrawal,
+    Commit, Committed, Error, Lease, NewRun, OwnerClaim, RunStatus, SessionKey, SettledMessage, Start, Store,
+    TurnChange, Withdrawal,
 };
 use std::{
     fmt,
@@ -31,6 +31,8 @@ pub(crate) struct Accepted;
 pub(crate) struct StartTerms {
     pub(crate) if_epoch: Option<u64>,
     pub(crate) supersedes: Vec<String>,
+    /// The messages of the commit that belong to earlier runs.
+    pub(crate) settled: Vec<SettledMessage>,
     /// The options that the run is started with, as they are stored.
     pub(crate) options: Option<String>,
 }
@@ -226,12 +228,12 @@ impl TurnHandle {
 
     /// The first commit of the turn: the run starts with it.
     pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
-        let StartTerms { if_epoch, supersedes, options } = terms;
+        let StartTerms { if_epoch, supersedes, settled, options } = terms;
         let relies_on_memory = if_epoch.is_some();
         let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
         let queued = self.ticket().map(|ticket| (ticket, ids()));
         *self.phase() = Phase::Starting;
-        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, options });
+        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, settled, options });
         let committed = self.store.commit(&self.key, Commit { turn, ..commit });
         let committed = around([Point::BeforeStart, Point::AfterStart], committed).await;
         let next = match &committed {

@@ -97,9 +97,17 @@ impl MemorySession {
         }
     }
 
-    /// The sequence number of the commit's last message, if it is in the log already.
+    /// The sequence number of the commit's last message, if it is in the log already, with the same content.
     pub(super) fn repeated_seq(&self, commit: &Commit) -> Option<Seq> {
-        self.seqs.get(&commit.messages.last()?.id).copied()
+        let last = commit.messages.last()?;
+        let seq = *self.seqs.get(&last.id)?;
+        let at = self.messages.binary_search_by_key(&seq, |(_, stored)| stored.seq).ok()?;
+        let (_, StoredMessage { message, .. }) = self.messages.get(at)?;
+        let is_same = message.content == last.content
+            && message.tool_calls == last.tool_calls
+            && message.meta == last.meta
+            && message.timestamp.to_bits() == last.timestamp.to_bits();
+        is_same.then_some(seq)
     }
 
     pub(super) fn turns(&self) -> TurnState {
@@ -207,7 +215,8 @@ impl MemorySession {
     /// Stores an admitted commit except for its state changes. Returns its last sequence number, and the lease if it started
     /// a run.
     pub(super) fn store(&mut self, commit: Commit, admitted: Admitted) -> (Seq, Option<Lease>) {
-        let (count, before, run) = (commit.sequence_numbers(), self.row.last_seq, admitted.run());
+        let (count, before) = (commit.sequence_numbers(), self.row.last_seq);
+        let settled = self.settled_runs(&admitted);
         self.row.updated_at = clock::now();
         if self.row.title.is_none() {
             self.row.title = commit.title;
@@ -216,6 +225,13 @@ impl MemorySession {
             let seq = Seq(number);
             self.row.total_tokens += u64::from(message.tokens);
             self.seqs.insert(message.id.clone(), seq);
+            let run = match settled.iter().find(|(id, _)| *id == message.id) {
+                Some((_, earlier)) => *earlier,
+                None => admitted.run(),
+            };
+            if let Some(earlier) = run.filter(|run| admitted.run() != Some(*run)) {
+                self.extend_range(earlier, seq);
+            }
             self.messages.push((run, StoredMessage { seq, message }));
         }
         self.row.last_seq = Seq(before.0 + count);
@@ -227,6 +243,21 @@ impl MemorySession {
         }
         let lease = self.change_runs(before, admitted);
         (self.row.last_seq, lease)
+    }
+
+    /// The messages of a start that belong to earlier runs, with the numbers of those runs.
+    fn settled_runs(&self, admitted: &Admitted) -> Vec<(String, Option<u64>)> {
+        let Admitted::Start { start, .. } = admitted else { return Vec::new() };
+        let number = |id: &String| self.by_id(id).map(|run| run.run.number);
+        let settled = start.settled.iter();
+        settled.map(|settled| (settled.id.clone(), settled.run.as_ref().and_then(number))).collect()
+    }
+
+    /// Extends the range of a run to a message that was appended for it after it had left `running`.
+    fn extend_range(&mut self, number: u64, seq: Seq) {
+        if let Some(run) = self.by_number_mut(number) {
+            run.run.last_seq = run.run.last_seq.max(seq);
+        }
     }
 
     fn change_runs(&mut self, before: Seq, admitted: Admitted) -> Option<Lease> {

@@ -9,8 +9,8 @@ use super::{
     state::{self, EncodedStateChange},
 };
 use crate::{
-    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage, Start,
-    StartedTurn, StateChange, TurnChange, clock,
+    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage,
+    SettledMessage, Start, StartedTurn, StateChange, TurnChange, clock,
     lifecycle::{self, NextState, Transition},
     run::{AcceptedAs, SUPERSEDED},
 };
@@ -75,6 +75,8 @@ enum Admitted<'a> {
         is_new: bool,
         next: NextState<String>,
         superseded: Vec<RunRow>,
+        /// The ids of messages that belong to earlier runs, with the numbers of those runs.
+        settled: Vec<(&'a str, Option<u64>)>,
     },
     /// The run of this number leaves `running` or `waiting`.
     Finish {
@@ -85,12 +87,16 @@ enum Admitted<'a> {
 }
 
 impl Admitted<'_> {
-    /// The number of the run of the commit's messages, or 0.
-    fn run(&self) -> u64 {
+    /// The number of the run of a message, or 0.
+    fn run_of(&self, message: &str) -> u64 {
         match self {
             Self::Untouched => 0,
             Self::Step(lease) => lease.run,
-            Self::Start { number, .. } | Self::Finish { number, .. } => *number,
+            Self::Start { number, settled, .. } => {
+                let run = settled.iter().find(|(id, _)| *id == message);
+                run.map_or(*number, |(_, number)| number.unwrap_or(0))
+            }
+            Self::Finish { number, .. } => *number,
         }
     }
 
@@ -141,7 +147,7 @@ pub(super) fn commit_at(
     for (index, text) in job.messages.iter().enumerate().rev() {
         let seq = head.last_seq + 1 + index as u64;
         let row = placement.row(conn)?;
-        if !insert(conn, row, (head.session_key, seq, admitted.run()), text)? {
+        if !insert(conn, row, (head.session_key, seq, admitted.run_of(&text.message.id)), text)? {
             let id = text.message.id.clone();
             let is_last = index + 1 == job.messages.len();
             let repeated = if is_last { repeated(conn, &head, job)? } else { None };
@@ -159,6 +165,7 @@ pub(super) fn commit_at(
     if job.discards_draft {
         drafts::discard(conn, head.session_key)?;
     }
+    extend_settled_runs(conn, &head, job, &admitted)?;
     let epoch = admitted.epoch().unwrap_or(head.lease_epoch);
     let started = change_runs(conn, &job.key, &head, seq, admitted)?;
     Ok(Committed { seq: Seq(seq), repeated: false, started, epoch })
@@ -224,15 +231,55 @@ fn admit_start<'a>(
         return Err(conflict(head, job).into());
     }
     let (number, is_new) = run.map_or((next_number, true), |run| (run.number, false));
-    Ok(Admitted::Start { start, number, is_new, next, superseded })
+    let settled = settled_runs(conn, head, start)?;
+    Ok(Admitted::Start { start, number, is_new, next, superseded, settled })
 }
 
-/// The result of a commit whose last message is in the log already.
+/// The settled messages of a start, with the numbers of the runs that they belong to.
+fn settled_runs<'a>(
+    conn: &Connection,
+    head: &SessionHead,
+    start: &'a Start,
+) -> rusqlite::Result<Vec<(&'a str, Option<u64>)>> {
+    let run = |settled: &'a SettledMessage| {
+        let row = match &settled.run {
+            Some(id) => runs::by_id(conn, head.session_key, id)?,
+            None => None,
+        };
+        Ok((settled.id.as_str(), row.map(|row| row.number)))
+    };
+    start.settled.iter().map(run).collect()
+}
+
+/// Extends the ranges of earlier runs to the messages that settle them.
+fn extend_settled_runs(
+    conn: &Connection,
+    head: &SessionHead,
+    job: &EncodedCommit,
+    admitted: &Admitted<'_>,
+) -> rusqlite::Result<()> {
+    let Admitted::Start { settled, .. } = admitted else { return Ok(()) };
+    for (text, seq) in job.messages.iter().zip(head.last_seq + 1..) {
+        let run = settled.iter().find(|(id, _)| *id == text.message.id);
+        if let Some((_, Some(number))) = run {
+            runs::extend_range(conn, (head.session_key, *number), seq)?;
+        }
+    }
+    Ok(())
+}
+
+/// The result of a commit whose last message is in the log already, with the same content.
 fn repeated(conn: &Connection, head: &SessionHead, job: &EncodedCommit) -> JobResult<Option<Committed>> {
-    let Some(EncodedMessage { message, .. }) = job.messages.last() else { return Ok(None) };
+    let Some(EncodedMessage { message, tool_calls }) = job.messages.last() else { return Ok(None) };
     let seq = conn
-        .prepare_cached("SELECT seq FROM messages WHERE session_key = ?1 AND message_id = ?2")?
-        .query_row((head.session_key, &message.id), |row| row.get(0).map(Seq))
+        .prepare_cached(
+            "SELECT seq FROM messages WHERE session_key = ?1 AND message_id = ?2
+                 AND content = ?3 AND tool_calls IS ?4 AND meta IS ?5 AND timestamp = ?6",
+        )?
+        .query_row(
+            (head.session_key, &message.id, &message.content, tool_calls, &message.meta, message.timestamp),
+            |row| row.get(0).map(Seq),
+        )
         .optional()?;
     Ok(seq.map(|seq| Committed { seq, repeated: true, started: None, epoch: head.lease_epoch }))
 }
@@ -301,7 +348,7 @@ fn change_runs(
             runs::update(conn, (head.session_key, number), &next.run, (range, error, None))?;
             Ok(None)
         }
-        Admitted::Start { start, number, is_new, next, superseded } => {
+        Admitted::Start { start, number, is_new, next, superseded, .. } => {
             for run in superseded {
                 supersede(conn, head, &run)?;
             }

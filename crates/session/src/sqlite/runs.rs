@@ -217,6 +217,19 @@ pub(super) struct SeqRangeUpdate {
     pub(super) last: Option<u64>,
 }
 
+/// Extends the range of a run to a message that was appended for it after it had left `running`.
+pub(super) fn extend_range(
+    conn: &Connection,
+    (session_key, number): (i64, u64),
+    seq: u64,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "UPDATE runs SET last_seq = MAX(last_seq, ?3) WHERE session_key = ?1 AND position = ?2",
+    )?
+    .execute((session_key, number, seq))
+    .map(drop)
+}
+
 /// Stores the state of a run that is not queued.
 pub(super) fn update(
     conn: &Connection,

@@ -84,6 +84,7 @@ fn commit_shape(entries: &[Entry], begins: bool) -> String {
     let name = if begins { "begin" } else { "append" };
     let entries = entries.iter().map(|Entry { event, outcome }| match outcome {
         Outcome::Continues => format!("{} continues", event.author),
+        Outcome::Settles => format!("{} settles", event.author),
         Outcome::ByLog => format!("{} by log", event.author),
         Outcome::Ends(end) => format!("{} ends {end:?}", event.author),
     });

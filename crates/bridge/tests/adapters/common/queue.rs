@@ -55,7 +55,13 @@ fn new_run(id: &str, owner: &str) -> NewRun {
 /// A run of `owner` whose message is in the log and which holds the lease. Its id and its invocation are the text.
 pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
     let message = Event { content: Some(Content::user(text)), ..Event::new(text, "user") };
-    let start = Start { run: new_run(text, owner), if_epoch: None, supersedes: Vec::new(), options: None };
+    let start = Start {
+        run: new_run(text, owner),
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     let message = bridge::store::row::save(&message).unwrap();
     let commit = Commit { turn: TurnChange::Start(start), ..Commit::message(message) };
     store.commit(&store_key(), commit).await.unwrap().started.unwrap().lease
