@@ -2,9 +2,9 @@
 
 use crate::{
     error::TreeError,
-    facts::REQUEST_CONFIRMATION,
     flow::transfer::TRANSFER,
     model::{GenerateContentConfig, Llm},
+    pending::REQUEST_CONFIRMATION,
     tool::{Tool, Toolset},
 };
 use std::{collections::HashMap, fmt, sync::Arc};
@@ -67,7 +67,7 @@ impl fmt::Debug for LlmAgent {
 }
 
 /// A tool that an agent holds, with its schema made ready.
-pub(crate) struct Armed {
+pub(crate) struct CompiledTool {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) schema: jsonschema::Validator,
 }
@@ -79,7 +79,7 @@ pub struct Node {
     pub path: String,
     parent: Option<usize>,
     children: Vec<usize>,
-    pub(crate) tools: HashMap<String, Armed>,
+    pub(crate) tools: HashMap<String, CompiledTool>,
 }
 
 impl fmt::Debug for Node {
@@ -130,7 +130,7 @@ impl AgentTree {
         let above = parent.map_or(String::new(), |parent| format!("{}/", self.nodes[parent].path));
         let path = format!("{above}{}@1", agent.name);
         let children = std::mem::take(&mut agent.sub_agents);
-        let tools = arm(&agent)?;
+        let tools = compile_tools(&agent)?;
         self.nodes.push(Node { agent, path, parent, children: Vec::new(), tools });
         for child in children {
             let child = self.add(child, Some(index))?;
@@ -153,7 +153,7 @@ impl AgentTree {
     }
 
     /// Whether the agent keeps the word over turns: it does if the conversation can get back from it to the root.
-    pub fn keeps_the_word(&self, node: &Node) -> bool {
+    pub fn is_sticky(&self, node: &Node) -> bool {
         let up = |node: &&Node| node.parent.map(|parent| &self.nodes[parent]);
         std::iter::successors(Some(node), up).all(|node| !node.agent.disallow_transfer_to_parent)
     }
@@ -192,8 +192,8 @@ fn is_reserved(tool: &str) -> bool {
     [TRANSFER, REQUEST_CONFIRMATION].contains(&tool)
 }
 
-fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
-    let mut armed = HashMap::new();
+fn compile_tools(agent: &LlmAgent) -> Result<HashMap<String, CompiledTool>, TreeError> {
+    let mut compiled = HashMap::new();
     for tool in &agent.tools {
         let declaration = tool.declaration();
         let name = declaration.name.clone();
@@ -203,9 +203,9 @@ fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
         let schema = jsonschema::validator_for(&declaration.parameters_json_schema).map_err(|error| {
             TreeError::BadSchema { agent: agent.name.clone(), tool: name.clone(), message: error.to_string() }
         })?;
-        if armed.insert(name.clone(), Armed { tool: Arc::clone(tool), schema }).is_some() {
+        if compiled.insert(name.clone(), CompiledTool { tool: Arc::clone(tool), schema }).is_some() {
             return Err(TreeError::DuplicateTool { agent: agent.name.clone(), tool: name });
         }
     }
-    Ok(armed)
+    Ok(compiled)
 }

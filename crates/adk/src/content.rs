@@ -54,12 +54,12 @@ impl Content {
     }
 
     /// Whether there is any text beside thoughts, if only an empty one.
-    pub fn has_said(&self) -> bool {
+    pub fn has_text(&self) -> bool {
         self.parts.iter().any(|part| !part.is_thought() && part.as_text().is_some())
     }
 
     /// What the speaker said, without thoughts.
-    pub fn said(&self) -> String {
+    pub fn text(&self) -> String {
         self.parts.iter().filter(|part| !part.is_thought()).filter_map(Part::as_text).collect()
     }
 }

@@ -67,25 +67,25 @@ impl DraftFlush {
 ///
 /// A service that stores a draft in pieces merges them with this type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
-    segments: Vec<Segment>,
-    saved: Position,
+pub struct AnswerDraft {
+    segments: Vec<DraftSegment>,
+    saved: DraftPosition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Segment {
+struct DraftSegment {
     thought: bool,
     text: String,
 }
 
 /// A place in a draft. Drafts only grow, so a position stays valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct DraftPosition {
     segment: usize,
     byte: usize,
 }
 
-impl Draft {
+impl AnswerDraft {
     /// Appends the texts of a content.
     pub fn push(&mut self, content: &Content) {
         for part in &content.parts {
@@ -93,7 +93,7 @@ impl Draft {
             let thought = part.is_thought();
             match self.segments.last_mut().filter(|last| last.thought == thought) {
                 Some(last) => last.text.push_str(text),
-                None => self.segments.push(Segment { thought, text: text.to_owned() }),
+                None => self.segments.push(DraftSegment { thought, text: text.to_owned() }),
             }
         }
     }
@@ -105,7 +105,7 @@ impl Draft {
     }
 
     /// What is not saved, and where it ends; `None` if that is nothing but whitespace.
-    pub(crate) fn unsaved(&self) -> Option<(Content, Position)> {
+    pub(crate) fn unsaved(&self) -> Option<(Content, DraftPosition)> {
         Some((content(self.unsaved_texts())?, self.end()))
     }
 
@@ -115,21 +115,21 @@ impl Draft {
     }
 
     fn unsaved_texts(&self) -> impl Iterator<Item = (bool, &str)> {
-        let Position { segment: first, byte } = self.saved;
-        self.segments.iter().enumerate().skip(first).map(move |(at, Segment { thought, text })| {
+        let DraftPosition { segment: first, byte } = self.saved;
+        self.segments.iter().enumerate().skip(first).map(move |(at, DraftSegment { thought, text })| {
             let from = if at == first { byte } else { 0 };
             (*thought, text.get(from..).unwrap_or_default())
         })
     }
 
     /// Everything up to `end` is saved.
-    pub(crate) fn mark_saved(&mut self, end: Position) {
+    pub(crate) fn mark_saved(&mut self, end: DraftPosition) {
         self.saved = end;
     }
 
-    fn end(&self) -> Position {
+    fn end(&self) -> DraftPosition {
         let byte = self.segments.last().map_or(0, |last| last.text.len());
-        Position { segment: self.segments.len().saturating_sub(1), byte }
+        DraftPosition { segment: self.segments.len().saturating_sub(1), byte }
     }
 }
 
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use crate::content::FunctionCall;
 
-    fn draft(parts: Vec<Part>) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(parts: Vec<Part>) -> AnswerDraft {
+        let mut draft = AnswerDraft::default();
         for part in parts {
             draft.push(&Content::new("model", vec![part]));
         }
@@ -157,7 +157,7 @@ mod tests {
         content.parts.iter().map(|part| (part.is_thought(), part.as_text().unwrap())).collect()
     }
 
-    fn event(draft: Draft) -> Option<Event> {
+    fn event(draft: AnswerDraft) -> Option<Event> {
         draft.into_event(Event::new("e", "root"))
     }
 
@@ -220,7 +220,7 @@ mod tests {
         shown.mark_saved(end);
         shown.push(&Content::new("model", vec![Part::text("lo"), Part::thought("!")]));
         let (second, _) = shown.unsaved().unwrap();
-        let mut merged = Draft::default();
+        let mut merged = AnswerDraft::default();
         merged.push(&first);
         merged.push(&second);
         let frame = Event::new("e", "root");

@@ -4,7 +4,7 @@ use crate::{flow::settle::INTERRUPTED, session::SessionKey};
 use failpoint::Fault;
 use std::time::Duration;
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A run that did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub struct LlmError {
     pub code: String,
     pub message: String,
     #[source]
-    pub source: Option<Cause>,
+    pub source: Option<BoxError>,
 }
 
 impl LlmError {
@@ -119,7 +119,7 @@ pub enum ServiceError {
     Damaged {
         key: SessionKey,
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -131,11 +131,11 @@ pub enum ServiceError {
 pub struct StoreError {
     pub fault: StoreFault,
     #[source]
-    pub cause: Cause,
+    pub cause: BoxError,
 }
 
 impl StoreError {
-    pub fn new(fault: StoreFault, cause: impl Into<Cause>) -> Self {
+    pub fn new(fault: StoreFault, cause: impl Into<BoxError>) -> Self {
         Self { fault, cause: cause.into() }
     }
 }

@@ -4,7 +4,7 @@ use crate::state::Scope;
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece<'a> {
+enum TemplatePart<'a> {
     Text(&'a str),
     Key { name: &'a str, optional: bool },
 }
@@ -14,8 +14,8 @@ pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<S
     let mut filled = String::with_capacity(template.len());
     for piece in pieces(template) {
         match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Key { name, optional } => match lookup(name) {
+            TemplatePart::Text(text) => filled.push_str(text),
+            TemplatePart::Key { name, optional } => match lookup(name) {
                 Some(value) => filled.push_str(&value),
                 None if optional => {}
                 None => return Err(name.to_owned()),
@@ -28,13 +28,13 @@ pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<S
 /// The files that a template names.
 pub fn artifact_names(template: &str) -> Vec<&str> {
     let keys = pieces(template).into_iter().filter_map(|piece| match piece {
-        Piece::Key { name, .. } => name.strip_prefix("artifact."),
-        Piece::Text(_) => None,
+        TemplatePart::Key { name, .. } => name.strip_prefix("artifact."),
+        TemplatePart::Text(_) => None,
     });
     keys.collect()
 }
 
-fn pieces(template: &str) -> Vec<Piece<'_>> {
+fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
     let mut searched = 0;
@@ -47,12 +47,12 @@ fn pieces(template: &str) -> Vec<Piece<'_>> {
             searched = open + length;
             continue;
         };
-        pieces.push(Piece::Text(&rest[..open]));
+        pieces.push(TemplatePart::Text(&rest[..open]));
         pieces.push(key);
         rest = &rest[open + length..];
         searched = 0;
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(TemplatePart::Text(rest));
     pieces
 }
 
@@ -69,10 +69,10 @@ fn run_of(brace: char, text: &str) -> usize {
 }
 
 /// The key in braces. Braces around anything else are text: code and JSON are common in instructions.
-fn key_in(braces: &str) -> Option<Piece<'_>> {
+fn key_in(braces: &str) -> Option<TemplatePart<'_>> {
     let inside = braces.trim_matches(['{', '}']).trim();
     let (name, optional) = inside.strip_suffix('?').map_or((inside, false), |name| (name, true));
-    is_key(name).then_some(Piece::Key { name, optional })
+    is_key(name).then_some(TemplatePart::Key { name, optional })
 }
 
 fn is_key(name: &str) -> bool {

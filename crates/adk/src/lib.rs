@@ -3,7 +3,7 @@
 //! | read | for |
 //! |---|---|
 //! | [`content`], [`event`] | what is said and done, in ADK's JSON |
-//! | [`state`], [`session`], [`facts`] | what a session is, and what of its past the next step depends on |
+//! | [`state`], [`session`], [`pending`] | what a session is, and what of its past the next step depends on |
 //! | [`model`], [`tool`], [`agent`] | the ports to models and tools, and the tree of agents |
 //! | [`flow`] | deciding: the next step, the contents of a request, the answers to calls |
 //! | [`draft`] | the text of an answer that was shown and is not in the log yet |
@@ -20,11 +20,11 @@ pub mod content;
 pub mod draft;
 pub mod error;
 pub mod event;
-pub mod facts;
 pub mod flow;
 pub mod instruction;
 pub mod limits;
 pub mod model;
+pub mod pending;
 pub mod progress;
 pub mod runner;
 pub mod session;

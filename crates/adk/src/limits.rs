@@ -4,9 +4,9 @@ use crate::{
     content::{FunctionCall, FunctionResponse},
     error::RunError,
     event::Event,
-    facts::{REQUEST_CONFIRMATION, is_question},
     flow::settle::UNCONFIRMED,
-    tool::Price,
+    pending::{REQUEST_CONFIRMATION, is_question},
+    tool::EventPrice,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -21,22 +21,22 @@ use tokio::time::Instant;
 /// What differs from call to call whatever a tool has found.
 const VOLATILE: [&str; 2] = ["duration_ms", "handle"];
 
-/// Limits of one run, beside that of model calls. What is `None` has none.
+/// RunLimits of one run, beside that of model calls. What is `None` has none.
 #[derive(Clone, Default)]
-pub struct Limits {
+pub struct RunLimits {
     pub tool_calls: Option<u32>,
     pub time: Option<Duration>,
     /// Of all model calls, what goes in and what comes out.
     pub tokens: Option<u64>,
     /// How much may be spent, and what an event cost.
-    pub cost: Option<(f64, Price)>,
+    pub cost: Option<(f64, EventPrice)>,
     /// How often a call may be made again with the same arguments and the same outcome while nothing else is new.
     pub repeats: Option<u32>,
 }
 
-impl fmt::Debug for Limits {
+impl fmt::Debug for RunLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limits")
+        f.debug_struct("RunLimits")
             .field("tool_calls", &self.tool_calls)
             .field("time", &self.time)
             .field("tokens", &self.tokens)
@@ -48,8 +48,8 @@ impl fmt::Debug for Limits {
 
 /// What a run has used.
 #[derive(Debug)]
-pub(crate) struct Meter {
-    limits: Limits,
+pub(crate) struct UsageMeter {
+    limits: RunLimits,
     began: Instant,
     /// What it had used before it was cut off, or before a person was asked.
     time_before: Duration,
@@ -63,8 +63,8 @@ pub(crate) struct Meter {
     stuck: Option<String>,
 }
 
-impl Meter {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl UsageMeter {
+    pub(crate) fn new(limits: RunLimits) -> Self {
         Self {
             limits,
             began: Instant::now(),
@@ -80,7 +80,7 @@ impl Meter {
 
     /// Counts what the run has done so far, by its events. Its time is that between them; what goes by while a person is
     /// waited for, or after the last event before a crash, is nobody's.
-    pub(crate) fn take_up(&mut self, events: &[Arc<Event>]) {
+    pub(crate) fn resume(&mut self, events: &[Arc<Event>]) {
         let mut calls: HashMap<String, &FunctionCall> = HashMap::new();
         for event in events {
             calls.extend(event.calls().map(|call| (call.id_or_name(), call)));
@@ -223,7 +223,7 @@ fn worked(events: &[Arc<Event>]) -> Duration {
 }
 
 /// The end of a log as far as it belongs to one invocation. Rows of old have none.
-pub fn end_of<'a>(events: &'a [Arc<Event>], invocation: &str) -> &'a [Arc<Event>] {
+pub fn invocation_tail<'a>(events: &'a [Arc<Event>], invocation: &str) -> &'a [Arc<Event>] {
     let is_other = |event: &Arc<Event>| invocation.is_empty() || event.invocation_id != invocation;
     let others = events.iter().rposition(is_other);
     &events[others.map_or(0, |at| at + 1)..]
@@ -263,7 +263,7 @@ mod tests {
 
     /// Which step ends a run whose steps are these calls with these outcomes.
     fn ended_by(steps: &[&[(&str, Value)]]) -> Option<usize> {
-        let mut meter = Meter::new(Limits { repeats: Some(5), ..Limits::default() });
+        let mut meter = UsageMeter::new(RunLimits { repeats: Some(5), ..RunLimits::default() });
         let is_end = |step: &&[(&str, Value)]| {
             let outcomes: Vec<_> = step.iter().map(|(args, said)| looked(args, said)).collect();
             meter.take_outcomes(outcomes.iter().map(|(call, answer)| (call, answer)));
@@ -327,24 +327,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_goes_on_has_used_what_its_log_says() {
-        let limits = |looks: u32, limits: Limits| {
-            let mut meter = Meter::new(limits);
-            meter.take_up(&log(looks));
+        let limits = |looks: u32, limits: RunLimits| {
+            let mut meter = UsageMeter::new(limits);
+            meter.resume(&log(looks));
             meter
         };
-        let none = Limits::default;
+        let none = RunLimits::default;
         assert!(limits(2, none()).may_ask(3).is_ok());
         assert!(matches!(limits(3, none()).may_ask(3), Err(RunError::TooManyModelCalls { limit: 3 })));
-        let calls = || Limits { tool_calls: Some(3), ..none() };
+        let calls = || RunLimits { tool_calls: Some(3), ..none() };
         assert!(limits(2, calls()).may_call(1).is_ok());
         assert!(matches!(limits(2, calls()).may_call(2), Err(RunError::TooManyToolCalls { limit: 3 })));
-        let tokens = || Limits { tokens: Some(30), ..none() };
+        let tokens = || RunLimits { tokens: Some(30), ..none() };
         assert!(limits(2, tokens()).may_ask(0).is_ok());
         assert!(matches!(limits(3, tokens()).may_ask(0), Err(RunError::OutOfTokens { .. })));
-        let time = || Limits { time: Some(Duration::from_secs(3)), ..none() };
+        let time = || RunLimits { time: Some(Duration::from_secs(3)), ..none() };
         assert_eq!(limits(2, time()).time_left(), Some(Duration::from_secs(1)));
         assert!(matches!(limits(3, time()).may_ask(0), Err(RunError::OutOfTime { .. })));
-        let repeats = || Limits { repeats: Some(5), ..none() };
+        let repeats = || RunLimits { repeats: Some(5), ..none() };
         assert!(limits(4, repeats()).may_ask(0).is_ok());
         assert!(matches!(limits(5, repeats()).may_ask(0), Err(RunError::NothingNew { times: 5, .. })));
     }
@@ -358,8 +358,8 @@ mod tests {
             ..Event::new("i", "root")
         };
         let calls = |usage_metadata| {
-            let mut meter = Meter::new(Limits::default());
-            meter.take_up(&[Arc::new(answer(usage_metadata))]);
+            let mut meter = UsageMeter::new(RunLimits::default());
+            meter.resume(&[Arc::new(answer(usage_metadata))]);
             (meter.model_calls, meter.tokens)
         };
         let used = UsageMetadata { candidates_token_count: Some(7), ..UsageMetadata::default() };
@@ -378,8 +378,8 @@ mod tests {
         let answer = last(3_600.0);
         let after = Event { author: "root".to_owned(), ..last(3_601.0) };
         let events: Vec<Arc<Event>> = events.into_iter().chain([answer, after]).map(Arc::new).collect();
-        let own = end_of(&events, "i");
+        let own = invocation_tail(&events, "i");
         assert_eq!((own.len(), worked(own)), (5, Duration::from_secs(2)));
-        assert_eq!(end_of(&events, "another").len(), 0);
+        assert_eq!(invocation_tail(&events, "another").len(), 0);
     }
 }

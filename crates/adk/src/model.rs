@@ -21,7 +21,7 @@ pub trait Llm: Send + Sync {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmRequest {
-    pub contents: Vec<Said>,
+    pub contents: Vec<ContentRef>,
     /// What the user asked for before the first of the contents, if the session was read without it.
     pub task: Option<Text>,
     pub config: GenerateContentConfig,
@@ -31,40 +31,40 @@ pub struct LlmRequest {
 
 /// A content of a request. Most are what an event says, word for word: a long history is shown without being copied.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum ContentRef {
     /// By an event that has a content.
-    By(Arc<Event>),
-    Anew(Box<Content>),
+    Event(Arc<Event>),
+    Owned(Box<Content>),
 }
 
-impl Said {
+impl ContentRef {
     pub(crate) fn into_content(self) -> Content {
         match self {
-            Self::By(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
-            Self::Anew(content) => *content,
+            Self::Event(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
+            Self::Owned(content) => *content,
         }
     }
 }
 
-impl Deref for Said {
+impl Deref for ContentRef {
     type Target = Content;
 
     fn deref(&self) -> &Content {
         const NOTHING: &Content = &Content { parts: Vec::new(), role: None, origin: None };
         match self {
-            Self::By(event) => event.content.as_ref().unwrap_or(NOTHING),
-            Self::Anew(content) => content,
+            Self::Event(event) => event.content.as_ref().unwrap_or(NOTHING),
+            Self::Owned(content) => content,
         }
     }
 }
 
-impl From<Content> for Said {
+impl From<Content> for ContentRef {
     fn from(content: Content) -> Self {
-        Self::Anew(Box::new(content))
+        Self::Owned(Box::new(content))
     }
 }
 
-impl PartialEq for Said {
+impl PartialEq for ContentRef {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }

@@ -41,19 +41,19 @@ impl CallProgress {
 
 /// What the calls of one step have said.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    lines: Mutex<Vec<Line>>,
+pub(crate) struct ProgressBoard {
+    lines: Mutex<Vec<CallLine>>,
     news: Notify,
 }
 
 #[derive(Debug)]
-struct Line {
+struct CallLine {
     progress: CallProgress,
     told: bool,
 }
 
-impl Board {
-    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+impl ProgressBoard {
+    fn lines(&self) -> MutexGuard<'_, Vec<CallLine>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,12 +64,12 @@ impl Board {
         let mut lines = self.lines();
         if let Some(line) = lines.iter_mut().find(|line| line.progress.call_id == call_id) {
             let said = &mut line.progress.text;
-            said.push_str(end_of(text));
-            said.drain(..said.len() - end_of(said).len());
+            said.push_str(tail(text));
+            said.drain(..said.len() - tail(said).len());
             line.told = false;
         } else {
-            let (call_id, tool, text) = (call_id.to_owned(), tool.to_owned(), end_of(text).to_owned());
-            lines.push(Line { progress: CallProgress { call_id, tool, text }, told: false });
+            let (call_id, tool, text) = (call_id.to_owned(), tool.to_owned(), tail(text).to_owned());
+            lines.push(CallLine { progress: CallProgress { call_id, tool, text }, told: false });
         }
         drop(lines);
         self.news.notify_one();
@@ -88,12 +88,12 @@ impl Board {
 
     fn take_new(&self) -> Vec<CallProgress> {
         let mut lines = self.lines();
-        let is_new = |line: &mut Line| !std::mem::replace(&mut line.told, true);
+        let is_new = |line: &mut CallLine| !std::mem::replace(&mut line.told, true);
         lines.iter_mut().filter_map(|line| is_new(line).then(|| line.progress.clone())).collect()
     }
 }
 
-fn end_of(text: &str) -> &str {
+fn tail(text: &str) -> &str {
     let from = text.len().saturating_sub(MOST);
     let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[from..]
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn of_a_long_text_the_end_is_told_and_no_letter_is_cut() {
-        let board = Board::default();
+        let board = ProgressBoard::default();
         board.say("c1", "exec", "begin ");
         board.say("c1", "exec", &"ä".repeat(300));
         board.say("c1", "exec", " end");
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_says_much_is_told_at_its_pace_and_the_last_word_is_not_lost() {
-        let board = Board::default();
+        let board = ProgressBoard::default();
         let (told, began) = (Mutex::new(Vec::new()), tokio::time::Instant::now());
         let talking = async {
             for at in 0..1_000 {

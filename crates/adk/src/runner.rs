@@ -7,7 +7,7 @@ use crate::{
     error::RunError,
     event::{Event, mint_invocation_id},
     flow::step::Step,
-    limits::{Limits, Meter},
+    limits::{RunLimits, UsageMeter},
     model::LlmRequest,
     session::{ArtifactService, SessionKey, SessionService, TurnService},
     tool::Ledger,
@@ -43,7 +43,7 @@ pub struct RunConfig {
     pub max_llm_calls: u32,
     /// How long one tool call may take.
     pub tool_timeout: Duration,
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Put on every event of the run.
     pub custom_metadata: Option<Map<String, Value>>,
     /// What the run belongs to, for whoever records it.
@@ -58,7 +58,7 @@ impl Default for RunConfig {
             streaming: StreamingMode::None,
             max_llm_calls: 500,
             tool_timeout: Duration::from_mins(2),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             custom_metadata: None,
             trace: Trace::default(),
             draft_flush: DraftFlush::default(),
@@ -81,7 +81,7 @@ pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,
     /// The run that the log ends with goes on, with what it has used already.
-    pub goes_on: bool,
+    pub continue_run: bool,
     pub state_delta: Map<String, Value>,
     /// Put on the message's own event, beside what the configuration puts on every event.
     pub message_metadata: Map<String, Value>,
@@ -94,7 +94,7 @@ impl RunRequest {
         Self {
             key,
             input: Input::Message(content),
-            goes_on: false,
+            continue_run: false,
             state_delta: Map::new(),
             message_metadata: Map::new(),
             config: RunConfig::default(),
@@ -134,7 +134,7 @@ impl<S: SessionService> Runner<S> {
         Ok(Turn {
             runner: self,
             session,
-            meter: Meter::new(config.limits.clone()),
+            meter: UsageMeter::new(config.limits.clone()),
             config: config.clone(),
             cancel: cancel.clone(),
             out,
@@ -162,7 +162,7 @@ impl<S: TurnService> Runner<S> {
     /// Loads the session, settles what the past left open, and stores the message.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
         let mut turn = self.load(&request, out).await?;
-        let RunRequest { input, goes_on, state_delta, message_metadata: metadata, .. } = request;
+        let RunRequest { input, continue_run, state_delta, message_metadata: metadata, .. } = request;
         let (content, resumes) = match input {
             Input::Message(content) => (Some(content), false),
             Input::Again => (None, false),
@@ -172,7 +172,7 @@ impl<S: TurnService> Runner<S> {
         if resumes {
             turn.resume(input).await?;
         } else {
-            turn.open(input, goes_on).await?;
+            turn.open(input, continue_run).await?;
         }
         Ok(turn)
     }

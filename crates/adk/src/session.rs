@@ -4,7 +4,7 @@ use crate::{
     content::{Content, Part},
     error::ServiceError,
     event::Event,
-    facts::Facts,
+    pending::PendingWork,
 };
 use serde_json::{Map, Value};
 use std::{fmt, future::Future, sync::Arc};
@@ -33,13 +33,13 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// A session in memory. Its events may be the end of a longer history: [`Facts`] say what must be known of the rest.
+/// A session in memory. Its events may be the end of a longer history: [`PendingWork`] say what must be known of the rest.
 pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
     /// What the user asked for before the events, if none of those that were read says it.
     fn task(&self) -> Option<&Text>;
-    fn facts(&self) -> &Facts;
+    fn pending(&self) -> &PendingWork;
     /// One flat map with the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;
     /// The draft that a dead process left, as the event that it becomes: interrupted, its pieces merged. It is `None` once
@@ -49,31 +49,31 @@ pub trait Session: Send + Sync {
 
 /// An event to append, with what its commit means for the run.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     pub event: Event,
-    pub outcome: Outcome,
+    pub effect: RunEffect,
 }
 
-impl Entry {
+impl LogEntry {
     pub fn continues(event: Event) -> Self {
-        Self { event, outcome: Outcome::Continues }
+        Self { event, effect: RunEffect::Continues }
     }
 
     pub fn ends(event: Event, end: RunEnd) -> Self {
-        Self { event, outcome: Outcome::Ends(end) }
+        Self { event, effect: RunEffect::Ends(end) }
     }
 }
 
 /// The log decides whether the run ends.
-impl From<Event> for Entry {
+impl From<Event> for LogEntry {
     fn from(event: Event) -> Self {
-        Self { event, outcome: Outcome::ByLog }
+        Self { event, effect: RunEffect::ByLog }
     }
 }
 
 /// Whether the run ends with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunEffect {
     /// The turn does more, whatever the log says.
     Continues,
     /// The run ends if [`next_step`](crate::flow::step::next_step) is `Done` after the event.
@@ -106,20 +106,20 @@ pub trait SessionService: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Self::Session>, ServiceError>> + Send;
 
     /// Stores events in one commit: all of them or none. They are durable and visible in the session object when the
-    /// future is done. Returns the events as stored, one for each entry, in order. The facts of the session are updated
+    /// future is done. Returns the events as stored, one for each entry, in order. The pending of the session are updated
     /// event by event: an entry may depend on the one before it. No event is partial. The same commit discards the draft
     /// of the session.
     fn append_all(
         &self,
         session: &mut Self::Session,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
 
     /// [`append_all`](Self::append_all) for one event.
     fn append(
         &self,
         session: &mut Self::Session,
-        entry: impl Into<Entry> + Send,
+        entry: impl Into<LogEntry> + Send,
     ) -> impl Future<Output = Result<Arc<Event>, ServiceError>> + Send {
         let entries = vec![entry.into()];
         async move {
@@ -144,7 +144,7 @@ pub trait TurnService: SessionService {
     fn begin_turn(
         &self,
         session: &mut Self::Session,
-        opening: Vec<Entry>,
+        opening: Vec<LogEntry>,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
 
     /// Saves text of an answer that was shown since the last save and is not in the log. It is durable when the future is
@@ -160,7 +160,7 @@ pub trait TurnService: SessionService {
     ) -> impl Future<Output = Result<(), ServiceError>> + Send;
 
     /// Looks for a call that was answered for now, wherever in the history it is, and makes it known in
-    /// [`Facts::deferred`]. `false` if there is none.
+    /// [`PendingWork::deferred`]. `false` if there is none.
     fn recall(
         &self,
         session: &mut Self::Session,
@@ -168,7 +168,7 @@ pub trait TurnService: SessionService {
     ) -> impl Future<Output = Result<bool, ServiceError>> + Send;
 
     /// The events of the session's end that belong to one invocation, also those that are not in memory.
-    fn end_of(
+    fn invocation_events(
         &self,
         session: &Self::Session,
         invocation: &str,

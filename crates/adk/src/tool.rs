@@ -5,7 +5,7 @@ use crate::{
     error::{ServiceError, ToolError},
     event::{Event, EventActions, ToolConfirmation},
     model::FunctionDeclaration,
-    progress::Board,
+    progress::ProgressBoard,
     session::{ArtifactService, SessionKey},
 };
 use futures::future::BoxFuture;
@@ -17,7 +17,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 /// What an event cost, if anybody knows.
-pub type Price = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
+pub type EventPrice = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
 
 /// Where it is written down that a call begins, before it does.
 pub trait Ledger: Send + Sync {
@@ -69,7 +69,7 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// The name that it was called by.
     pub(crate) tool: String,
-    pub(crate) progress: Arc<Board>,
+    pub(crate) progress: Arc<ProgressBoard>,
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) state: Arc<Map<String, Value>>,
     pub(crate) artifacts: Arc<dyn ArtifactService>,
@@ -90,7 +90,7 @@ impl ToolContext {
     }
 
     /// Tells whoever looks on how far the call is: what is told goes on where it ended before. It waits for nobody.
-    pub fn tell_progress(&self, text: &str) {
+    pub fn report_progress(&self, text: &str) {
         self.progress.say(&self.call_id, &self.tool, text);
     }
 

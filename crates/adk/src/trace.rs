@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Takes spans that are over. It must not block.
-pub trait Recorder: Send + Sync {
+pub trait SpanSink: Send + Sync {
     fn record(&self, span: Span);
 
     /// Whether what was said may be in a span: messages, arguments, results.
@@ -27,7 +27,7 @@ pub struct Span {
     /// Whether whoever began the trace wants it.
     pub sampled: bool,
     pub name: String,
-    pub kind: Kind,
+    pub kind: SpanKind,
     /// In nanoseconds since the epoch.
     pub start: u64,
     pub end: u64,
@@ -39,7 +39,7 @@ pub struct Span {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     #[default]
     Internal,
     /// Asked for by somebody else.
@@ -50,11 +50,11 @@ pub enum Kind {
 
 /// A place in a trace, below which spans begin. The default records nothing and costs nothing.
 #[derive(Clone, Default)]
-pub struct Trace(Option<Arc<Place>>);
+pub struct Trace(Option<Arc<SpanContext>>);
 
 #[derive(Clone)]
-struct Place {
-    recorder: Arc<dyn Recorder>,
+struct SpanContext {
+    recorder: Arc<dyn SpanSink>,
     trace_id: u128,
     parent: Option<u64>,
     sampled: bool,
@@ -63,20 +63,20 @@ struct Place {
 
 impl Trace {
     /// A trace that begins with its first span.
-    pub fn new(recorder: Arc<dyn Recorder>) -> Self {
+    pub fn new(recorder: Arc<dyn SpanSink>) -> Self {
         Self::within(recorder, 0, None, true)
     }
 
     /// A trace that somebody else has begun.
-    pub fn within(recorder: Arc<dyn Recorder>, trace_id: u128, parent: Option<u64>, sampled: bool) -> Self {
-        Self(Some(Arc::new(Place { recorder, trace_id, parent, sampled, session: None })))
+    pub fn within(recorder: Arc<dyn SpanSink>, trace_id: u128, parent: Option<u64>, sampled: bool) -> Self {
+        Self(Some(Arc::new(SpanContext { recorder, trace_id, parent, sampled, session: None })))
     }
 
     /// The same for what happens in a session.
     #[must_use]
     pub fn of_session(&self, key: &SessionKey) -> Self {
         let session = Some(Arc::new(key.clone()));
-        Self(self.0.as_deref().map(|place| Arc::new(Place { session, ..place.clone() })))
+        Self(self.0.as_deref().map(|place| Arc::new(SpanContext { session, ..place.clone() })))
     }
 
     pub fn is_on(&self) -> bool {
@@ -84,9 +84,9 @@ impl Trace {
     }
 
     /// Begins a span; the name is not even made if nobody records.
-    pub fn begin(&self, kind: Kind, name: impl FnOnce() -> String) -> Active {
-        Active(self.0.as_ref().map(|place| {
-            let Place { recorder, trace_id, parent, sampled, session } = Place::clone(place);
+    pub fn begin(&self, kind: SpanKind, name: impl FnOnce() -> String) -> ActiveSpan {
+        ActiveSpan(self.0.as_ref().map(|place| {
+            let SpanContext { recorder, trace_id, parent, sampled, session } = SpanContext::clone(place);
             let trace_id = if trace_id == 0 { fresh() } else { trace_id };
             let span = Span {
                 trace_id,
@@ -118,9 +118,9 @@ fn nanoseconds() -> u64 {
 
 /// A span that has begun. It is recorded when it is dropped, so that what is cancelled is told as well.
 #[must_use]
-pub struct Active(Option<Box<(Arc<dyn Recorder>, Span)>>);
+pub struct ActiveSpan(Option<Box<(Arc<dyn SpanSink>, Span)>>);
 
-impl Active {
+impl ActiveSpan {
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {
         if let Some((_, span)) = self.0.as_deref_mut() {
             span.attributes.insert(name.to_owned(), value.into());
@@ -160,12 +160,12 @@ impl Active {
         Trace(self.0.as_deref().map(|(recorder, span)| {
             let (recorder, session) = (Arc::clone(recorder), span.session.clone());
             let Span { trace_id, span_id, sampled, .. } = *span;
-            Arc::new(Place { recorder, trace_id, parent: Some(span_id), sampled, session })
+            Arc::new(SpanContext { recorder, trace_id, parent: Some(span_id), sampled, session })
         }))
     }
 }
 
-impl Drop for Active {
+impl Drop for ActiveSpan {
     fn drop(&mut self) {
         if let Some((recorder, mut span)) = self.0.take().map(|active| *active) {
             span.end = nanoseconds();
@@ -180,8 +180,8 @@ impl fmt::Debug for Trace {
     }
 }
 
-impl fmt::Debug for Active {
+impl fmt::Debug for ActiveSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Active").field(&self.0.as_deref().map(|(_, span)| &span.name)).finish()
+        f.debug_tuple("ActiveSpan").field(&self.0.as_deref().map(|(_, span)| &span.name)).finish()
     }
 }

@@ -8,14 +8,14 @@ use crate::{
     content::Content,
     error::{RunError, ServiceError},
     event::Event,
-    facts::Call,
     flow::{
         settle,
         step::{Step, next_step},
     },
-    limits::Meter,
+    limits::UsageMeter,
+    pending::PendingCall,
     runner::{EventSink, RunConfig, Runner},
-    session::{Entry, Session, SessionService, TurnService},
+    session::{LogEntry, Session, SessionService, TurnService},
 };
 use failpoint::Point;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) runner: &'a Runner<S>,
     pub(crate) session: S::Session,
-    pub(crate) meter: Meter,
+    pub(crate) meter: UsageMeter,
     pub(crate) config: RunConfig,
     pub(crate) cancel: CancellationToken,
     pub(crate) out: EventSink<'a>,
@@ -47,13 +47,13 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     pub(crate) fn next_step(&self) -> Step {
-        next_step(self.session.events().last().map(AsRef::as_ref), self.session.facts())
+        next_step(self.session.events().last().map(AsRef::as_ref), self.session.pending())
     }
 
     /// The first commit of the turn: what settles the past, then what the user sends.
-    pub(crate) async fn open(&mut self, input: UserInput, goes_on: bool) -> Result<(), RunError> {
-        if goes_on {
-            self.take_up_invocation().await?;
+    pub(crate) async fn open(&mut self, input: UserInput, continue_run: bool) -> Result<(), RunError> {
+        if continue_run {
+            self.resume_invocation().await?;
         }
         let answered = self.find_answered_calls(input.content.as_ref()).await?;
         let keep_questions = input.content.is_none() || !answered.is_empty();
@@ -63,14 +63,14 @@ impl<S: TurnService> Turn<'_, S> {
         if let Some(invocation) = &continued {
             self.invocation.clone_from(invocation);
         }
-        let opening = settling.into_iter().chain(self.user_event(input)).map(Entry::continues).collect();
+        let opening = settling.into_iter().chain(self.user_event(input)).map(LogEntry::continues).collect();
         failpoint::pass(Point::BeforeOpening).await;
         let stored = self.runner.sessions.begin_turn(&mut self.session, opening).await?;
         failpoint::pass(Point::AfterOpening).await;
         // The user knows what the user has sent.
         stored.iter().take(settled).for_each(|event| self.show(event));
         match continued {
-            Some(invocation) => self.go_on_with(invocation).await,
+            Some(invocation) => self.continue_invocation(invocation).await,
             None => Ok(()),
         }
     }
@@ -79,12 +79,12 @@ impl<S: TurnService> Turn<'_, S> {
     pub(crate) async fn resume(&mut self, input: UserInput) -> Result<(), RunError> {
         failpoint::pass(Point::BeforeResume).await;
         if let Some(draft) = self.session.draft().cloned() {
-            self.record(Entry::continues(draft)).await?;
+            self.record(LogEntry::continues(draft)).await?;
         }
         failpoint::pass(Point::AfterResume).await;
-        self.take_up_invocation().await?;
+        self.resume_invocation().await?;
         if let Some(event) = self.user_event(input) {
-            self.runner.sessions.append(&mut self.session, Entry::continues(event)).await?;
+            self.runner.sessions.append(&mut self.session, LogEntry::continues(event)).await?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl<S: TurnService> Turn<'_, S> {
     /// The events that settle what the past left open: first the draft of an answer, then the calls and questions. Questions
     /// stay if they are being answered, or if nobody has spoken.
     fn settling_events(&self, keep_questions: bool) -> Vec<Event> {
-        let mut events = settle::settle(self.session.facts(), keep_questions);
+        let mut events = settle::settle(self.session.pending(), keep_questions);
         for event in &mut events {
             event.node_info.path.clone_from(&self.runner.agents.find_or_root(Some(&event.author)).path);
             event.custom_metadata.clone_from(&self.config.custom_metadata);
@@ -116,22 +116,22 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// What goes on belongs to the invocation that was cut off.
-    async fn take_up_invocation(&mut self) -> Result<(), RunError> {
+    async fn resume_invocation(&mut self) -> Result<(), RunError> {
         match self.session.events().last().map(|last| last.invocation_id.clone()) {
-            Some(invocation) => self.go_on_with(invocation).await,
+            Some(invocation) => self.continue_invocation(invocation).await,
             None => Ok(()),
         }
     }
 
     /// The run is the one that the log ends with, and has used what it says.
-    async fn go_on_with(&mut self, invocation: String) -> Result<(), RunError> {
-        self.meter.take_up(&self.runner.sessions.end_of(&self.session, &invocation).await?);
+    async fn continue_invocation(&mut self, invocation: String) -> Result<(), RunError> {
+        self.meter.resume(&self.runner.sessions.invocation_events(&self.session, &invocation).await?);
         self.invocation = invocation;
         Ok(())
     }
 
     /// The calls that the message answers, if it answers any. Each of them must be known.
-    async fn find_answered_calls(&mut self, content: Option<&Content>) -> Result<Vec<Call>, RunError> {
+    async fn find_answered_calls(&mut self, content: Option<&Content>) -> Result<Vec<PendingCall>, RunError> {
         let mut found = Vec::new();
         for response in content.into_iter().flat_map(Content::responses) {
             let id = response.id_or_name();
@@ -144,19 +144,20 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// A call that a message may answer: one that was asked about, one that runs long.
-    fn known_call(&self, id: &str) -> Option<Call> {
-        let facts = self.session.facts();
-        let asked = facts.questions.iter().find(|question| question.id == id).map(|question| &question.call);
-        let open = facts.open_calls.iter().filter(|call| call.long_running);
-        asked.or_else(|| facts.deferred.iter().chain(open).find(|call| call.id() == id)).cloned()
+    fn known_call(&self, id: &str) -> Option<PendingCall> {
+        let pending = self.session.pending();
+        let asked =
+            pending.questions.iter().find(|question| question.id == id).map(|question| &question.call);
+        let open = pending.open_calls.iter().filter(|call| call.long_running);
+        asked.or_else(|| pending.deferred.iter().chain(open).find(|call| call.id() == id)).cloned()
     }
 
-    async fn record(&mut self, entry: impl Into<Entry> + Send) -> Result<(), ServiceError> {
+    async fn record(&mut self, entry: impl Into<LogEntry> + Send) -> Result<(), ServiceError> {
         self.record_all(vec![entry.into()]).await
     }
 
     /// Stores events in one commit, then shows them.
-    async fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), ServiceError> {
+    async fn record_all(&mut self, entries: Vec<LogEntry>) -> Result<(), ServiceError> {
         for event in self.runner.sessions.append_all(&mut self.session, entries).await? {
             self.show(&event);
         }

@@ -4,7 +4,7 @@
 use crate::{handlers::run::RUN_ID, state::Server};
 use adk::{
     event::now,
-    trace::{Active, Kind, Trace},
+    trace::{ActiveSpan, SpanKind, Trace},
 };
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -65,16 +65,16 @@ fn known(method: &Method) -> &str {
 }
 
 /// The trace that a request belongs to, and a span for it if somebody collects them.
-fn span(server: &Server, request: &Request) -> (Active, Trace) {
+fn span(server: &Server, request: &Request) -> (ActiveSpan, Trace) {
     let parent = request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
     let trace = server.telemetry.continued(parent);
     if !server.telemetry.is_exported() {
-        return (Trace::default().begin(Kind::Server, String::new), trace);
+        return (Trace::default().begin(SpanKind::Server, String::new), trace);
     }
     let method = known(request.method());
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let mut span =
-        trace.begin(Kind::Server, || format!("{method} {}", route.unwrap_or_default()).trim_end().to_owned());
+    let mut span = trace
+        .begin(SpanKind::Server, || format!("{method} {}", route.unwrap_or_default()).trim_end().to_owned());
     span.set("http.request.method", method);
     span.set_some("http.route", route);
     let trace = span.trace();
@@ -110,7 +110,7 @@ pub(crate) async fn request(State(server): State<Server>, mut request: Request, 
 /// An answer whose span ends with its last byte, or with the client that does not wait for it.
 struct Watched {
     body: Body,
-    _span: Active,
+    _span: ActiveSpan,
 }
 
 impl HttpBody for Watched {

@@ -20,7 +20,7 @@ mod tests;
 
 pub use export::{Collector, ExportCounts};
 
-use adk::trace::{Recorder, Span, Trace};
+use adk::trace::{Span, SpanSink, Trace};
 use buffer::SpanBuffer;
 use export::Exporter;
 use std::{
@@ -67,8 +67,8 @@ impl Telemetry {
         }
     }
 
-    fn recorder(&self) -> Arc<dyn Recorder> {
-        Arc::clone(&self.0) as Arc<dyn Recorder>
+    fn recorder(&self) -> Arc<dyn SpanSink> {
+        Arc::clone(&self.0) as Arc<dyn SpanSink>
     }
 
     /// Whether spans are exported.
@@ -94,7 +94,7 @@ impl Telemetry {
     }
 }
 
-impl Recorder for SpanRecorder {
+impl SpanSink for SpanRecorder {
     fn record(&self, span: Span) {
         let span = Arc::new(span);
         if span.session.is_some() {

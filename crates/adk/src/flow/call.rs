@@ -2,14 +2,14 @@
 
 use super::{
     settle, spans,
-    transfer::{self, Handover},
+    transfer::{self, TransferDecision},
 };
 use crate::{
     agent::{AgentTree, Node},
     content::{FunctionCall, FunctionResponse, Part},
     error::{RunError, ToolError},
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
-    facts::{Call, REQUEST_CONFIRMATION},
+    pending::{PendingCall, REQUEST_CONFIRMATION},
     tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
 };
@@ -23,7 +23,7 @@ const MOST_QUOTED: usize = 400;
 
 /// What a step of calls came to.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct StepResults {
     /// One response for each call, in the order of the calls.
     pub(crate) responses: Vec<Part>,
     pub(crate) actions: EventActions,
@@ -36,8 +36,8 @@ pub(crate) struct Answers {
 }
 
 /// One call with everything that its task needs.
-pub(crate) struct Task<'a> {
-    pub(crate) call: &'a Call,
+pub(crate) struct CallTask<'a> {
+    pub(crate) call: &'a PendingCall,
     pub(crate) node: &'a Node,
     pub(crate) context: ToolContext,
     pub(crate) timeout: Duration,
@@ -46,18 +46,18 @@ pub(crate) struct Task<'a> {
     pub(crate) event_id: &'a str,
 }
 
-enum Answer {
+enum CallOutcome {
     Said(Value),
-    /// Said, and the model is not asked to go on.
+    /// ContentRef, and the model is not asked to go on.
     Waits(Value),
     Asks(ToolConfirmation),
 }
 
 /// Runs all calls at the same time. A tool that fails, panics or takes too long answers with its error; its siblings
 /// are not disturbed.
-pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task<'_>>) -> Answers {
+pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<CallTask<'_>>) -> StepResults {
     let outcomes = join_all(tasks.iter().map(run_recorded)).await;
-    let mut answers = Answers::default();
+    let mut answers = StepResults::default();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         answers.actions.merge(task.context.take_actions());
         if task.call.name() == transfer::TRANSFER && outcome.is_ok() {
@@ -72,36 +72,36 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task
     answers
 }
 
-async fn run_recorded(task: &Task<'_>) -> Result<Answer, ToolError> {
+async fn run_recorded(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
     let mut span = spans::tool(task);
     let outcome = run_one(task).await;
     match &outcome {
-        Ok(Answer::Said(value) | Answer::Waits(value)) => {
+        Ok(CallOutcome::Said(value) | CallOutcome::Waits(value)) => {
             span.set_content("gen_ai.tool.call.result", || value.clone());
         }
-        Ok(Answer::Asks(_)) => span.set("lango.tool.outcome", "asks"),
+        Ok(CallOutcome::Asks(_)) => span.set("lango.tool.outcome", "asks"),
         Err(error) => span.fail(spans::tool_error_type(error)),
     }
     outcome
 }
 
-async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
+async fn run_one(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
     if let Some(written) = task.call.part.call().and_then(FunctionCall::malformed_args) {
         return Err(ToolError::NotJson(shortened(written)));
     }
     let Some(call) = task.call.part.call().filter(|call| call.name != transfer::TRANSFER) else {
-        return Ok(Answer::Said(Value::Null));
+        return Ok(CallOutcome::Said(Value::Null));
     };
     let args = call.args.clone().unwrap_or_default();
     let tool = match task.node.tools.get(&call.name) {
-        Some(armed) => {
-            check(&armed.schema, &args)?;
-            Arc::clone(&armed.tool)
+        Some(compiled) => {
+            check(&compiled.schema, &args)?;
+            Arc::clone(&compiled.tool)
         }
         None => found(task, &call.name, &args).await?,
     };
     if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
-        return Ok(Answer::Said(json!({"error": "This tool call is rejected."})));
+        return Ok(CallOutcome::Said(json!({"error": "This tool call is rejected."})));
     }
     let context = task.context.clone();
     if task.context.cancel.is_cancelled() {
@@ -118,14 +118,18 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         () = tokio::time::sleep(task.timeout) => return Err(ToolError::TimedOut(task.timeout)),
     };
     Ok(match outcome {
-        ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => Answer::Said(value),
-        ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
-        ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
+        ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => CallOutcome::Said(value),
+        ToolOutcome::Pending(None) => CallOutcome::Waits(json!({"status": "pending"})),
+        ToolOutcome::Ask(confirmation) => CallOutcome::Asks(confirmation),
     })
 }
 
 /// A tool that is not the agent's own, if it is there now.
-async fn found(task: &Task<'_>, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
+async fn found(
+    task: &CallTask<'_>,
+    name: &str,
+    args: &Map<String, Value>,
+) -> Result<Arc<dyn Tool>, ToolError> {
     let all = task.node.all_tools(&task.context.cancel).await.ok_or(ToolError::Interrupted)?;
     let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
         let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
@@ -152,19 +156,19 @@ fn check(schema: &jsonschema::Validator, args: &Map<String, Value>) -> Result<()
     if faults.is_empty() { Ok(()) } else { Err(ToolError::Arguments(faults.join("; "))) }
 }
 
-fn take(answers: &mut Answers, task: &Task<'_>, outcome: Result<Answer, ToolError>) {
+fn take(answers: &mut StepResults, task: &CallTask<'_>, outcome: Result<CallOutcome, ToolError>) {
     match outcome {
-        Ok(Answer::Said(value)) => answers.respond(task, value),
-        Ok(Answer::Waits(value)) => {
+        Ok(CallOutcome::Said(value)) => answers.respond(task, value),
+        Ok(CallOutcome::Waits(value)) => {
             answers.waiting += 1;
             answers.respond(task, value);
         }
-        Ok(Answer::Asks(confirmation)) => ask(answers, task, confirmation),
+        Ok(CallOutcome::Asks(confirmation)) => ask(answers, task, confirmation),
         Err(error) => answers.respond(task, json!({"error": error.to_string()})),
     }
 }
 
-fn ask(answers: &mut Answers, task: &Task<'_>, confirmation: ToolConfirmation) {
+fn ask(answers: &mut StepResults, task: &CallTask<'_>, confirmation: ToolConfirmation) {
     let Some(call) = task.call.part.call() else { return };
     let asked = serde_json::to_value(&confirmation).unwrap_or_default();
     answers.actions.requested_tool_confirmations.insert(task.call.id(), asked);
@@ -173,7 +177,7 @@ fn ask(answers: &mut Answers, task: &Task<'_>, confirmation: ToolConfirmation) {
     answers.questions.push((call.clone(), confirmation));
 }
 
-fn hand_over(answers: &mut Answers, tree: &AgentTree, events: &[Arc<Event>], task: &Task<'_>) {
+fn hand_over(answers: &mut StepResults, tree: &AgentTree, events: &[Arc<Event>], task: &CallTask<'_>) {
     let args = task.call.part.call().and_then(|call| call.args.as_ref());
     let Some(name) = args.and_then(|args| args.get("agent_name")).and_then(Value::as_str) else {
         return answers
@@ -183,22 +187,22 @@ fn hand_over(answers: &mut Answers, tree: &AgentTree, events: &[Arc<Event>], tas
         return answers.respond(task, json!({"error": "the conversation is handed over once at a time"}));
     }
     match transfer::decide(tree, task.node, name, events) {
-        Handover::To(target) => {
+        TransferDecision::To(target) => {
             answers.actions.transfer_to_agent = Some(target);
             answers.respond(task, json!({"result": null}));
         }
-        Handover::Refused(reason) => answers.respond(task, json!({"error": reason})),
-        Handover::Nowhere(name) => answers.fail(task, RunError::AgentNotFound { name }),
-        Handover::Loop(path) => answers.fail(task, RunError::TransferLoop { path }),
+        TransferDecision::Refused(reason) => answers.respond(task, json!({"error": reason})),
+        TransferDecision::Nowhere(name) => answers.fail(task, RunError::AgentNotFound { name }),
+        TransferDecision::Loop(path) => answers.fail(task, RunError::TransferLoop { path }),
     }
 }
 
-impl Answers {
-    fn respond(&mut self, task: &Task<'_>, value: Value) {
+impl StepResults {
+    fn respond(&mut self, task: &CallTask<'_>, value: Value) {
         self.responses.push(Part::from(FunctionResponse::new(task.call.id(), task.call.name(), value)));
     }
 
-    fn fail(&mut self, task: &Task<'_>, fault: RunError) {
+    fn fail(&mut self, task: &CallTask<'_>, fault: RunError) {
         self.respond(task, json!({"error": fault.to_string()}));
         self.fault = Some(fault);
     }

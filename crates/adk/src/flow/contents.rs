@@ -5,8 +5,8 @@ use crate::{
     agent::IncludeContents,
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
-    facts::{Call, REQUEST_CONFIRMATION, is_question},
-    model::Said,
+    model::ContentRef,
+    pending::{PendingCall, REQUEST_CONFIRMATION, is_question},
 };
 use std::{
     cell::LazyCell,
@@ -21,34 +21,34 @@ pub const CONTINUE_NOTE: &str =
 
 /// Whose view of which events.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct HistoryView<'a> {
     pub agent: &'a str,
     pub branch: Option<&'a str>,
     pub include: IncludeContents,
     pub events: &'a [Arc<Event>],
     /// Calls that lie before the events but that one of them answers.
-    pub deferred: &'a [Call],
+    pub deferred: &'a [PendingCall],
 }
 
 /// The contents of a request: visible events in order, each call followed by its newest answer.
-pub fn contents(view: View<'_>) -> Vec<Said> {
-    let Visible { contents, have_calls } = visible(view);
+pub fn contents(view: HistoryView<'_>) -> Vec<ContentRef> {
+    let VisibleContents { contents, have_calls } = visible(view);
     if have_calls { arrange(contents) } else { contents }
 }
 
-struct Visible {
-    contents: Vec<Said>,
+struct VisibleContents {
+    contents: Vec<ContentRef>,
     /// Whether there are calls or answers among them. A history without them is already in order.
     have_calls: bool,
 }
 
-fn visible(view: View<'_>) -> Visible {
+fn visible(view: HistoryView<'_>) -> VisibleContents {
     let events = match view.include {
         IncludeContents::Default => view.events,
         IncludeContents::None => present_turn(view.events),
     };
     // Most histories are words alone, and are gone through once.
-    let between_people = LazyCell::new(|| BetweenPeople::find(events));
+    let confirmations = LazyCell::new(|| ConfirmationParts::find(events));
     let mut callers: HashMap<String, &str> =
         view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
@@ -65,10 +65,10 @@ fn visible(view: View<'_>) -> Visible {
         if has_calls {
             callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
         }
-        let Some(said) = shown(event, has_calls.then(|| &*between_people)) else { continue };
+        let Some(said) = shown(event, has_calls.then(|| &*confirmations)) else { continue };
         is_interrupted &= !event.is_from_user();
         if !event.is_from_user() && event.author != view.agent {
-            contents.extend(foreign::told(&event.author, &said).map(Said::from));
+            contents.extend(foreign::told(&event.author, &said).map(ContentRef::from));
             continue;
         }
         if !has_calls {
@@ -78,13 +78,13 @@ fn visible(view: View<'_>) -> Visible {
         }
         have_calls = true;
         let said = tell_results_of_others(said, view.agent, &callers, &mut contents);
-        contents.extend(missing_calls(&said, view.deferred, &mut seen).map(Said::from));
+        contents.extend(missing_calls(&said, view.deferred, &mut seen).map(ContentRef::from));
         contents.extend((!said.parts.is_empty()).then_some(said));
     }
     if is_interrupted {
         contents.push(Content::user(CONTINUE_NOTE).into());
     }
-    Visible { contents, have_calls }
+    VisibleContents { contents, have_calls }
 }
 
 /// Whether a model made the event, if only to say nothing: it was asked after everything before it. An error says
@@ -113,9 +113,9 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
 }
 
 /// The content of an event without what is nobody's business; `None` if nothing is left.
-fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Option<Said> {
+fn shown(event: &Arc<Event>, confirmations: Option<&ConfirmationParts<'_>>) -> Option<ContentRef> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
-    let speaks = |part: &&Part| !part.is_empty() && between_people.is_none_or(|theirs| !theirs.has(part));
+    let speaks = |part: &&Part| !part.is_empty() && confirmations.is_none_or(|theirs| !theirs.has(part));
     // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
     let idle =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();
@@ -128,20 +128,20 @@ fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Opti
         return None;
     }
     if content.parts.iter().all(|part| speaks(&part)) {
-        return Some(Said::By(Arc::clone(event)));
+        return Some(ContentRef::Event(Arc::clone(event)));
     }
     let parts = content.parts.iter().filter(speaks).cloned().collect();
     Some(Content { parts, role: content.role.clone(), origin: content.origin.clone() }.into())
 }
 
 /// Questions to people and their answers are no business of the model.
-struct BetweenPeople<'a> {
+struct ConfirmationParts<'a> {
     questions: HashSet<&'a str>,
     /// Calls of a model that took the questions' name for a tool's: it is told that there is no such tool.
     mistakes: HashSet<&'a str>,
 }
 
-impl<'a> BetweenPeople<'a> {
+impl<'a> ConfirmationParts<'a> {
     fn find(events: &'a [Arc<Event>]) -> Self {
         let mut found = Self { questions: HashSet::new(), mistakes: HashSet::new() };
         let calls = events.iter().flat_map(|event| event.calls().map(move |call| (event, call)));
@@ -165,11 +165,11 @@ impl<'a> BetweenPeople<'a> {
 
 /// Takes the late results of other agents' calls out of a user's message and tells of them.
 fn tell_results_of_others(
-    said: Said,
+    said: ContentRef,
     agent: &str,
     callers: &HashMap<String, &str>,
-    told: &mut Vec<Said>,
-) -> Said {
+    told: &mut Vec<ContentRef>,
+) -> ContentRef {
     let caller = |part: &Part| -> Option<&str> {
         let caller = *callers.get(&part.response()?.id_or_name())?;
         (caller != agent).then_some(caller)
@@ -182,13 +182,13 @@ fn tell_results_of_others(
         content.parts.into_iter().partition(|part| caller(part).is_some());
     told.extend(theirs.into_iter().filter_map(|part| {
         let caller = caller(&part)?;
-        foreign::told(caller, &Content::new("user", vec![part])).map(Said::from)
+        foreign::told(caller, &Content::new("user", vec![part])).map(ContentRef::from)
     }));
     Content { parts: ours, ..content }.into()
 }
 
 /// Calls that are answered here but lie before everything that is shown.
-fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String>) -> Option<Content> {
+fn missing_calls(content: &Content, deferred: &[PendingCall], seen: &mut HashSet<String>) -> Option<Content> {
     seen.extend(content.calls().map(FunctionCall::id_or_name));
     let ids = content.responses().map(FunctionResponse::id_or_name).filter(|id| seen.insert(id.clone()));
     let unseen: Vec<Part> = ids
@@ -200,8 +200,8 @@ fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String
 
 /// Answers stand right behind their calls, the newest one only; the last entry, if it answers an older call, takes that
 /// call along to the end. What answers nothing stays where it is.
-fn arrange(contents: Vec<Said>) -> Vec<Said> {
-    let pairs = Pairs::find(&contents);
+fn arrange(contents: Vec<ContentRef>) -> Vec<ContentRef> {
+    let pairs = CallPairs::find(&contents);
     if pairs.answers.is_empty() {
         return contents;
     }
@@ -212,7 +212,7 @@ fn arrange(contents: Vec<Said>) -> Vec<Said> {
         let place = if moved == Some(index) { &mut tail } else { &mut arranged };
         let answers = pairs.answers_to(index, &content);
         place.extend(pairs.without_answers(index, content));
-        place.extend(answers.map(Said::from));
+        place.extend(answers.map(ContentRef::from));
     }
     arranged.extend(tail);
     arranged
@@ -220,7 +220,7 @@ fn arrange(contents: Vec<Said>) -> Vec<Said> {
 
 /// Which response answers which call. Ids are unique only for a while: a response belongs to the newest call before it
 /// that has its id.
-struct Pairs {
+struct CallPairs {
     /// By the place of the call and its id: the place of the newest answer, and the answer. There are several if one
     /// content has several calls with that id.
     answers: HashMap<(usize, String), (usize, Vec<Part>)>,
@@ -230,8 +230,8 @@ struct Pairs {
     pure: HashSet<usize>,
 }
 
-impl Pairs {
-    fn find(contents: &[Said]) -> Self {
+impl CallPairs {
+    fn find(contents: &[ContentRef]) -> Self {
         let mut calls: HashMap<String, usize> = HashMap::new();
         let mut pairs = Self { answers: HashMap::new(), matched: HashSet::new(), pure: HashSet::new() };
         for (place, content) in contents.iter().enumerate() {
@@ -271,7 +271,7 @@ impl Pairs {
         answered.min().filter(|&call| (call + 1..last).any(|between| !self.pure.contains(&between)))
     }
 
-    fn without_answers(&self, place: usize, said: Said) -> Option<Said> {
+    fn without_answers(&self, place: usize, said: ContentRef) -> Option<ContentRef> {
         let is_answer = |index| self.matched.contains(&(place, index));
         if !(0..said.parts.len()).any(is_answer) {
             return Some(said);

@@ -4,19 +4,19 @@
 use crate::{
     content::{Content, Data, FunctionCall},
     event::{Event, mint_call_id},
-    facts::{Call, Facts},
+    pending::{PendingCall, PendingWork},
 };
 use std::collections::HashSet;
 
 /// The ids that a model gave and that are not known to be taken. Whether a call far back in the log has one must be asked.
-pub(crate) fn given(content: Option<&Content>, facts: &Facts) -> Vec<String> {
+pub(crate) fn given(content: Option<&Content>, pending: &PendingWork) -> Vec<String> {
     let ids = content.into_iter().flat_map(Content::calls).filter_map(|call| call.id.clone());
-    ids.filter(|id| !id.is_empty() && !taken(facts).any(|call| call.id() == *id)).collect()
+    ids.filter(|id| !id.is_empty() && !taken(pending).any(|call| call.id() == *id)).collect()
 }
 
 /// Calls have ids, unique in the event and among the calls that still wait for something.
-pub(crate) fn mint_missing(event: &mut Event, facts: &Facts) {
-    let mut taken: HashSet<String> = taken(facts).map(Call::id).collect();
+pub(crate) fn mint_missing(event: &mut Event, pending: &PendingWork) {
+    let mut taken: HashSet<String> = taken(pending).map(PendingCall::id).collect();
     for call in event.content.iter_mut().flat_map(calls) {
         let fresh = call.id.as_ref().is_some_and(|id| !id.is_empty() && taken.insert(id.clone()));
         if !fresh {
@@ -25,8 +25,8 @@ pub(crate) fn mint_missing(event: &mut Event, facts: &Facts) {
     }
 }
 
-fn taken(facts: &Facts) -> impl Iterator<Item = &Call> {
-    facts.deferred.iter().chain(facts.questions.iter().map(|question| &question.call))
+fn taken(pending: &PendingWork) -> impl Iterator<Item = &PendingCall> {
+    pending.deferred.iter().chain(pending.questions.iter().map(|question| &question.call))
 }
 
 fn calls(content: &mut Content) -> impl Iterator<Item = &mut FunctionCall> {

@@ -10,5 +10,5 @@ pub mod spans;
 pub mod step;
 pub(crate) mod transfer;
 
-pub use settle::{is_unknown, withdraw};
-pub use transfer::leads_nowhere;
+pub use settle::{has_unknown_outcome, withdraw};
+pub use transfer::is_unknown_agent;

@@ -22,12 +22,12 @@ pub(crate) fn build(
     (files, tools): (&HashMap<String, String>, &[Arc<dyn Tool>]),
 ) -> Result<LlmRequest, RunError> {
     let agent = &node.agent;
-    let contents = contents::contents(contents::View {
+    let contents = contents::contents(contents::HistoryView {
         agent: &agent.name,
         branch: None,
         include: agent.include_contents,
         events: session.events(),
-        deferred: &session.facts().deferred,
+        deferred: &session.pending().deferred,
     });
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;

@@ -3,7 +3,7 @@
 use crate::{
     content::{Content, FunctionResponse, Part},
     event::Event,
-    facts::{Call, Facts, Question, REQUEST_CONFIRMATION, SUPERSEDED},
+    pending::{PendingCall, PendingWork, Question, REQUEST_CONFIRMATION, SUPERSEDED},
 };
 use serde_json::{Value, json};
 
@@ -15,16 +15,16 @@ pub(crate) const INTERRUPTED: &str =
 pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, please approve or reject.";
 
 /// Whether nobody knows if the call that this answers took effect.
-pub fn is_unknown(answer: &FunctionResponse) -> bool {
+pub fn has_unknown_outcome(answer: &FunctionResponse) -> bool {
     answer.error().and_then(Value::as_str) == Some(INTERRUPTED)
 }
 
 /// The events that settle what is open. A message that answers questions leaves the other questions open;
 /// any other message overtakes them all.
-pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
+pub(crate) fn settle(pending: &PendingWork, message_answers: bool) -> Vec<Event> {
     let mut events = Vec::new();
-    for call in &facts.open_calls {
-        let question = facts.question_about(call);
+    for call in &pending.open_calls {
+        let question = pending.question_about(call);
         let error = if question.is_some() { UNCONFIRMED } else { INTERRUPTED };
         push_response(&mut events, call, (&call.id(), call.name()), json!({"error": error}));
         if let (Some(question), Some(event)) = (question, events.last_mut()) {
@@ -32,7 +32,7 @@ pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
         }
     }
     if !message_answers {
-        push_withdrawals(&mut events, &facts.questions, "a new message came before the answer");
+        push_withdrawals(&mut events, &pending.questions, "a new message came before the answer");
     }
     events
 }
@@ -56,7 +56,7 @@ fn push_withdrawals<'a>(
 }
 
 /// Neighbours of one agent and one invocation are answered in one event, as parallel calls are.
-fn push_response(events: &mut Vec<Event>, call: &Call, (id, name): (&str, &str), answer: Value) {
+fn push_response(events: &mut Vec<Event>, call: &PendingCall, (id, name): (&str, &str), answer: Value) {
     let part = Part::from(FunctionResponse::new(id, name, answer));
     let fits = |event: &&mut Event| event.author == call.author && event.invocation_id == call.invocation_id;
     if let Some(content) = events.last_mut().filter(fits).and_then(|event| event.content.as_mut()) {

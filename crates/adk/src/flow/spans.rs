@@ -1,6 +1,6 @@
 //! What a turn does, as spans in OpenTelemetry's words for generative AI. What was said is in them only where it is asked for.
 
-use super::{call::Task, transfer::TRANSFER};
+use super::{call::CallTask, transfer::TRANSFER};
 use crate::{
     agent::Node,
     content::Content,
@@ -8,7 +8,7 @@ use crate::{
     event::Event,
     model::{LlmRequest, LlmResponse},
     session::SessionKey,
-    trace::{Active, Kind, Trace},
+    trace::{ActiveSpan, SpanKind, Trace},
 };
 use serde_json::{Value, json};
 
@@ -23,10 +23,10 @@ pub(crate) fn chat(
     request: &LlmRequest,
     frame: &Event,
     key: &SessionKey,
-) -> Active {
+) -> ActiveSpan {
     let asked = node.agent.model.name();
     let (provider, model) = asked.split_once('/').unwrap_or((asked, asked));
-    let mut span = trace.begin(Kind::Client, || format!("chat {model}"));
+    let mut span = trace.begin(SpanKind::Client, || format!("chat {model}"));
     if !trace.is_on() {
         return span;
     }
@@ -60,7 +60,7 @@ fn messages<'a>(contents: impl Iterator<Item = &'a Content>) -> Value {
     contents.map(|content| json!(content)).collect()
 }
 
-pub(crate) fn answered(span: &mut Active, response: &LlmResponse) {
+pub(crate) fn answered(span: &mut ActiveSpan, response: &LlmResponse) {
     if let Some(origin) = response.content.as_ref().and_then(|content| content.origin.as_ref()) {
         // A fallback may have answered.
         span.set("gen_ai.provider.name", provider_name(&origin.provider));
@@ -107,12 +107,12 @@ pub fn error_type(error: &RunError) -> String {
 }
 
 /// A tool is called. A name that the model made up is not a name.
-pub(super) fn tool(task: &Task<'_>) -> Active {
+pub(super) fn tool(task: &CallTask<'_>) -> ActiveSpan {
     let name = task.call.name();
-    let armed = task.node.tools.get(name);
-    let known = (armed.is_some() || name == TRANSFER).then_some(name);
+    let compiled = task.node.tools.get(name);
+    let known = (compiled.is_some() || name == TRANSFER).then_some(name);
     let mut span =
-        task.trace.begin(Kind::Internal, || format!("execute_tool {}", known.unwrap_or("unknown")));
+        task.trace.begin(SpanKind::Internal, || format!("execute_tool {}", known.unwrap_or("unknown")));
     if !task.trace.is_on() {
         return span;
     }
@@ -122,7 +122,7 @@ pub(super) fn tool(task: &Task<'_>) -> Active {
     span.set("gen_ai.tool.call.id", task.call.id());
     span.set_some(
         "gen_ai.tool.description",
-        armed.map(|armed| armed.tool.declaration().description.as_str()),
+        compiled.map(|compiled| compiled.tool.declaration().description.as_str()),
     );
     span.set("gen_ai.agent.name", task.node.agent.name.as_str());
     span.set("gen_ai.conversation.id", task.context.session.session_id.as_str());

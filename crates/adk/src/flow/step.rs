@@ -2,27 +2,27 @@
 
 use crate::{
     event::Event,
-    facts::{Call, Facts},
+    pending::{PendingCall, PendingWork},
 };
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Ask the model of the agent that has the word.
     CallModel,
-    CallTools(Vec<Call>),
+    CallTools(Vec<PendingCall>),
     /// The agent has said its word, or waits for a person.
     Done,
 }
 
-/// Decides from the end of the log and from the facts, so that it does not matter how much of the log is in memory.
-pub fn next_step(last: Option<&Event>, facts: &Facts) -> Step {
-    let runnable = runnable(facts);
+/// Decides from the end of the log and from the pending, so that it does not matter how much of the log is in memory.
+pub fn next_step(last: Option<&Event>, pending: &PendingWork) -> Step {
+    let runnable = runnable(pending);
     if !runnable.is_empty() {
         return Step::CallTools(runnable);
     }
     // The question of another run does not hold up the one that the log ends with.
     let waits = |event: &Event| {
-        facts.questions.iter().any(|question| question.call.invocation_id == event.invocation_id)
+        pending.questions.iter().any(|question| question.call.invocation_id == event.invocation_id)
     };
     match last {
         Some(event) if event.is_from_user() => Step::CallModel,
@@ -35,9 +35,9 @@ pub fn next_step(last: Option<&Event>, facts: &Facts) -> Step {
 }
 
 /// The open calls of one agent: they are answered together, in its name.
-fn runnable(facts: &Facts) -> Vec<Call> {
-    let open = facts.open_calls.iter().filter(|call| facts.question_about(call).is_none());
-    let mut calls: Vec<Call> = open.cloned().collect();
+fn runnable(pending: &PendingWork) -> Vec<PendingCall> {
+    let open = pending.open_calls.iter().filter(|call| pending.question_about(call).is_none());
+    let mut calls: Vec<PendingCall> = open.cloned().collect();
     if let Some(author) = calls.first().map(|call| call.author.clone()) {
         calls.retain(|call| call.author == author);
     }

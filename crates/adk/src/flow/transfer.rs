@@ -16,7 +16,7 @@ const ROUNDS: usize = 2;
 
 /// What becomes of a request to hand over.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Handover {
+pub(crate) enum TransferDecision {
     To(String),
     /// The name leads nowhere: the run ends with the error that front ends know how to correct.
     Nowhere(String),
@@ -46,14 +46,16 @@ pub(crate) fn declaration(tree: &AgentTree, node: &Node) -> Option<FunctionDecla
 }
 
 /// Decides on a handover to `name` by the agent of `node`, after the events so far.
-pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Event>]) -> Handover {
-    let Some(target) = tree.find(name) else { return Handover::Nowhere(name.to_owned()) };
+pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Event>]) -> TransferDecision {
+    let Some(target) = tree.find(name) else { return TransferDecision::Nowhere(name.to_owned()) };
     let own = &node.agent.name;
     if &target.agent.name == own {
-        return Handover::Refused(format!("you are {own} already; answer, or hand over to another agent"));
+        return TransferDecision::Refused(format!(
+            "you are {own} already; answer, or hand over to another agent"
+        ));
     }
     if !tree.targets(node).iter().any(|legal| legal.agent.name == target.agent.name) {
-        return Handover::Refused(format!("{own} may not hand over to {name}"));
+        return TransferDecision::Refused(format!("{own} may not hand over to {name}"));
     }
     let to = &target.agent.name;
     let in_silence = holders(events, is_handover);
@@ -62,13 +64,13 @@ pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Ev
     let again = in_words.windows(2).filter(|pair| pair[0] == *own && pair[1] == *to).count() >= ROUNDS;
     if returns || again {
         let path = if returns { in_silence } else { in_words };
-        return Handover::Loop([path, vec![own.clone(), to.clone()]].concat());
+        return TransferDecision::Loop([path, vec![own.clone(), to.clone()]].concat());
     }
-    Handover::To(to.clone())
+    TransferDecision::To(to.clone())
 }
 
 /// Whether a handover was refused because there is no agent of that name.
-pub fn leads_nowhere(answer: &FunctionResponse) -> bool {
+pub fn is_unknown_agent(answer: &FunctionResponse) -> bool {
     let error = answer.error().and_then(Value::as_str);
     answer.name == TRANSFER && error.is_some_and(|error| error.starts_with("failed to find agent: "))
 }
@@ -92,6 +94,6 @@ fn has_done_something(event: &Event) -> bool {
 fn is_handover(event: &Event) -> bool {
     let only_transfers = event.calls().all(|call| call.name == TRANSFER)
         && event.responses().all(|response| response.name == TRANSFER);
-    let silent = event.content.as_ref().is_none_or(|content| content.said().trim().is_empty());
+    let silent = event.content.as_ref().is_none_or(|content| content.text().trim().is_empty());
     !event.is_from_user() && only_transfers && silent
 }

@@ -2,16 +2,16 @@
 
 use super::{Turn, annotate};
 use crate::{
-    agent::{Armed, Node},
+    agent::{CompiledTool, Node},
     content::{Content, FunctionCall, Part},
-    draft::{Draft, DraftFlush, Position, UnsavedText},
+    draft::{AnswerDraft, DraftFlush, DraftPosition, UnsavedText},
     error::{LlmError, RunError, ServiceError},
     event::{Event, mint_id, now},
     flow::{ids, request, spans},
     instruction,
     model::{LlmRequest, LlmResponse},
     runner::StreamingMode,
-    session::{Entry, RunEnd, Session, SessionService, TurnService},
+    session::{LogEntry, RunEnd, Session, SessionService, TurnService},
 };
 use failpoint::Point;
 use futures::StreamExt;
@@ -36,7 +36,7 @@ struct ShownText {
 
 #[derive(Default)]
 struct TextBuffer {
-    draft: Draft,
+    draft: AnswerDraft,
     /// Held while the draft has text that is not saved.
     unsaved: Option<UnsavedText>,
 }
@@ -67,7 +67,7 @@ impl ShownText {
     }
 
     /// Everything up to `end` is saved.
-    fn mark_saved(&self, end: Position) {
+    fn mark_saved(&self, end: DraftPosition) {
         let mut buffer = self.buffer();
         buffer.draft.mark_saved(end);
         if !buffer.draft.has_unsaved() {
@@ -96,7 +96,7 @@ impl<S: TurnService> Turn<'_, S> {
         node: &Node,
         mut frame: Event,
         response: LlmResponse,
-        draft: Draft,
+        draft: AnswerDraft,
     ) -> Result<(), RunError> {
         self.recall_namesakes(&response).await?;
         let mut entries = Vec::new();
@@ -105,7 +105,7 @@ impl<S: TurnService> Turn<'_, S> {
             && response.content.is_none()
             && let Some(interrupted) = draft.into_event(self.interrupted_frame(&frame))
         {
-            entries.push(Entry::continues(interrupted));
+            entries.push(LogEntry::continues(interrupted));
             frame.id = mint_id();
         }
         let event = self.finish(node, frame, response);
@@ -115,14 +115,14 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// Ends the run in the middle of an answer. What was shown of it is stored before the error.
-    async fn interrupt(&mut self, frame: Event, draft: Draft, error: RunError) -> Result<(), RunError> {
+    async fn interrupt(&mut self, frame: Event, draft: AnswerDraft, error: RunError) -> Result<(), RunError> {
         let Some(interrupted) = draft.into_event(self.interrupted_frame(&frame)) else {
             return self.fail(Vec::new(), frame, error).await;
         };
         let entry = if matches!(error, RunError::Cancelled) {
-            Entry::ends(interrupted, RunEnd::Cancelled)
+            LogEntry::ends(interrupted, RunEnd::Cancelled)
         } else {
-            Entry::continues(interrupted)
+            LogEntry::continues(interrupted)
         };
         // Clients replace the pieces of an answer by the event with the same id, so the error needs another.
         self.fail(vec![entry], Event { id: mint_id(), ..frame }, error).await
@@ -136,7 +136,7 @@ impl<S: TurnService> Turn<'_, S> {
 
     /// Looks for calls that wait for a late result under the ids of an answer's calls. An answer of words looks for none.
     async fn recall_namesakes(&mut self, response: &LlmResponse) -> Result<(), ServiceError> {
-        for id in ids::given(response.content.as_ref(), self.session.facts()) {
+        for id in ids::given(response.content.as_ref(), self.session.pending()) {
             self.runner.sessions.recall(&mut self.session, &id).await?;
         }
         Ok(())
@@ -166,14 +166,14 @@ impl<S: TurnService> Turn<'_, S> {
     /// Ends the run with an error. The log has an event with the reason, in one commit with the entries before it.
     pub(super) async fn fail(
         &mut self,
-        mut entries: Vec<Entry>,
+        mut entries: Vec<LogEntry>,
         frame: Event,
         error: RunError,
     ) -> Result<(), RunError> {
         if let Some(code) = error.code() {
             let (error_code, error_message) = (Some(code.to_owned()), Some(error.to_string()));
             let event = Event { error_code, error_message, timestamp: now(), ..frame };
-            entries.push(Entry::ends(event, RunEnd::Failed));
+            entries.push(LogEntry::ends(event, RunEnd::Failed));
         }
         if !entries.is_empty() {
             self.record_all(entries).await?;
@@ -260,9 +260,10 @@ impl<S: TurnService> Turn<'_, S> {
         if event.error_code.is_none() {
             event.content.get_or_insert_default().role.get_or_insert_with(|| "model".to_owned());
         }
-        ids::mint_missing(&mut event, self.session.facts());
+        ids::mint_missing(&mut event, self.session.pending());
         let runs_long = |call: &&FunctionCall| {
-            let long = |armed: &Armed| armed.tool.is_long_running() && call.malformed_args().is_none();
+            let long =
+                |compiled: &CompiledTool| compiled.tool.is_long_running() && call.malformed_args().is_none();
             node.tools.get(&call.name).is_some_and(long)
         };
         if event.calls().next().is_some() {
@@ -270,9 +271,9 @@ impl<S: TurnService> Turn<'_, S> {
             event.long_running_tool_ids = Some(long.collect());
         }
         if let Some(key) = node.agent.output_key.as_ref().filter(|_| event.is_final_response())
-            && let Some(content) = event.content.as_ref().filter(|content| content.has_said())
+            && let Some(content) = event.content.as_ref().filter(|content| content.has_text())
         {
-            event.actions.state_delta.insert(key.clone(), Value::from(content.said()));
+            event.actions.state_delta.insert(key.clone(), Value::from(content.text()));
         }
         event
     }
@@ -282,10 +283,10 @@ impl<'a, S: SessionService> Turn<'a, S> {
     /// The agent that is asked: the one that has the word. At the start of a turn it must be able to give it back.
     fn speaker(&self) -> &'a Node {
         let agents = &self.runner.agents;
-        let node = agents.find_or_root(self.session.facts().active_agent.as_deref());
+        let node = agents.find_or_root(self.session.pending().active_agent.as_deref());
         let spoken = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
         let starts = self.again || self.session.events().last().is_some_and(spoken);
-        if starts && !agents.keeps_the_word(node) { agents.root() } else { node }
+        if starts && !agents.is_sticky(node) { agents.root() } else { node }
     }
 
     /// What the model of the agent that has the word is shown.

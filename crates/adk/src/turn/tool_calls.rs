@@ -6,11 +6,11 @@ use crate::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::{Event, EventActions, mint_id},
-    facts::Call,
-    flow::call::{self, Answers, Task},
-    progress::{Board, CallProgress},
+    flow::call::{self, CallTask, StepResults},
+    pending::PendingCall,
+    progress::{CallProgress, ProgressBoard},
     runner::StreamingMode,
-    session::{Entry, Outcome, Session, TurnService},
+    session::{LogEntry, RunEffect, Session, TurnService},
     tool::ToolContext,
 };
 use serde_json::{Map, Value, json};
@@ -20,14 +20,14 @@ use std::{
 };
 
 impl<S: TurnService> Turn<'_, S> {
-    pub(crate) async fn run_tools(&mut self, calls: &[Call]) -> Result<(), RunError> {
+    pub(crate) async fn run_tools(&mut self, calls: &[PendingCall]) -> Result<(), RunError> {
         if let Err(error) = self.meter.may_call(calls.len()) {
             return self.refuse(calls, error).await;
         }
         let state = Arc::new(self.session.state().clone());
         let event_id = mint_id();
         let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
-        let board = Arc::new(Board::default());
+        let board = Arc::new(ProgressBoard::default());
         let tasks = calls.iter().map(|call| self.task(call, &state, &event_id, &board)).collect();
         let answers = tokio::select! {
             biased;
@@ -43,10 +43,10 @@ impl<S: TurnService> Turn<'_, S> {
         let called = calls.iter().map(|call| call.part.call()).zip(event.responses());
         self.meter.take_outcomes(called.filter_map(|(call, answer)| Some((call?, answer))));
         // A caller that corrects the fault goes on with the turn.
-        let outcome = if answers.fault.is_some() { Outcome::Continues } else { Outcome::ByLog };
+        let effect = if answers.fault.is_some() { RunEffect::Continues } else { RunEffect::ByLog };
         // A question and the responses of its step are one commit: no question is open while its run runs.
-        let question = question.map(Entry::continues);
-        self.record_all(question.into_iter().chain([Entry { event, outcome }]).collect()).await?;
+        let question = question.map(LogEntry::continues);
+        self.record_all(question.into_iter().chain([LogEntry { event, effect }]).collect()).await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
@@ -54,7 +54,7 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// The event that asks a person about calls; `None` if nobody has to be asked.
-    fn question_event(&self, node: &Node, answers: &Answers) -> Option<Event> {
+    fn question_event(&self, node: &Node, answers: &StepResults) -> Option<Event> {
         if answers.questions.is_empty() {
             return None;
         }
@@ -75,24 +75,25 @@ impl<S: TurnService> Turn<'_, S> {
         }
     }
 
-    /// Answers calls that are not made, and ends the run.
-    async fn refuse(&mut self, calls: &[Call], error: RunError) -> Result<(), RunError> {
+    /// StepResults calls that are not made, and ends the run.
+    async fn refuse(&mut self, calls: &[PendingCall], error: RunError) -> Result<(), RunError> {
         let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
         let said = json!({"error": format!("not run: {error}")});
-        let answer = |call: &Call| Part::from(FunctionResponse::new(call.id(), call.name(), said.clone()));
+        let answer =
+            |call: &PendingCall| Part::from(FunctionResponse::new(call.id(), call.name(), said.clone()));
         let mut event = self.event_by(node);
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", calls.iter().map(answer).collect()));
-        self.fail(vec![Entry::continues(event)], self.event_by(node), error).await
+        self.fail(vec![LogEntry::continues(event)], self.event_by(node), error).await
     }
 
     fn task<'c>(
         &self,
-        call: &'c Call,
+        call: &'c PendingCall,
         state: &Arc<Map<String, Value>>,
         event_id: &'c str,
-        board: &Arc<Board>,
-    ) -> Task<'c>
+        board: &Arc<ProgressBoard>,
+    ) -> CallTask<'c>
     where
         Self: 'c,
     {
@@ -113,7 +114,7 @@ impl<S: TurnService> Turn<'_, S> {
         };
         let node = self.runner.agents.find_or_root(Some(&call.author));
         let left = self.meter.time_left().unwrap_or(Duration::MAX);
-        Task {
+        CallTask {
             call,
             node,
             context,

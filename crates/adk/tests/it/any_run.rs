@@ -7,9 +7,9 @@ use crate::{
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
     error::LlmError,
-    facts::REQUEST_CONFIRMATION,
     flow::contents::CONTINUE_NOTE,
     model::LlmRequest,
+    pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest},
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -50,7 +50,7 @@ fn moves() -> impl Strategy<Value = (Move, Option<usize>)> {
 }
 
 fn model(request: &LlmRequest) -> Reply {
-    let last = request.contents.last().map(|last| last.said()).unwrap_or_default();
+    let last = request.contents.last().map(|last| last.text()).unwrap_or_default();
     let ask = || call("asks", json!({}));
     let hand_over = || call("transfer_to_agent", json!({"agent_name": "helper"}));
     match last.as_str() {
@@ -71,16 +71,16 @@ fn model(request: &LlmRequest) -> Reply {
 }
 
 fn input(app: &App, kind: &Move) -> Option<Input> {
-    let facts = app.runner.sessions().facts(&key());
+    let pending = app.runner.sessions().pending(&key());
     let answer = |part: FunctionResponse| Input::Message(Content::new("user", vec![part.into()]));
     Some(match kind {
         Move::Say(text) => Input::Message(Content::user(*text)),
         Move::Answer(yes) => {
-            let question = facts.questions.first()?;
+            let question = pending.questions.first()?;
             answer(FunctionResponse::new(&question.id, REQUEST_CONFIRMATION, json!({"confirmed": yes})))
         }
         Move::Late => {
-            let call = facts.deferred.first()?;
+            let call = pending.deferred.first()?;
             answer(FunctionResponse::new(call.id(), call.name(), json!("late")))
         }
         Move::Again => Input::Again,
@@ -116,20 +116,20 @@ async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), Te
         let run = Box::pin(app.runner.run(request, &|_| {}));
         poll_times(run, cut.unwrap_or(usize::MAX)).await;
     }
-    let said = app.say("hello").await.said();
+    let said = app.say("hello").await.text();
     prop_assert_eq!(said, "heard hello", "{}", app.log_shape());
     for request in fake.asked() {
         check(&request)?;
     }
     tally.count("interrupted calls", app.log_shape().contains("outcome unknown"));
     tally.count("interrupted answers", app.log().iter().any(|event| event.is_interrupted_answer()));
-    let continued = |request: &LlmRequest| request.contents.iter().any(|said| said.said() == CONTINUE_NOTE);
+    let continued = |request: &LlmRequest| request.contents.iter().any(|said| said.text() == CONTINUE_NOTE);
     tally.count("continued answers", fake.asked().iter().any(continued));
     tally.count("parallel calls", app.log().iter().any(|event| event.calls().count() > 1));
-    let facts = app.runner.sessions().facts(&key());
-    prop_assert!(facts.open_calls.is_empty() && facts.questions.is_empty());
+    let pending = app.runner.sessions().pending(&key());
+    prop_assert!(pending.open_calls.is_empty() && pending.questions.is_empty());
     for (id, count) in answers(&app) {
-        let deferred = facts.deferred.iter().any(|call| call.id() == id);
+        let deferred = pending.deferred.iter().any(|call| call.id() == id);
         let asked =
             app.log().iter().any(|event| event.actions.requested_tool_confirmations.contains_key(&id));
         prop_assert!(count == 1 || deferred || asked, "{count} answers for {id}:\n{}", app.log_shape());

@@ -1,7 +1,7 @@
 //! Calls that a person must confirm: asked, answered, refused, overtaken.
 
 use crate::common::{App, Fake, FakeTool, app, call, contents_shape, parts, text, tool};
-use adk::{error::RunError, event::ToolConfirmation, facts::REQUEST_CONFIRMATION, tool::ToolOutcome};
+use adk::{error::RunError, event::ToolConfirmation, pending::REQUEST_CONFIRMATION, tool::ToolOutcome};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn a_rejected_call_does_not_run_and_the_model_is_told() {
         let ran = app.send(vec![app.confirm(0, refusal)]).await;
         let answer = ran.shown[0].responses().next().unwrap().response.clone();
         assert_eq!(json!(answer), json!({"error": "This tool call is rejected."}));
-        assert_eq!(ran.said(), "done");
+        assert_eq!(ran.text(), "done");
     }
 }
 

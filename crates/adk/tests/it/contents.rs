@@ -5,8 +5,8 @@ use adk::{
     agent::IncludeContents,
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
-    facts::{Call, REQUEST_CONFIRMATION},
-    flow::contents::{View, contents},
+    flow::contents::{HistoryView, contents},
+    pending::{PendingCall, REQUEST_CONFIRMATION},
 };
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -46,13 +46,13 @@ fn view(agent: &str, events: &[Arc<Event>]) -> String {
     view_with(agent, events, &[])
 }
 
-fn view_with(agent: &str, events: &[Arc<Event>], deferred: &[Call]) -> String {
-    let view = View { agent, branch: None, include: IncludeContents::Default, events, deferred };
+fn view_with(agent: &str, events: &[Arc<Event>], deferred: &[PendingCall]) -> String {
+    let view = HistoryView { agent, branch: None, include: IncludeContents::Default, events, deferred };
     contents_shape(&contents(view))
 }
 
-fn deferred(id: &str, author: &str) -> Call {
-    Call {
+fn deferred(id: &str, author: &str) -> PendingCall {
+    PendingCall {
         part: call_as(id, "f", json!({})),
         author: author.to_owned(),
         invocation_id: "e".to_owned(),
@@ -207,7 +207,7 @@ fn an_agent_sees_its_own_branch_and_those_above_it() {
         on("root.ab", "beside"),
         on("root.a.x", "below"),
     ];
-    let view = View {
+    let view = HistoryView {
         agent: "a",
         branch: Some("root.a"),
         include: IncludeContents::Default,
@@ -224,7 +224,8 @@ fn an_agent_sees_its_own_branch_and_those_above_it() {
 #[test]
 fn an_agent_without_history_sees_the_present_turn() {
     let log = [user("old"), said("a", "answer"), user("new"), calls("a", &["1"]), answers("a", &["1"])];
-    let view = View { agent: "a", branch: None, include: IncludeContents::None, events: &log, deferred: &[] };
+    let view =
+        HistoryView { agent: "a", branch: None, include: IncludeContents::None, events: &log, deferred: &[] };
     assert_snapshot!(contents_shape(&contents(view)), @r#"
     00 user   new
     01 model  → f#1()
@@ -288,8 +289,13 @@ fn empty_parts_and_pieces_are_not_shown_and_signatures_are() {
         partial,
         event("a", "model", vec![signed]),
     ];
-    let view =
-        View { agent: "a", branch: None, include: IncludeContents::Default, events: &log, deferred: &[] };
+    let view = HistoryView {
+        agent: "a",
+        branch: None,
+        include: IncludeContents::Default,
+        events: &log,
+        deferred: &[],
+    };
     let shown = contents(view);
     assert_snapshot!(contents_shape(&shown), @"
     00 user   hi
@@ -323,8 +329,8 @@ fn the_work_grows_with_the_events_and_not_with_their_square() {
         ]
     };
     let log: Vec<Arc<Event>> = (0..5000).flat_map(turn).collect();
-    let deferred: Vec<Call> = (0..5000).map(|at| deferred(&format!("d{at}"), "a")).collect();
-    let view = View {
+    let deferred: Vec<PendingCall> = (0..5000).map(|at| deferred(&format!("d{at}"), "a")).collect();
+    let view = HistoryView {
         agent: "a",
         branch: None,
         include: IncludeContents::Default,

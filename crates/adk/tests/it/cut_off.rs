@@ -5,8 +5,8 @@ use adk::{
     content::{Content, Part},
     error::RunError,
     event::{Event, ToolConfirmation},
-    facts::REQUEST_CONFIRMATION,
     model::LlmRequest,
+    pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest},
     tool::ToolOutcome,
 };
@@ -111,7 +111,7 @@ async fn a_late_result_finds_a_call_that_was_cut_off_before_its_first_answer() {
     event.long_running_tool_ids = Some(vec!["1".to_owned()]);
     app.runner.sessions().leave(&key(), event);
     let ran = app.send(vec![app.result_of("long", 0, json!("late"))]).await;
-    assert_eq!(ran.said(), "hello");
+    assert_eq!(ran.text(), "hello");
     assert_eq!(app.log().last().unwrap().invocation_id, "e-old");
 }
 
@@ -136,7 +136,7 @@ async fn cancelled_during(reply: Reply, cancel_when: impl Fn(&App) -> bool) -> (
 #[tokio::test]
 async fn a_run_cancelled_while_the_model_speaks_leaves_the_message() {
     let (app, _) = cancelled_during(Reply::Hangs, |app| app.log().len() == 1).await;
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
     01 user   again
@@ -149,7 +149,7 @@ async fn a_run_cancelled_while_tools_work_keeps_what_is_known() {
     let calls = parts(vec![call("works", json!({})), call("hangs", json!({}))]);
     let (app, shown) = cancelled_during(calls, |app| app.log().len() == 2).await;
     assert_eq!(shown.len(), 2);
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
     01 root   → works#1() | → hangs#2()
@@ -178,10 +178,10 @@ pub(crate) fn answers(app: &App) -> HashMap<String, usize> {
 /// Says what the last message asks for, whatever happened before it.
 fn obedient(request: &LlmRequest) -> Reply {
     let last = request.contents.last().unwrap();
-    if last.responses().next().is_some() || last.said().contains("another agent") {
+    if last.responses().next().is_some() || last.text().contains("another agent") {
         return text("done");
     }
-    match last.said().as_str() {
+    match last.text().as_str() {
         "work" => parts(vec![call("works", json!({})), call("works", json!({})), call("long", json!({}))]),
         "ask" => parts(vec![call("asks", json!({})), call("works", json!({}))]),
         "transfer" => parts(vec![call("transfer_to_agent", json!({"agent_name": "helper"}))]),
@@ -214,7 +214,7 @@ async fn cut_everywhere(prepare: &[&str], input: impl Fn(&App) -> Input) {
         }
         let request = RunRequest { input: input(&app), ..RunRequest::message(key(), Content::default()) };
         let finished = poll_times(Box::pin(app.runner.run(request, &|_| {})), polls).await;
-        assert_eq!(app.say("hello").await.said(), "you said hello", "{}", app.log_shape());
+        assert_eq!(app.say("hello").await.text(), "you said hello", "{}", app.log_shape());
         for (id, count) in answers(&app) {
             let asked =
                 app.log().iter().any(|event| event.actions.requested_tool_confirmations.contains_key(&id));

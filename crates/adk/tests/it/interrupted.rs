@@ -124,7 +124,7 @@ async fn a_cancelled_run_ends_with_what_was_shown() {
     begin: user continues
     append: root ends Cancelled
     ");
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +259,7 @@ async fn a_flush_saves_what_was_shown_at_once() {
     let request = streaming(Input::Message(Content::user("hi")));
     let flush = request.config.draft_flush.clone();
     let shown = Mutex::new(String::new());
-    let show = |event: &Event| shown.lock().unwrap().push_str(&event.content.as_ref().unwrap().said());
+    let show = |event: &Event| shown.lock().unwrap().push_str(&event.content.as_ref().unwrap().text());
     let run = app.runner.run(request, &show);
     let flushed = async {
         sleep(STEP * 2 + STEP / 2).await;
@@ -294,7 +294,7 @@ async fn after_a_flush_everything_that_was_shown_is_stored() {
         let shown = Mutex::new(String::new());
         let show = |event: &Event| {
             let partial = event.content.as_ref().filter(|_| event.partial == Some(true));
-            shown.lock().unwrap().push_str(&partial.map(Content::said).unwrap_or_default());
+            shown.lock().unwrap().push_str(&partial.map(Content::text).unwrap_or_default());
         };
         let run = app.runner.run(request, &show);
         tokio::pin!(run);
@@ -397,7 +397,7 @@ async fn a_resumed_run_continues_after_its_draft() {
     04 user   more
     ");
     assert_eq!(resumed.contents, next.contents[..3]);
-    assert_eq!(next.contents[2].said(), CONTINUE_NOTE);
+    assert_eq!(next.contents[2].text(), CONTINUE_NOTE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -457,5 +457,5 @@ async fn a_resumed_run_is_continued_by_the_agent_that_was_interrupted() {
     killed_after(&app, STEP * 10, "hi").await;
     app.resume().await.result.unwrap();
     assert_eq!((root.asked().len(), helper.asked().len()), (1, 2));
-    assert_eq!(helper.last_asked().contents.last().unwrap().said(), CONTINUE_NOTE);
+    assert_eq!(helper.last_asked().contents.last().unwrap().text(), CONTINUE_NOTE);
 }

@@ -5,12 +5,12 @@ use adk::{
     agent::IncludeContents,
     content::{Content, Data, FunctionResponse, Part},
     event::Event,
-    facts::Facts,
     flow::{
-        contents::{View, contents},
+        contents::{HistoryView, contents},
         step::{Step, next_step},
     },
-    model::Said,
+    model::ContentRef,
+    pending::PendingWork,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
@@ -52,7 +52,7 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Default)]
 struct Log {
     events: Vec<Arc<Event>>,
-    facts: Facts,
+    pending: PendingWork,
     asked: Vec<(String, usize)>,
 }
 
@@ -61,8 +61,8 @@ impl Log {
         let mut event = Event::new("e", author);
         event.content = Some(Content::new(role, parts));
         event.actions.transfer_to_agent = to.map(str::to_owned);
-        for change in self.facts.changes(&event) {
-            self.facts.apply(&change);
+        for change in self.pending.changes(&event) {
+            self.pending.apply(&change);
         }
         self.events.push(Arc::new(event));
     }
@@ -79,7 +79,7 @@ impl Log {
     }
 
     fn ask(&mut self, act: Act, number: usize) {
-        let agent = self.facts.active_agent.clone().unwrap_or_else(|| "a".to_owned());
+        let agent = self.pending.active_agent.clone().unwrap_or_else(|| "a".to_owned());
         self.asked.push((agent.clone(), self.events.len()));
         let parts = match act {
             Act::Speak => vec![Part::text(format!("answer {number}"))],
@@ -98,7 +98,7 @@ impl Log {
         if matches!(act, Act::Die { .. } | Act::Fail) {
             self.interrupt(matches!(act, Act::Fail));
         }
-        if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.facts) {
+        if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.pending) {
             let answers =
                 calls.iter().map(|call| FunctionResponse::new(call.id(), call.name(), json!(number)).into());
             self.push(&agent, "user", answers.collect(), to);
@@ -118,7 +118,7 @@ fn called(number: usize, at: usize, own_id: bool) -> Part {
 fn log(acts: &[Act]) -> Log {
     let mut log = Log::default();
     for (number, act) in acts.iter().enumerate() {
-        if next_step(log.events.last().map(AsRef::as_ref), &log.facts) == Step::Done {
+        if next_step(log.events.last().map(AsRef::as_ref), &log.pending) == Step::Done {
             log.push("user", "user", vec![Part::text(format!("message {number}"))], None);
         }
         log.ask(*act, number);
@@ -126,9 +126,9 @@ fn log(acts: &[Act]) -> Log {
     log
 }
 
-fn view(log: &Log, agent: &str, length: usize) -> Vec<Said> {
+fn view(log: &Log, agent: &str, length: usize) -> Vec<ContentRef> {
     let events = &log.events[..length];
-    contents(View { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
+    contents(HistoryView { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_request_begins_with_the_request_before_it() {
         );
         for agent in ["a", "b"] {
             let lengths = log.asked.iter().filter(|(asked, _)| asked == agent).map(|(_, length)| *length);
-            let views: Vec<Vec<Said>> = lengths.map(|length| view(&log, agent, length)).collect();
+            let views: Vec<Vec<ContentRef>> = lengths.map(|length| view(&log, agent, length)).collect();
             for pair in views.windows(2) {
                 prop_assert!(
                     pair[1].starts_with(&pair[0]),

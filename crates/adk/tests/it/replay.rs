@@ -6,8 +6,8 @@ use adk::{
     content::{Blob, Content, Data, FunctionCall, Part},
     error::{LlmError, ToolError},
     event::{Event, ToolConfirmation},
-    facts::REQUEST_CONFIRMATION,
     model::LlmResponse,
+    pending::REQUEST_CONFIRMATION,
     runner::{RunRequest, StreamingMode},
     tool::{ToolContext, ToolOutcome},
 };

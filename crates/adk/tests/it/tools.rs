@@ -5,7 +5,7 @@ use adk::{
     agent::{AgentTree, LlmAgent},
     content::{Content, FunctionCall, Part},
     error::{ToolError, TreeError},
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::RunRequest,
     tool::{Tool, ToolOutcome, Toolset},
 };
@@ -272,7 +272,7 @@ async fn a_model_that_calls_the_question_to_people_is_told_that_there_is_no_such
     let (model, root) = agent(vec![call(REQUEST_CONFIRMATION, json!({"originalFunctionCall": {"id": "x"}}))]);
     let app = app(root).await;
     let ran = app.say("hi").await;
-    assert_eq!(ran.said(), "done");
+    assert_eq!(ran.text(), "done");
     let shown = model.last_asked().contents;
     assert_eq!((shown.len(), shown[2].responses().count()), (3, 1));
 }

@@ -68,7 +68,7 @@ async fn the_legal_names_are_in_the_declaration_and_the_introduction() {
     app.say("hi").await.result.unwrap();
     assert_eq!(legal_names(&root), json!(["a", "b"]));
     assert_eq!(legal_names(&a), json!(["root", "b"]));
-    let introduction = root.last_asked().config.system_instruction.unwrap().said();
+    let introduction = root.last_asked().config.system_instruction.unwrap().text();
     assert!(introduction.contains("- a: Knows letters.\n- b\n"), "{introduction}");
 }
 
@@ -200,7 +200,7 @@ async fn handing_back_in_the_next_turn_is_honest_work() {
     let (root, a) = (Fake::says([to("a"), text("root here")]), Fake::says([text("a here"), to("root")]));
     let app = app(tree(&root, &a, &silent())).await;
     app.say("hi").await.result.unwrap();
-    assert_eq!(app.say("root please").await.said(), "root here");
+    assert_eq!(app.say("root please").await.text(), "root here");
 }
 
 async fn refused(calls: Vec<adk::content::Part>) -> (App, String) {

@@ -246,7 +246,7 @@ async fn a_run_ends_when_it_has_used_its_model_calls() {
 async fn a_limit_of_zero_is_no_limit() {
     let app = calling_forever().await;
     let ran = app.run(configured("hi", RunConfig { max_llm_calls: 0, ..RunConfig::default() })).await;
-    assert_eq!(ran.said(), "enough");
+    assert_eq!(ran.text(), "enough");
 }
 
 #[tokio::test]

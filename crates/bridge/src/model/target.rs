@@ -2,7 +2,7 @@
 
 use super::room;
 use crate::view::{budget::Budget, history, messages, options};
-use adk::model::{LlmRequest, Said};
+use adk::model::{ContentRef, LlmRequest};
 use provider::{EventStream, Origin, Provider, Request};
 use std::{
     fmt,
@@ -104,7 +104,7 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
 }
 
 /// Whether the model is asked what it makes of its tools' answers.
-fn has_answers(contents: &[Said]) -> bool {
+fn has_answers(contents: &[ContentRef]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 

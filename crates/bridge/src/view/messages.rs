@@ -158,7 +158,7 @@ mod tests {
             content: Some(content("model", parts, None)),
             ..adk::event::Event::default()
         };
-        let told = adk::flow::contents::contents(adk::flow::contents::View {
+        let told = adk::flow::contents::contents(adk::flow::contents::HistoryView {
             agent: "helper",
             branch: None,
             include: adk::agent::IncludeContents::Default,

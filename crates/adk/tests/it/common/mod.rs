@@ -15,7 +15,7 @@ use adk::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest, Runner, StreamingMode},
     session::{SessionKey, SessionService},
 };
@@ -38,8 +38,8 @@ impl Ran {
     }
 
     /// The text of the last event.
-    pub(crate) fn said(&self) -> String {
-        self.shown.last().and_then(|event| event.content.as_ref()).map(Content::said).unwrap_or_default()
+    pub(crate) fn text(&self) -> String {
+        self.shown.last().and_then(|event| event.content.as_ref()).map(Content::text).unwrap_or_default()
     }
 }
 

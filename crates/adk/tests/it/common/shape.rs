@@ -3,7 +3,7 @@
 use adk::{
     content::{Content, Data, Part},
     event::Event,
-    model::Said,
+    model::ContentRef,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ impl Ids {
         match &part.data {
             Data::Text(text) if part.is_thought() => format!("({text})"),
             Data::Text(text) => text.to_string(),
-            Data::FunctionCall(call) if call.name == adk::facts::REQUEST_CONFIRMATION => {
+            Data::FunctionCall(call) if call.name == adk::pending::REQUEST_CONFIRMATION => {
                 format!("? {}", self.short(call.id.as_ref()))
             }
             Data::FunctionCall(call) => {
@@ -57,7 +57,7 @@ fn fields(map: Option<&Map<String, Value>>) -> String {
     fields.join(" ")
 }
 
-pub(crate) fn contents_shape(contents: &[Said]) -> String {
+pub(crate) fn contents_shape(contents: &[ContentRef]) -> String {
     let mut ids = Ids::default();
     let mut shape = String::new();
     for (at, content) in contents.iter().enumerate() {

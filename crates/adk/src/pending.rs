@@ -15,7 +15,7 @@ pub(crate) const SUPERSEDED: &str = "superseded";
 
 /// A call with what must be known to run it, answer it, or show it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct PendingCall {
     /// The part that holds the call, signature included. Its id is never empty.
     pub part: Part,
     pub author: String,
@@ -32,7 +32,7 @@ pub struct Call {
     pub begun: bool,
 }
 
-impl Call {
+impl PendingCall {
     pub fn id(&self) -> String {
         self.part.call().map(FunctionCall::id_or_name).unwrap_or_default()
     }
@@ -47,91 +47,91 @@ impl Call {
 pub struct Question {
     /// The id of the [`REQUEST_CONFIRMATION`] call, which the answer repeats.
     pub id: String,
-    pub call: Call,
+    pub call: PendingCall,
     pub confirmation: ToolConfirmation,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct PendingWork {
     /// Who has the word: the agent that spoke last, or that was handed the conversation.
     pub active_agent: Option<String>,
     /// Calls without any answer, in order. A call that a person has just confirmed is open again.
-    pub open_calls: Vec<Call>,
+    pub open_calls: Vec<PendingCall>,
     pub questions: Vec<Question>,
     /// Calls that were answered for now and that are known here: a late result belongs to one of them.
-    pub deferred: Vec<Call>,
+    pub deferred: Vec<PendingCall>,
 }
 
-/// One change of the facts. Changes are small and independent, so that a store can keep each fact in a row.
+/// One change of the pending. Changes are small and independent, so that a store can keep each fact in a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FactChange {
+pub enum PendingChange {
     Active(String),
-    Opened(Call),
+    Opened(PendingCall),
     /// Answered for good.
     Closed {
         id: String,
     },
     /// Answered for now: a long-running call whose result may come much later.
-    Deferred(Call),
+    Deferred(PendingCall),
     Asked(Question),
     Settled {
         id: String,
     },
 }
 
-impl Facts {
+impl PendingWork {
     /// The question that a person was asked about the call and has not answered.
-    pub fn question_about(&self, call: &Call) -> Option<&Question> {
+    pub fn question_about(&self, call: &PendingCall) -> Option<&Question> {
         let waits = call.confirmation.is_none();
         self.questions.iter().find(|question| waits && question.call.id() == call.id())
     }
 
-    pub fn apply(&mut self, change: &FactChange) {
+    pub fn apply(&mut self, change: &PendingChange) {
         match change {
-            FactChange::Active(name) => self.active_agent = Some(name.clone()),
-            FactChange::Opened(call) => {
+            PendingChange::Active(name) => self.active_agent = Some(name.clone()),
+            PendingChange::Opened(call) => {
                 let id = call.id();
                 self.open_calls.retain(|open| open.id() != id);
                 self.open_calls.push(call.clone());
             }
-            FactChange::Closed { id } => self.open_calls.retain(|open| &open.id() != id),
-            FactChange::Deferred(call) => {
+            PendingChange::Closed { id } => self.open_calls.retain(|open| &open.id() != id),
+            PendingChange::Deferred(call) => {
                 let id = call.id();
                 self.open_calls.retain(|open| open.id() != id);
                 self.deferred.retain(|known| known.id() != id);
                 self.deferred.push(call.clone());
             }
-            FactChange::Asked(question) => self.questions.push(question.clone()),
-            FactChange::Settled { id } => self.questions.retain(|question| &question.id != id),
+            PendingChange::Asked(question) => self.questions.push(question.clone()),
+            PendingChange::Settled { id } => self.questions.retain(|question| &question.id != id),
         }
     }
 
     /// How an event changes what is known.
-    pub fn changes(&self, event: &Event) -> Vec<FactChange> {
+    pub fn changes(&self, event: &Event) -> Vec<PendingChange> {
         let mut changes = self.answers(event);
         let calls = event.content.iter().flat_map(|content| self.new_calls(event, content));
         changes.extend(calls);
         let active = takes_the_word(event).filter(|name| self.active_agent.as_ref() != Some(*name));
-        changes.extend(active.map(|name| FactChange::Active(name.clone())));
+        changes.extend(active.map(|name| PendingChange::Active(name.clone())));
         changes
     }
 
-    fn new_calls(&self, event: &Event, content: &Content) -> Vec<FactChange> {
+    fn new_calls(&self, event: &Event, content: &Content) -> Vec<PendingChange> {
         let parts = content.parts.iter().filter(|part| part.call().is_some());
         parts.filter_map(|part| self.new_call(event, part)).collect()
     }
 
-    fn new_call(&self, event: &Event, part: &Part) -> Option<FactChange> {
+    fn new_call(&self, event: &Event, part: &Part) -> Option<PendingChange> {
         let call = part.call()?;
         if is_question(event, call) {
-            return self.question(call).map(FactChange::Asked);
+            return self.question(call).map(PendingChange::Asked);
         }
         let mut part = part.clone();
         let id = call.id_or_name();
         if let Data::FunctionCall(call) = &mut part.data {
             call.id = Some(id.clone());
         }
-        Some(FactChange::Opened(Call {
+        Some(PendingChange::Opened(PendingCall {
             part,
             author: event.author.clone(),
             invocation_id: event.invocation_id.clone(),
@@ -152,26 +152,28 @@ impl Facts {
         Some(Question { id: request.id_or_name(), call, confirmation })
     }
 
-    fn answers(&self, event: &Event) -> Vec<FactChange> {
+    fn answers(&self, event: &Event) -> Vec<PendingChange> {
         event.responses().flat_map(|response| self.answered(event, response)).collect()
     }
 
-    fn answered(&self, event: &Event, response: &FunctionResponse) -> Vec<FactChange> {
+    fn answered(&self, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
         let id = response.id_or_name();
         if let Some(question) = self.questions.iter().find(|question| question.id == id) {
             return settle(question, event, response);
         }
         if !event.is_from_user() {
             let open = self.open_calls.iter().find(|call| call.id() == id && call.long_running);
-            return vec![open.map_or(FactChange::Closed { id }, |call| FactChange::Deferred(call.clone()))];
+            return vec![
+                open.map_or(PendingChange::Closed { id }, |call| PendingChange::Deferred(call.clone())),
+            ];
         }
         // A late result wakes the agent that asked for it.
         let asker = self
             .deferred
             .iter()
             .find(|call| call.id() == id)
-            .map(|call| FactChange::Active(call.author.clone()));
-        std::iter::once(FactChange::Closed { id }).chain(asker).collect()
+            .map(|call| PendingChange::Active(call.author.clone()));
+        std::iter::once(PendingChange::Closed { id }).chain(asker).collect()
     }
 }
 
@@ -189,14 +191,14 @@ pub(crate) fn is_question(event: &Event, call: &FunctionCall) -> bool {
 }
 
 /// An answer reopens the call with the answer attached, unless the question was overtaken by a new message.
-fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Vec<FactChange> {
-    let settled = FactChange::Settled { id: question.id.clone() };
+fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
+    let settled = PendingChange::Settled { id: question.id.clone() };
     let answer = response.response.clone().unwrap_or_default();
     if !event.is_from_user() && answer.contains_key(SUPERSEDED) {
         return vec![settled];
     }
-    let call = Call { confirmation: Some(confirmation(answer)), ..question.call.clone() };
-    vec![settled, FactChange::Opened(call)]
+    let call = PendingCall { confirmation: Some(confirmation(answer)), ..question.call.clone() };
+    vec![settled, PendingChange::Opened(call)]
 }
 
 /// What a person answered. ADK's own page wraps it in a string; what cannot be read is no consent.
