@@ -1,4 +1,5 @@
-//! What the next step depends on, wherever in the history it happened: kept up to date event by event.
+//! Pending work: the derived state of a log that the next step depends on (open calls, open confirmations, deferred calls,
+//! the active agent). It is updated event by event, so that the whole log need not be read.
 
 use crate::{
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
@@ -7,16 +8,16 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The name of the call by which a person is asked to confirm another call.
+/// ADK's name of the call that asks the user to confirm another call.
 pub const REQUEST_CONFIRMATION: &str = "adk_request_confirmation";
 
-/// In an answer of the runner's own: why nobody's answer is waited for any more.
+/// The field of a runner-made response that withdraws a question; its value is the reason.
 pub(crate) const SUPERSEDED: &str = "superseded";
 
-/// A call with what must be known to run it, answer it, or show it again.
+/// A call with everything that is needed to run it, respond to it, or show it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
-    /// The part that holds the call, signature included. Its id is never empty.
+    /// The part with the call and its signature. The call's id is never empty.
     pub part: Part,
     pub author: String,
     pub invocation_id: String,
@@ -24,10 +25,10 @@ pub struct PendingCall {
     pub branch: Option<String>,
     #[serde(default)]
     pub long_running: bool,
-    /// What a person answered when asked about this call.
+    /// The user's reply to the question about this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<ToolConfirmation>,
-    /// It was written down that it begins. Without an answer it may have taken effect, or not.
+    /// Whether the ledger records that the call began. If it has no response, its outcome is unknown.
     #[serde(default, skip_serializing)]
     pub begun: bool,
 }
@@ -42,10 +43,10 @@ impl PendingCall {
     }
 }
 
-/// A question that waits for a person.
+/// A confirmation that waits for the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The id of the [`REQUEST_CONFIRMATION`] call, which the answer repeats.
+    /// The id of the [`REQUEST_CONFIRMATION`] call; the user's response has the same id.
     pub id: String,
     pub call: PendingCall,
     pub confirmation: ToolConfirmation,
@@ -53,25 +54,25 @@ pub struct Question {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PendingWork {
-    /// Who has the word: the agent that spoke last, or that was handed the conversation.
+    /// The agent that answered last, or the target of the last transfer.
     pub active_agent: Option<String>,
-    /// Calls without any answer, in order. A call that a person has just confirmed is open again.
+    /// Calls without a response, in order. A reply to a question opens its call again.
     pub open_calls: Vec<PendingCall>,
     pub questions: Vec<Question>,
-    /// Calls that were answered for now and that are known here: a late result belongs to one of them.
+    /// Acknowledged long-running calls that are in memory: a late result belongs to one of them.
     pub deferred: Vec<PendingCall>,
 }
 
-/// One change of the pending. Changes are small and independent, so that a store can keep each fact in a row.
+/// One change of the pending work. A store can keep each item in a row of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PendingChange {
     Active(String),
     Opened(PendingCall),
-    /// Answered for good.
+    /// Completed: the call has its final response.
     Closed {
         id: String,
     },
-    /// Answered for now: a long-running call whose result may come much later.
+    /// Acknowledged: a long-running call with a provisional response; the final result arrives later.
     Deferred(PendingCall),
     Asked(Question),
     Settled {
@@ -80,10 +81,10 @@ pub enum PendingChange {
 }
 
 impl PendingWork {
-    /// The question that a person was asked about the call and has not answered.
+    /// The unanswered question about a call.
     pub fn question_about(&self, call: &PendingCall) -> Option<&Question> {
-        let waits = call.confirmation.is_none();
-        self.questions.iter().find(|question| waits && question.call.id() == call.id())
+        let is_open = call.confirmation.is_none();
+        self.questions.iter().find(|question| is_open && question.call.id() == call.id())
     }
 
     pub fn apply(&mut self, change: &PendingChange) {
@@ -106,12 +107,12 @@ impl PendingWork {
         }
     }
 
-    /// How an event changes what is known.
+    /// The changes that an event makes.
     pub fn changes(&self, event: &Event) -> Vec<PendingChange> {
-        let mut changes = self.answers(event);
+        let mut changes = self.response_changes(event);
         let calls = event.content.iter().flat_map(|content| self.new_calls(event, content));
         changes.extend(calls);
-        let active = takes_the_word(event).filter(|name| self.active_agent.as_ref() != Some(*name));
+        let active = new_active_agent(event).filter(|name| self.active_agent.as_ref() != Some(*name));
         changes.extend(active.map(|name| PendingChange::Active(name.clone())));
         changes
     }
@@ -152,11 +153,11 @@ impl PendingWork {
         Some(Question { id: request.id_or_name(), call, confirmation })
     }
 
-    fn answers(&self, event: &Event) -> Vec<PendingChange> {
-        event.responses().flat_map(|response| self.answered(event, response)).collect()
+    fn response_changes(&self, event: &Event) -> Vec<PendingChange> {
+        event.responses().flat_map(|response| self.response_change(event, response)).collect()
     }
 
-    fn answered(&self, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
+    fn response_change(&self, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
         let id = response.id_or_name();
         if let Some(question) = self.questions.iter().find(|question| question.id == id) {
             return settle(question, event, response);
@@ -167,30 +168,30 @@ impl PendingWork {
                 open.map_or(PendingChange::Closed { id }, |call| PendingChange::Deferred(call.clone())),
             ];
         }
-        // A late result wakes the agent that asked for it.
-        let asker = self
+        // A late result activates the agent that made the call.
+        let caller = self
             .deferred
             .iter()
             .find(|call| call.id() == id)
             .map(|call| PendingChange::Active(call.author.clone()));
-        std::iter::once(PendingChange::Closed { id }).chain(asker).collect()
+        std::iter::once(PendingChange::Closed { id }).chain(caller).collect()
     }
 }
 
-/// Who has the word from this event on, if it changes that: who spoke, or who was handed the conversation. A tool's
-/// answer may come after its agent has given the word away.
-fn takes_the_word(event: &Event) -> Option<&String> {
-    let speaks = event.content.is_some() && event.responses().next().is_none() && !event.is_from_user();
-    event.actions.transfer_to_agent.as_ref().or(speaks.then_some(&event.author))
+/// The agent that is active after this event, if the event changes that: its author, or the target of its transfer. Events with
+/// responses do not count, because they may follow a transfer.
+fn new_active_agent(event: &Event) -> Option<&String> {
+    let is_answer = event.content.is_some() && event.responses().next().is_none() && !event.is_from_user();
+    event.actions.transfer_to_agent.as_ref().or(is_answer.then_some(&event.author))
 }
 
-/// Whether this is the runner asking a person. A model may use the name too, but its call is not long-running.
+/// Whether the call is a question by the runner. A model may call the same name, but then the call is not long-running.
 pub(crate) fn is_question(event: &Event, call: &FunctionCall) -> bool {
     let long = event.long_running_tool_ids.as_deref().unwrap_or_default();
     call.name == REQUEST_CONFIRMATION && call.id.as_ref().is_some_and(|id| long.contains(id))
 }
 
-/// An answer reopens the call with the answer attached, unless the question was overtaken by a new message.
+/// A reply opens the call again with the confirmation attached, unless the runner withdrew the question.
 fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
     let settled = PendingChange::Settled { id: question.id.clone() };
     let answer = response.response.clone().unwrap_or_default();
@@ -201,7 +202,7 @@ fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Ve
     vec![settled, PendingChange::Opened(call)]
 }
 
-/// What a person answered. ADK's own page wraps it in a string; what cannot be read is no consent.
+/// The user's reply. ADK's web page wraps it in a string. A reply that does not parse is a rejection.
 fn confirmation(mut answer: Map<String, Value>) -> ToolConfirmation {
     let wrapped = if answer.len() == 1 { answer.remove("response") } else { None };
     let answer = match wrapped {

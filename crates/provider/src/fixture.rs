@@ -184,7 +184,7 @@ pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
     for event in events {
         match (parts.last_mut(), event) {
             (
-                Some(Part::Text { text, signature: end @ None }),
+                Some(Part::Text { text, signature: end @ None, .. }),
                 StreamEvent::TextDelta { text: piece, signature },
             )
             | (
@@ -195,7 +195,7 @@ pub(crate) fn spoken(events: Vec<StreamEvent>) -> Message {
                 *end = signature;
             }
             (_, StreamEvent::TextDelta { text, signature }) => {
-                parts.push(Part::Text { text: text.into(), signature });
+                parts.push(Part::Text { text: text.into(), signature, note: false });
             }
             (_, StreamEvent::Thought { text, signature }) => {
                 parts.push(Part::Thought { text: text.into(), signature });

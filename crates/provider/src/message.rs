@@ -54,6 +54,8 @@ pub enum Part {
     Text {
         text: Text,
         signature: Option<String>,
+        /// Whether the program wrote the text in the user's place. Every provider sends it like any other text.
+        note: bool,
     },
     /// Reasoning. A signature without text is reasoning that the provider keeps secret.
     Thought {
@@ -68,7 +70,12 @@ pub enum Part {
 
 impl Part {
     pub fn text(text: impl Into<Text>) -> Self {
-        Self::Text { text: text.into(), signature: None }
+        Self::Text { text: text.into(), signature: None, note: false }
+    }
+
+    /// A text that the program writes in the user's place.
+    pub fn note(text: impl Into<Text>) -> Self {
+        Self::Text { text: text.into(), signature: None, note: true }
     }
 }
 

@@ -61,7 +61,7 @@ impl Telemetry {
     pub fn continued(&self, traceparent: Option<&str>) -> Trace {
         match traceparent.and_then(traceparent::parse) {
             Some(parent) => {
-                Trace::within(self.recorder(), parent.trace_id, Some(parent.span_id), parent.sampled)
+                Trace::continued(self.recorder(), parent.trace_id, Some(parent.span_id), parent.sampled)
             }
             None => self.trace(),
         }
@@ -105,7 +105,7 @@ impl SpanSink for SpanRecorder {
         }
     }
 
-    fn takes_content(&self) -> bool {
+    fn accepts_content(&self) -> bool {
         self.content
     }
 }

@@ -7,8 +7,8 @@ use crate::{
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
     error::LlmError,
-    flow::contents::CONTINUE_NOTE,
     model::LlmRequest,
+    notes::CONTINUE_NOTE,
     pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest},
 };

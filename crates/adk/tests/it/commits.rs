@@ -98,8 +98,8 @@ async fn refused_calls_and_the_error_are_one_commit() {
     let ran = app.run(request).await;
     assert_snapshot!(ran.shape(), @r#"
     00 root   → works#1()
-    01 root   ← works#1 {error="not run: the run has used its 0 tool calls"}
-    02 root    [TOO_MANY_TOOL_CALLS: the run has used its 0 tool calls]
+    01 root   ← works#1 {error="not run: limit of 0 tool calls reached"}
+    02 root    [TOO_MANY_TOOL_CALLS: limit of 0 tool calls reached]
     "#);
     assert_snapshot!(commits(&app), @"
     begin: user continues

@@ -5,8 +5,8 @@ use adk::{
     content::{Content, Part},
     error::{LlmError, RunError},
     event::Event,
-    flow::contents::CONTINUE_NOTE,
     model::{LlmRequest, LlmResponse},
+    notes::CONTINUE_NOTE,
     runner::{Input, RunRequest, StreamingMode},
 };
 use insta::assert_snapshot;
@@ -91,7 +91,7 @@ async fn a_stream_that_ends_before_the_whole_is_interrupted() {
     assert_snapshot!(ran.shape(), @"
     00 root   Hel [partial=true]
     01 root   Hel [partial=false] [interrupted]
-    02 root    [TRUNCATED: the model's answer ended before it was complete]
+    02 root    [TRUNCATED: the model's stream ended before the answer was complete]
     ");
     assert!(matches!(ran.error(), RunError::Model(error) if error.code == "TRUNCATED"));
 }
@@ -105,7 +105,7 @@ async fn a_run_that_is_out_of_time_keeps_what_was_shown() {
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
     01 root   0 1 2  [partial=false] [interrupted]
-    02 root    [OUT_OF_TIME: the run has used its time of 350ms]
+    02 root    [OUT_OF_TIME: time limit of 350ms reached]
     ");
 }
 

@@ -147,11 +147,11 @@ async fn what_goes_wrong_with_a_call_is_its_answer_and_its_siblings_are_kept() {
     let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
     assert_snapshot!(answers.join("\n"), @r#"
     {"error":"no luck"}
-    {"error":"the tool stopped working in the middle of the call (it panicked)"}
+    {"error":"the tool panicked during the call"}
     {"error":"the tool did not answer within 120s"}
     {"error":"there is no tool named nothing; the tools are: weather, failing, panicking, sleeping"}
-    {"error":"the arguments do not fit the tool's schema: 3 is not of type \"string\""}
-    {"error":"the arguments do not fit the tool's schema: \"city\" is a required property"}
+    {"error":"the arguments do not match the tool's schema: 3 is not of type \"string\""}
+    {"error":"the arguments do not match the tool's schema: \"city\" is a required property"}
     {"in":"Oslo"}
     "#);
     assert_eq!(log.len(), 4);
@@ -177,9 +177,9 @@ async fn a_call_whose_arguments_cannot_be_read_is_answered_and_not_run() {
     let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
     let quoted = "x".repeat(400) + "…";
     assert_snapshot!(answers.join("\n").replace(&quoted, "xxx…"), @r#"
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Oslo"}
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: xxx…"}
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: helper"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: {\"city\": Oslo"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: xxx…"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: helper"}
     {"in":"Oslo"}
     "#);
     assert_eq!(log[1].long_running_tool_ids, Some(vec![]), "it has not begun");

@@ -136,13 +136,13 @@ async fn round_and_round_without_progress_is_an_error() {
     let (root, a) = (Fake::says([to("a"), to("a")]), Fake::says([to("root"), to("root")]));
     let app = app(tree(&root, &a, &silent())).await;
     let error = app.say("hi").await.error();
-    assert_snapshot!(error.to_string(), @"the agents hand the conversation around without doing anything: root → a → root");
+    assert_snapshot!(error.to_string(), @"the agents transfer the conversation in a loop: root → a → root");
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="a")
     02 root   ← transfer_to_agent#1 {result=null} [to a]
     03 a      → transfer_to_agent#2(agent_name="root")
-    04 a      ← transfer_to_agent#2 {error="the agents hand the conversation around without doing anything: root → a → root"}
+    04 a      ← transfer_to_agent#2 {error="the agents transfer the conversation in a loop: root → a → root"}
     "#);
 }
 
@@ -159,7 +159,7 @@ async fn round_and_round_with_fine_words_is_an_error_too() {
     let (root, a) = (Fake::says((0..9).map(|_| politely("a"))), Fake::says((0..9).map(|_| politely("root"))));
     let app = app(tree(&root, &a, &silent())).await;
     let error = app.say("hi").await.error();
-    assert_snapshot!(error.to_string(), @"the agents hand the conversation around without doing anything: root → a → root → a → root → a");
+    assert_snapshot!(error.to_string(), @"the agents transfer the conversation in a loop: root → a → root → a → root → a");
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn an_agent_that_hands_over_to_itself_is_told_to_answer() {
     assert_snapshot!(refused(vec![transfer("root")]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="root")
-    02 root   ← transfer_to_agent#1 {error="you are root already; answer, or hand over to another agent"}
+    02 root   ← transfer_to_agent#1 {error="root is the active agent already; answer, or transfer to another agent"}
     03 root   then I answer
     "#);
 }
@@ -231,7 +231,7 @@ async fn a_handover_without_a_name_is_an_error_for_the_model() {
     assert_snapshot!(refused(vec![call("transfer_to_agent", json!({}))]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1()
-    02 root   ← transfer_to_agent#1 {error="the arguments need agent_name, the name of an agent"}
+    02 root   ← transfer_to_agent#1 {error="the argument agent_name is missing: it is the name of an agent"}
     03 root   then I answer
     "#);
 }
@@ -241,7 +241,7 @@ async fn of_two_handovers_in_one_step_the_first_counts_and_both_are_answered() {
     assert_snapshot!(refused(vec![transfer("a"), transfer("b")]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="a") | → transfer_to_agent#2(agent_name="b")
-    02 root   ← transfer_to_agent#1 {result=null} | ← transfer_to_agent#2 {error="the conversation is handed over once at a time"} [to a]
+    02 root   ← transfer_to_agent#1 {result=null} | ← transfer_to_agent#2 {error="only one transfer per step is allowed"} [to a]
     03 a      a here
     "#);
 }
@@ -258,7 +258,7 @@ async fn a_handover_that_the_tree_does_not_allow_is_refused() {
     01 root   → transfer_to_agent#1(agent_name="a")
     02 root   ← transfer_to_agent#1 {result=null} [to a]
     03 a      → transfer_to_agent#2(agent_name="b")
-    04 a      ← transfer_to_agent#2 {error="a may not hand over to b"}
+    04 a      ← transfer_to_agent#2 {error="a may not transfer to b"}
     05 a      then I answer
     "#);
 }

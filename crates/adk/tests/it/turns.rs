@@ -115,7 +115,7 @@ async fn an_instruction_with_a_missing_key_ends_the_run_and_the_log_says_so() {
     let ran = app.say("hi").await;
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
-    01 root    [MISSING_KEY: the instruction of root names {name}, which is not in the session's state; set it, or write {name?}]
+    01 root    [MISSING_KEY: the instruction of root uses {name}, which is not in the session's state; set it, or write {name?}]
     ");
     assert!(matches!(ran.error(), RunError::MissingKey { key, .. } if key == "name"));
 }
@@ -237,7 +237,7 @@ async fn a_run_ends_when_it_has_used_its_model_calls() {
     02 root   ← f#1 {result=1}
     03 root   → f#2()
     04 root   ← f#2 {result=1}
-    05 root    [TOO_MANY_MODEL_CALLS: the run has used its 2 model calls]
+    05 root    [TOO_MANY_MODEL_CALLS: limit of 2 model calls reached]
     ");
     assert!(matches!(ran.error(), RunError::TooManyModelCalls { limit: 2 }));
 }

@@ -90,7 +90,7 @@ pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Requ
 }
 
 fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
-    let spoken = messages::convert(request.contents.iter().map(|said| &**said), &target);
+    let spoken = messages::convert(&request.contents, &target);
     let all = messages::system(&request.config).into_iter().chain(spoken).collect();
     let mut made = Request {
         messages: all,

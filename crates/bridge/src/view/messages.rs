@@ -1,9 +1,9 @@
 //! ADK's contents as a provider's messages.
 
-use crate::view::{history::TOLD, ids::CallIds};
+use crate::{agent::is_correction, view::ids::CallIds};
 use adk::{
     content::{Content, Data, Part as AdkPart},
-    model::{FunctionDeclaration, GenerateContentConfig},
+    model::{ContentRef, FunctionDeclaration, GenerateContentConfig},
 };
 use provider::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult, ToolSpec};
 use serde_json::Value;
@@ -17,17 +17,33 @@ pub fn system(config: &GenerateContentConfig) -> Option<Message> {
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &Origin) -> Vec<Message> {
+pub fn convert<'a>(contents: impl IntoIterator<Item = &'a ContentRef>, target: &Origin) -> Vec<Message> {
     let contents = contents.into_iter();
     let mut messages = Vec::with_capacity(contents.size_hint().0);
     for content in contents {
-        convert_one(content, target, &mut messages);
+        convert_one(content, is_note(content), target, &mut messages);
     }
     messages
 }
 
+/// The messages of one content that is not a note.
+pub(crate) fn convert_content(content: &Content, target: &Origin) -> Vec<Message> {
+    let mut messages = Vec::new();
+    convert_one(content, false, target, &mut messages);
+    messages
+}
+
+/// Whether the program wrote the content in the user's place.
+fn is_note(content: &ContentRef) -> bool {
+    match content {
+        ContentRef::Event(event) => is_correction(event),
+        ContentRef::Note(..) => true,
+        ContentRef::Owned(_) => false,
+    }
+}
+
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) {
+fn convert_one(content: &Content, is_note: bool, target: &Origin, messages: &mut Vec<Message>) {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -37,7 +53,7 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
     };
     let mut ids = None;
     let before = messages.len();
-    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+    for part in content.parts.iter().filter_map(|part| convert_part(part, (ours, is_note), &mut ids)) {
         let role = if matches!(part, Part::Result(_)) { Role::Tool } else { speaker };
         match messages[before..].last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
@@ -46,19 +62,20 @@ fn convert_one(content: &Content, target: &Origin, messages: &mut Vec<Message>) 
     }
 }
 
-/// What is told of another agent stays one piece with the words that say so.
+/// Appends a part. The texts of a note follow its opening in one part, so that a quote is not separated from the words that
+/// mark it as one.
 fn push(parts: &mut Vec<Part>, part: Part) {
-    match (parts.last_mut(), part) {
-        (Some(Part::Text { text: told, .. }), Part::Text { text, .. }) if told.starts_with(TOLD) => {
-            told.push_str("\n");
-            told.push_str(&text);
+    match (&mut parts[..], part) {
+        ([Part::Text { text: opening, note: true, .. }], Part::Text { text, .. }) => {
+            opening.push_str("\n");
+            opening.push_str(&text);
         }
         (_, part) => parts.push(part),
     }
 }
 
 /// Most parts need no ids, and a history has many parts.
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<Part> {
+fn convert_part(part: &AdkPart, (ours, note): (bool, bool), ids: &mut Option<CallIds>) -> Option<Part> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
         mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
@@ -66,7 +83,7 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option
     match &part.data {
         Data::Text(_) if part.is_thought() && !ours => None,
         Data::Text(text) if part.is_thought() => Some(Part::Thought { text: text.clone(), signature }),
-        Data::Text(text) => Some(Part::Text { text: text.clone(), signature }),
+        Data::Text(text) => Some(Part::Text { text: text.clone(), signature, note }),
         Data::FunctionCall(call) => Some(Part::from(ToolCall {
             id: ids.get_or_insert_default().of_call(call),
             name: call.name.clone(),
@@ -106,7 +123,7 @@ pub(crate) fn tools(declarations: Vec<FunctionDeclaration>) -> Vec<ToolSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use adk::content::Origin as AdkOrigin;
+    use adk::{content::Origin as AdkOrigin, notes::FOREIGN_CONTEXT};
     use serde_json::json;
 
     fn content(role: &str, parts: Value, model: Option<&str>) -> Content {
@@ -115,7 +132,8 @@ mod tests {
     }
 
     fn converted(contents: &[Content]) -> Vec<Message> {
-        convert(contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
+        let contents: Vec<ContentRef> = contents.iter().cloned().map(ContentRef::from).collect();
+        convert(&contents, &Origin { provider: "p".to_owned(), model: "m".to_owned() })
     }
 
     #[test]
@@ -166,10 +184,10 @@ mod tests {
             deferred: &[],
         });
         let target = Origin { provider: "p".to_owned(), model: "m".to_owned() };
-        let messages = convert(told.iter().map(|said| &**said), &target);
+        let messages = convert(&told, &target);
         let [Part::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
         assert!(
-            text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
+            text.starts_with(FOREIGN_CONTEXT) && text.contains("other said") && text.contains("other called"),
             "{text}"
         );
     }

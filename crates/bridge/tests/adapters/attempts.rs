@@ -232,7 +232,7 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
                 .flat_map(|message| &message.parts);
             parts
                 .map(|part| match part {
-                    Part::Text { text, signature } => (text.to_string(), signature.clone()),
+                    Part::Text { text, signature, .. } => (text.to_string(), signature.clone()),
                     other => panic!("{other:?}"),
                 })
                 .collect()

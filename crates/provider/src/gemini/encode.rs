@@ -151,7 +151,7 @@ impl Scribe<'_> {
 /// Empty text is refused, unless it carries a signature.
 fn text(part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text, signature } if !text.is_empty() || signature.is_some() => Some(parts::with(
+        Part::Text { text, signature, .. } if !text.is_empty() || signature.is_some() => Some(parts::with(
             json!({"text": text}),
             [("thoughtSignature", signature.clone().map(Value::from))],
         )),

@@ -102,7 +102,7 @@ impl Tally {
 
     fn count_part(&mut self, part: &Part) {
         match part {
-            Part::Text { text, signature } | Part::Thought { text, signature } => {
+            Part::Text { text, signature, .. } | Part::Thought { text, signature } => {
                 self.blank += usize::from(text.trim().is_empty());
                 self.unicode += usize::from(!text.is_ascii());
                 self.signatures += usize::from(signature.is_some());
@@ -269,7 +269,7 @@ fn text() -> impl Strategy<Value = Part> {
 /// What a model may say beside calls.
 fn spoken() -> impl Strategy<Value = Part> {
     prop_oneof![
-        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| Part::Text { text: text.into(), signature }),
+        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| Part::Text { text: text.into(), signature, note: false }),
         2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| Part::Thought { text: text.into(), signature }),
     ]
 }

@@ -1,8 +1,9 @@
 //! Whatever the log holds, the messages are legal: calls and answers paired inside their turn, roles in turn, nothing
 //! empty, a user first and a question last. Nothing that was said is dropped on the way.
 
-use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
+use super::notes::{self, EARLIER, GO_ON};
 use crate::view::ids::UsedIds;
+use adk::notes::INTERRUPTED_CALL;
 use provider::{Message, Part, Role, ToolResult};
 use serde_json::{Value, json};
 use std::{
@@ -24,7 +25,7 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
 
 /// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
 fn is_plain(messages: &[Message]) -> bool {
-    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_words(text));
+    let words = |part: &Part| matches!(part, Part::Text { text, signature: None, .. } if has_words(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -35,10 +36,10 @@ fn is_plain(messages: &[Message]) -> bool {
 /// A user is the first to speak, and the last.
 fn between_users(mut messages: Vec<Message>) -> Vec<Message> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, Message::text(Role::User, EARLIER));
+        messages.insert(0, Message::new(Role::User, vec![Part::note(EARLIER)]));
     }
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(Message::text(Role::User, GO_ON));
+        messages.push(Message::new(Role::User, vec![Part::note(GO_ON)]));
     }
     messages
 }
@@ -83,7 +84,7 @@ impl Healed {
         let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
         match place.and_then(|place| self.open.get_mut(place)) {
             Some(open) => open.answer = Some(result.response),
-            None => self.aside.push(Part::text(notes::answered(&result))),
+            None => self.aside.push(Part::note(notes::answered(&result))),
         }
     }
 
@@ -147,7 +148,7 @@ fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
 }
 
 fn answered(Open { id, name, answer }: Open) -> Part {
-    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
+    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED_CALL}));
     Part::from(ToolResult { id, name, response })
 }
 
@@ -181,9 +182,11 @@ fn is_visible(part: &Part) -> bool {
 /// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
 fn in_users_mouth(part: Part) -> Option<Part> {
     match part {
-        Part::Text { text, .. } => has_words(&text).then(|| Part::text(text)),
+        Part::Text { text, note, .. } => {
+            has_words(&text).then_some(Part::Text { text, signature: None, note })
+        }
         Part::Thought { .. } => None,
-        Part::Call(call) => Some(Part::text(notes::called(&call))),
+        Part::Call(call) => Some(Part::note(notes::called(&call))),
         Part::Result(_) | Part::Media(_) => Some(part),
     }
 }

@@ -19,7 +19,7 @@ fn line(message: &Message) -> String {
 
 fn piece(part: &Part) -> String {
     match part {
-        Part::Text { text, signature } => format!("{}{}", brief(text), signed(signature.as_ref())),
+        Part::Text { text, signature, .. } => format!("{}{}", brief(text), signed(signature.as_ref())),
         Part::Thought { text, signature } => format!("({}){}", brief(text), signed(signature.as_ref())),
         Part::Call(call) => {
             let args = brief(&Value::Object(call.args.clone()).to_string());
@@ -56,6 +56,10 @@ fn brief(text: &str) -> String {
 
 pub(super) fn user(text: &str) -> Message {
     Message::text(Role::User, text)
+}
+
+pub(super) fn note(text: impl Into<text::Text>) -> Message {
+    Message::new(Role::User, vec![Part::note(text)])
 }
 
 pub(super) fn agent(text: &str) -> Message {

@@ -142,3 +142,15 @@ fn a_plain_message_needs_next_to_no_meta() {
     let said = event(json!([{"text": "hi"}]));
     assert_eq!(save(&said).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
 }
+
+#[test]
+fn a_correction_without_metadata_is_marked_and_a_users_text_is_not() {
+    let is_marked = |role: &str, text: &str| {
+        let stored = Stored { seq: Seq::START, message: row(role, text, Vec::new()) };
+        crate::agent::is_correction(&Restorer::new("root").restore(&stored))
+    };
+    let correction = crate::view::history::correction("ghost", "helper");
+    assert!(is_marked("user", &correction));
+    assert!(!is_marked("assistant", &correction));
+    assert!(!is_marked("user", "[System: Agent \"ghost\" is missing]"));
+}

@@ -117,8 +117,11 @@ fn answers_come_in_the_order_of_the_calls() {
 
 #[test]
 fn a_call_in_the_users_mouth_is_told_as_text_and_a_thought_is_not_the_users() {
-    let parts =
-        vec![thought("secret"), call("a"), Part::Text { text: "hi".into(), signature: Some("s".into()) }];
+    let parts = vec![
+        thought("secret"),
+        call("a"),
+        Part::Text { text: "hi".into(), signature: Some("s".into()), note: false },
+    ];
     assert_snapshot!(repaired(vec![Message::new(Role::User, parts)]), @r#"user  [Out of place: look was called with {"at":1}] | hi"#);
 }
 
@@ -142,7 +145,7 @@ fn empty_texts_say_nothing() {
 
 #[test]
 fn an_empty_text_with_a_signature_stays_beside_what_was_said() {
-    let signed = Part::Text { text: "".into(), signature: Some("c2ln".to_owned()) };
+    let signed = Part::Text { text: "".into(), signature: Some("c2ln".to_owned()), note: false };
     let log = |parts| vec![user("hi"), Message::new(Role::Assistant, parts), user("and?")];
     assert_snapshot!(repaired(log(vec![Part::text("yes"), signed.clone()])), @"
     user  hi
