@@ -1,4 +1,4 @@
-//! The next step, as a table.
+//! `next_step` as a table.
 
 use crate::common::call_as;
 use adk::{
@@ -55,7 +55,7 @@ fn shape(step: Step) -> String {
 }
 
 #[test]
-fn the_next_step_follows_from_the_last_event_and_the_facts() {
+fn the_next_step_depends_on_the_last_event_and_the_pending_work() {
     let user = event("user", Content::user("hi"));
     let said = event("a", Content::model("ho"));
     let answered = event("a", response());

@@ -1,4 +1,4 @@
-//! Sessions and files in memory. Every append has an await before and one behind it, so that a turn can be cut at both.
+//! In-memory sessions and artifacts. Every append awaits before and after the commit, so that a turn can be dropped there.
 
 use adk::{
     content::{Content, Part},
@@ -75,7 +75,7 @@ pub(crate) struct Memory {
     sessions: Mutex<HashMap<SessionKey, MemorySession>>,
     commits: Mutex<Vec<String>>,
     drafts: Mutex<HashMap<SessionKey, (Event, AnswerDraft)>>,
-    /// So many saves of a draft fail.
+    /// How many more saves of a draft fail.
     pub(crate) failing_saves: AtomicU32,
 }
 
@@ -103,7 +103,7 @@ impl Memory {
         self.sessions.lock().unwrap()[key].pending.clone()
     }
 
-    /// The commits so far, one line each.
+    /// The commits so far, one line per commit.
     pub(crate) fn commits(&self) -> Vec<String> {
         self.commits.lock().unwrap().clone()
     }
@@ -116,7 +116,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Nothing can cut it between two of its events.
+    /// Atomic: there is no await between two events.
     async fn commit(
         &self,
         session: &mut MemorySession,
@@ -151,7 +151,7 @@ impl Memory {
         text
     }
 
-    /// Puts an event into the log, as a run that was cut off would have left it.
+    /// Appends an event directly, as a crashed run would have left it.
     pub(crate) fn leave(&self, key: &SessionKey, event: Event) {
         self.keep(key, &Arc::new(event)).unwrap();
     }
@@ -221,7 +221,7 @@ impl TurnService for Memory {
             self.commits.lock().unwrap().push(format!("failed draft: {text}"));
             return Err(ServiceError::NotFound(session.key.clone()));
         }
-        // Slower than the pieces come.
+        // Slower than the pieces arrive.
         tokio::time::sleep(Duration::from_millis(250)).await;
         self.commits.lock().unwrap().push(format!("draft: {text}"));
         let mut drafts = self.drafts.lock().unwrap();

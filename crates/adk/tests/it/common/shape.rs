@@ -1,4 +1,4 @@
-//! Pictures: one line for each event or content, ids that were minted shortened to the order of their first appearance.
+//! Snapshots: one line per event or content; generated ids are numbered by first appearance.
 
 use adk::{
     content::{Content, Data, Part},
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 struct Ids(Vec<String>);
 
 impl Ids {
-    /// `#1` for a minted id, the id itself for one that a model gave.
+    /// `#1` for a generated id, the id itself for one of the model.
     fn short(&mut self, id: Option<&String>) -> String {
         let Some(id) = id else { return String::new() };
         if !id.starts_with("adk-") {

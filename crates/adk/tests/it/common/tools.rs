@@ -1,4 +1,4 @@
-//! Tools made of a closure.
+//! Fake tools from closures.
 
 use adk::{
     error::ToolError,
@@ -18,7 +18,7 @@ pub(crate) struct FakeTool {
     body: Body,
 }
 
-/// A tool that takes any object.
+/// A tool that accepts any object.
 pub(crate) fn tool<F, R>(name: &str, body: F) -> FakeTool
 where
     F: Fn(ToolContext, Map<String, Value>) -> R + Send + Sync + 'static,

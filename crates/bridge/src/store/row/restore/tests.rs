@@ -101,7 +101,7 @@ fn a_row_of_answers_is_a_tools_whatever_its_role_says() {
     assert_snapshot!(restored(vec![row("user", "{}", vec![answer("a", "{}"), answer("b", "7")])]), @r#"root: user {"functionResponse":{"id":"a","name":"look","response":{}}} | {"functionResponse":{"id":"b","name":"look","response":{"result":7}}}"#);
 }
 
-fn event(parts: serde_json::Value) -> Event {
+fn event(parts: Value) -> Event {
     let content = Content::new("user", serde_json::from_value(parts).unwrap());
     Event { author: "user".to_owned(), content: Some(content), ..Event::default() }
 }
