@@ -10,7 +10,7 @@ use adk::{
     error::LlmError,
     model::LlmRequest,
     notes::CONTINUE_NOTE,
-    pending::REQUEST_CONFIRMATION,
+    pending::{PendingCall, REQUEST_CONFIRMATION},
     runner::{Input, RunRequest},
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -183,7 +183,7 @@ async fn play(moves: Vec<(Move, Option<usize>)>, tally: &Tally) -> Result<(), Te
         tally.count("late results", matches!(kind, Move::Late));
         tally.count("dropped runs", cut.is_some());
         let request = RunRequest { input, ..RunRequest::message(key(), Content::default()) };
-        let oldest = app.runner.sessions().pending(&key()).deferred.first().map(|call| call.id());
+        let oldest = app.runner.sessions().pending(&key()).deferred.first().map(PendingCall::id);
         let before = oldest.as_ref().map_or(0, |id| late_results(&app, id));
         let run = Box::pin(app.runner.run(request, &|_| {}));
         let finished = poll_times(run, cut.unwrap_or(usize::MAX)).await;

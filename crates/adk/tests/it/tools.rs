@@ -183,7 +183,7 @@ async fn a_call_with_malformed_arguments_gets_an_error_and_is_not_run() {
     {"in":"Oslo"}
     "#);
     assert_eq!(log[1].long_running_tool_ids, Some(vec![]), "it has not begun");
-    assert_eq!(log.len(), 4, "the model is told and goes on");
+    assert_eq!(log.len(), 4, "the model gets the error and continues");
     assert_eq!(model.asked().len(), 2);
 }
 
