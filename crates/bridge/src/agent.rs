@@ -31,7 +31,7 @@ use adk::{
     agent::{AgentTree, LlmAgent},
     error::{RunError, TreeError},
     event::Event,
-    limits::Limits,
+    limits::RunLimits,
     runner::{EventSink, Input, RunConfig, RunRequest, Runner},
     session::{SessionKey, SessionService},
     trace::Trace,
@@ -69,7 +69,7 @@ pub struct Bounds {
     pub model_calls: Option<u32>,
     /// How long one tool call may take.
     pub tool_time: Option<Duration>,
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 impl Bounds {

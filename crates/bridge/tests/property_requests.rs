@@ -14,7 +14,7 @@ mod view;
 use adk::{
     content::Content,
     event::Event,
-    flow::contents::CONTINUE_NOTE,
+    notes::CONTINUE_NOTE,
     session::{Session, SessionKey, SessionService},
 };
 use bridge::{

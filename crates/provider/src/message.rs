@@ -60,6 +60,8 @@ pub enum MessagePart {
     Text {
         text: SharedText,
         signature: Option<String>,
+        /// Whether the program wrote the text in the user's place. Every provider sends it like any other text.
+        note: bool,
     },
     /// Reasoning. A signature without text is reasoning that the provider encrypts.
     Thought {
@@ -74,7 +76,12 @@ pub enum MessagePart {
 
 impl MessagePart {
     pub fn text(text: impl Into<SharedText>) -> Self {
-        Self::Text { text: text.into(), signature: None }
+        Self::Text { text: text.into(), signature: None, note: false }
+    }
+
+    /// A text that the program writes in the user's place.
+    pub fn note(text: impl Into<SharedText>) -> Self {
+        Self::Text { text: text.into(), signature: None, note: true }
     }
 }
 

@@ -190,7 +190,7 @@ pub(crate) fn assemble_message(events: Vec<StreamEvent>) -> ModelMessage {
     for event in events {
         match (parts.last_mut(), event) {
             (
-                Some(MessagePart::Text { text, signature: end @ None }),
+                Some(MessagePart::Text { text, signature: end @ None, .. }),
                 StreamEvent::TextDelta { text: piece, signature },
             )
             | (
@@ -201,7 +201,7 @@ pub(crate) fn assemble_message(events: Vec<StreamEvent>) -> ModelMessage {
                 *end = signature;
             }
             (_, StreamEvent::TextDelta { text, signature }) => {
-                parts.push(MessagePart::Text { text: text.into(), signature });
+                parts.push(MessagePart::Text { text: text.into(), signature, note: false });
             }
             (_, StreamEvent::Thought { text, signature }) => {
                 parts.push(MessagePart::Thought { text: text.into(), signature });

@@ -3,7 +3,7 @@
 use crate::{handlers::run::RUN_ID, metrics::method_label, state::ServerState};
 use adk::{
     event::now,
-    trace::{Active, Kind, Trace},
+    trace::{ActiveSpan, SpanKind, Trace},
 };
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -27,16 +27,16 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub type LogSink = fn(&str);
 
 /// Continues the client's trace. The span records something only if spans are exported.
-fn begin_span(server: &ServerState, request: &Request) -> (Active, Trace) {
+fn begin_span(server: &ServerState, request: &Request) -> (ActiveSpan, Trace) {
     let parent = request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
     let trace = server.telemetry.continued(parent);
     if !server.telemetry.is_exported() {
-        return (Trace::default().begin(Kind::Server, String::new), trace);
+        return (Trace::default().begin(SpanKind::Server, String::new), trace);
     }
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let mut span =
-        trace.begin(Kind::Server, || format!("{method} {}", route.unwrap_or_default()).trim_end().to_owned());
+    let mut span = trace
+        .begin(SpanKind::Server, || format!("{method} {}", route.unwrap_or_default()).trim_end().to_owned());
     span.set("http.request.method", method);
     span.set_some("http.route", route);
     let trace = span.trace();
@@ -76,7 +76,7 @@ pub(crate) async fn instrument(
 /// A response body that ends the span of its request: with the last byte, or when the client disconnects.
 struct SpannedBody {
     body: Body,
-    _span: Active,
+    _span: ActiveSpan,
 }
 
 impl HttpBody for SpannedBody {

@@ -1,6 +1,6 @@
 //! Collecting what an agent said: the pieces or the whole, never both.
 
-use adk::{content::Content, event::Event, flow::leads_nowhere};
+use adk::{content::Content, event::Event, flow::is_unknown_agent};
 
 /// Text of a run. Decided for each model call on its own, because a run may have several (spec I).
 #[derive(Clone, Debug, Default)]
@@ -18,10 +18,10 @@ impl AnswerCollector {
             return;
         }
         // The run fails, or is corrected, and then the answer is what comes after (spec G2).
-        if event.responses().any(leads_nowhere) {
+        if event.responses().any(is_unknown_agent) {
             *self = Self::default();
         }
-        let said = event.content.as_ref().map(Content::said).unwrap_or_default();
+        let said = event.content.as_ref().map(Content::text).unwrap_or_default();
         let begun = self.streaming.as_ref() == Some(&event.id);
         if event.is_partial() {
             // A piece that says nothing, such as a thought, is not a piece of the text.
@@ -58,7 +58,7 @@ impl AnswerCollector {
 /// The text of the last answer in these events, if it was interrupted and nobody said anything since.
 pub fn interrupted_answer<'a>(events: impl DoubleEndedIterator<Item = &'a Event>) -> Option<String> {
     let last = events.rev().find(|event| event.content.is_some())?;
-    let said = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::said)?;
+    let said = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::text)?;
     (!said.trim().is_empty()).then_some(said)
 }
 

@@ -2,7 +2,7 @@
 
 use super::room;
 use crate::view::{budget::Budget, history, messages, options};
-use adk::model::{LlmRequest, Said};
+use adk::model::{ContentRef, LlmRequest};
 use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use std::{
     fmt,
@@ -95,7 +95,7 @@ fn request_within(
     budget: Budget,
     context: Option<u32>,
 ) -> ModelRequest {
-    let spoken = messages::convert(request.contents.iter().map(|said| &**said), &target);
+    let spoken = messages::convert(&request.contents, &target);
     let all = messages::system(&request.config).into_iter().chain(spoken).collect();
     let mut made = ModelRequest {
         messages: all,
@@ -109,7 +109,7 @@ fn request_within(
 }
 
 /// Whether the model is asked what it makes of its tools' answers.
-fn has_answers(contents: &[Said]) -> bool {
+fn has_answers(contents: &[ContentRef]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 

@@ -11,7 +11,7 @@ use adk::{
     content::Part,
     error::ServiceError,
     event::Event,
-    facts::{FactChange, Facts},
+    pending::{PendingChange, PendingWork},
     session::SessionKey,
     state::without_temp,
 };
@@ -227,8 +227,8 @@ impl Archive {
 /// An event that happened elsewhere. Who spoke has the word; but what it calls or asks here was called and asked there, and
 /// waits for nobody: else whoever gives events could answer a question that no agent has put.
 fn told(event: &Event) -> Result<Commit, serde_json::Error> {
-    let mut changes = Facts::default().changes(event);
-    changes.retain(|change| matches!(change, FactChange::Active(_)));
+    let mut changes = PendingWork::default().changes(event);
+    changes.retain(|change| matches!(change, PendingChange::Active(_)));
     let facts = facts::to_rows(&changes, Seq::START, None)?;
     Ok(Commit { facts, ..Commit::message(save(event)?) })
 }

@@ -11,9 +11,9 @@ use adk::{
     content::Content,
     error::{RunError, ServiceError},
     event::Event,
-    facts::Facts,
     flow::step::{Step, next_step},
-    session::{Entry, Outcome, RunEnd},
+    pending::PendingWork,
+    session::{LogEntry, RunEffect, RunEnd},
     state::without_temp,
 };
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub(crate) struct RunEnding {
 
 impl RunEnding {
     /// A run waits for answers to its own questions only: those of other runs may be open, too.
-    fn of_run(self, session: &SessionAdapter, facts: &Facts, run: Option<&str>) -> Self {
+    fn of_run(self, session: &SessionAdapter, facts: &PendingWork, run: Option<&str>) -> Self {
         let asked_by = |id: &String| session.question_runs.get(id).map(String::as_str).or(run);
         let waits = facts.questions.iter().any(|question| asked_by(&question.id) == run);
         match self.status {
@@ -52,7 +52,7 @@ pub(crate) struct PreparedCommit {
 pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
-    facts: Facts,
+    facts: PendingWork,
     timestamp: Option<f64>,
     titled: bool,
     /// Questions that the events asked, with the run that asked them.
@@ -63,7 +63,7 @@ impl PreparedCommit {
     /// What to store for events that a run, or none, appends to the session.
     pub(crate) fn new(
         session: &SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
         run: Option<&str>,
     ) -> Result<Self, ServiceError> {
         let invalid = |error: serde_json::Error| ServiceError::Invalid {
@@ -74,7 +74,7 @@ impl PreparedCommit {
         let (mut facts, mut ending) = (session.facts.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
         let mut settled = Vec::new();
-        for Entry { mut event, outcome } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
+        for LogEntry { mut event, effect } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
             let is_kept = !event.is_state_only();
             let delta = state::news(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
@@ -89,11 +89,11 @@ impl PreparedCommit {
             if commit.title.is_none() && !session.has_title {
                 commit.title = title(&event);
             }
-            ending = ending_of(&event, &facts, outcome).map(|ending| ending.of_run(session, &facts, run));
+            ending = ending_of(&event, &facts, effect).map(|ending| ending.of_run(session, &facts, run));
             if is_kept {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
-            if is_kept && outcome == Outcome::Settles {
+            if is_kept && effect == RunEffect::Settles {
                 settled.push(SettledMessage { id: event.id.clone(), run: session.settled_run(&event) });
             }
             events.push((event, is_kept));
@@ -168,17 +168,17 @@ impl CommittedView {
 }
 
 /// How the run ends with this event, if it does.
-fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
-    let status = match outcome {
-        Outcome::Continues | Outcome::Settles => return None,
-        Outcome::Ends(RunEnd::Cancelled) => {
+fn ending_of(event: &Event, facts: &PendingWork, effect: RunEffect) -> Option<RunEnding> {
+    let status = match effect {
+        RunEffect::Continues | RunEffect::Settles => return None,
+        RunEffect::Ends(RunEnd::Cancelled) => {
             return Some(RunEnding {
                 status: RunStatus::Cancelled,
                 error: Some(RunError::Cancelled.to_string()),
             });
         }
-        Outcome::Ends(RunEnd::Failed) => RunStatus::Failed,
-        Outcome::ByLog => {
+        RunEffect::Ends(RunEnd::Failed) => RunStatus::Failed,
+        RunEffect::ByLog => {
             // While a person is being asked, the answers of the step are still to come.
             let is_over = !event.is_from_user()
                 && facts.open_calls.is_empty()
@@ -196,7 +196,7 @@ fn ending_of(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding
 
 /// The first words of the user name the session.
 fn title(event: &Event) -> Option<String> {
-    let said = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::said)?;
+    let said = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::text)?;
     let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(80).collect())
 }

@@ -1,6 +1,6 @@
 //! ADK's facts as rows of the store, and back.
 
-use adk::facts::{Call, FactChange, Facts, Question};
+use adk::pending::{PendingCall, PendingChange, PendingWork, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use session::{Fact, FactChange as RowChange, Seq};
 use std::collections::HashMap;
@@ -29,12 +29,12 @@ pub(crate) fn question_runs(rows: &[Fact]) -> HashMap<String, String> {
 }
 
 /// The facts that a snapshot carries. A row that cannot be read is as good as none: the view heals what follows.
-pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
-    let has_begun = |call: &Call| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
-    let open_calls = of_kind::<Call>(rows, CALL).into_iter();
-    Facts {
+pub(crate) fn from_rows(rows: &[Fact]) -> PendingWork {
+    let has_begun = |call: &PendingCall| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
+    let open_calls = of_kind::<PendingCall>(rows, CALL).into_iter();
+    PendingWork {
         active_agent: of_kind(rows, AGENT).pop(),
-        open_calls: open_calls.map(|call| Call { begun: has_begun(&call), ..call }).collect(),
+        open_calls: open_calls.map(|call| PendingCall { begun: has_begun(&call), ..call }).collect(),
         questions: of_kind::<Question>(rows, QUESTION),
         deferred: Vec::new(),
     }
@@ -49,8 +49,8 @@ fn of_kind<T: DeserializeOwned>(rows: &[Fact], kind: &str) -> Vec<T> {
 }
 
 /// The row that holds a call which was answered for now.
-pub(crate) fn deferred(row: &Fact) -> Option<Call> {
-    serde_json::from_str::<Placed<Call>>(&row.value).ok().map(|placed| placed.fact)
+pub(crate) fn deferred(row: &Fact) -> Option<PendingCall> {
+    serde_json::from_str::<Placed<PendingCall>>(&row.value).ok().map(|placed| placed.fact)
 }
 
 pub(crate) const fn call_kind() -> &'static str {
@@ -59,7 +59,7 @@ pub(crate) const fn call_kind() -> &'static str {
 
 /// The changes of an event that is appended after that place, by that run.
 pub(crate) fn to_rows(
-    changes: &[FactChange],
+    changes: &[PendingChange],
     after: Seq,
     run: Option<&str>,
 ) -> Result<Vec<RowChange>, serde_json::Error> {
@@ -72,13 +72,14 @@ pub(crate) fn to_rows(
 }
 
 /// The call whose outcome this is.
-fn answered(change: &FactChange) -> Option<String> {
+fn answered(change: &PendingChange) -> Option<String> {
     match change {
-        FactChange::Closed { id } => Some(id.clone()),
-        FactChange::Deferred(call) => Some(call.id()),
-        FactChange::Active(_) | FactChange::Opened(_) | FactChange::Asked(_) | FactChange::Settled { .. } => {
-            None
-        }
+        PendingChange::Closed { id } => Some(id.clone()),
+        PendingChange::Deferred(call) => Some(call.id()),
+        PendingChange::Active(_)
+        | PendingChange::Opened(_)
+        | PendingChange::Asked(_)
+        | PendingChange::Settled { .. } => None,
     }
 }
 
@@ -92,18 +93,22 @@ pub(crate) fn begun(id: &str) -> RowChange {
     })
 }
 
-fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<RowChange, serde_json::Error> {
-    let run = run.filter(|_| matches!(change, FactChange::Asked(_))).map(str::to_owned);
+fn to_row(
+    change: &PendingChange,
+    at: (u64, usize),
+    run: Option<&str>,
+) -> Result<RowChange, serde_json::Error> {
+    let run = run.filter(|_| matches!(change, PendingChange::Asked(_))).map(str::to_owned);
     match change {
-        FactChange::Active(name) => set(AGENT, String::new(), &Placed { at, run, fact: name }, true),
-        FactChange::Opened(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, true),
-        FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
+        PendingChange::Active(name) => set(AGENT, String::new(), &Placed { at, run, fact: name }, true),
+        PendingChange::Opened(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, true),
+        PendingChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
         // CachedSession for the day on which its result comes, but not carried along until then.
-        FactChange::Deferred(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, false),
-        FactChange::Asked(question) => {
+        PendingChange::Deferred(call) => set(CALL, call.id(), &Placed { at, run, fact: call }, false),
+        PendingChange::Asked(question) => {
             set(QUESTION, question.id.clone(), &Placed { at, run, fact: question }, true)
         }
-        FactChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
+        PendingChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
 use adk::{
     error::{ServiceError, StoreError, StoreFault},
     event::Event,
-    limits::end_of,
-    session::{Entry, SessionKey, SessionService},
+    limits::invocation_tail,
+    session::{LogEntry, SessionKey, SessionService},
 };
 use failpoint::Point;
 use serde_json::{Map, Value};
@@ -137,7 +137,7 @@ impl SessionServiceAdapter {
         invocation: &str,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let known = session.events.all();
-        let own = end_of(known, invocation);
+        let own = invocation_tail(known, invocation);
         let begins = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
         if own.len() < known.len() || own.first().is_some_and(begins) {
             return Ok(own.to_vec());
@@ -160,7 +160,7 @@ impl SessionServiceAdapter {
             let mut restorer = Restorer::new(&self.root_agent);
             let events: Vec<Arc<Event>> =
                 snapshot.tail.iter().map(|row| Arc::new(restorer.restore(row))).collect();
-            let own = end_of(&events, invocation);
+            let own = invocation_tail(&events, invocation);
             if own.len() < events.len() || !snapshot.truncated {
                 return Ok(own.to_vec());
             }
@@ -190,7 +190,7 @@ impl SessionService for SessionServiceAdapter {
     async fn append_all(
         &self,
         session: &mut SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, None)?;
         let (commit, prepared) = prepared.into_commit();

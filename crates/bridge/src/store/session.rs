@@ -6,7 +6,7 @@ use crate::{
 };
 use adk::{
     event::Event,
-    facts::Facts,
+    pending::PendingWork,
     session::{Session, SessionKey},
 };
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub struct SessionAdapter {
     pub(crate) key: SessionKey,
     pub(crate) events: EventsAdapter,
     pub(crate) state: StateAdapter,
-    pub(crate) facts: Facts,
+    pub(crate) facts: PendingWork,
     pub(crate) last_seq: Seq,
     pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
@@ -62,8 +62,8 @@ impl SessionAdapter {
     /// What the next turn may begin with. A session that waits for something is read instead: what it waits for changes
     /// without a trace in the log.
     pub(crate) fn to_keep(&self, epoch: u64) -> Option<CachedSession> {
-        let Facts { active_agent, open_calls, questions, deferred: _ } = &self.facts;
-        let facts = Facts { active_agent: active_agent.clone(), ..Facts::default() };
+        let PendingWork { active_agent, open_calls, questions, deferred: _ } = &self.facts;
+        let facts = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
         let rests = open_calls.is_empty() && questions.is_empty();
         let keep = || Self {
             key: self.key.clone(),
@@ -110,7 +110,7 @@ impl Session for SessionAdapter {
         self.events.task()
     }
 
-    fn facts(&self) -> &Facts {
+    fn pending(&self) -> &PendingWork {
         &self.facts
     }
 

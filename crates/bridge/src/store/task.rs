@@ -2,6 +2,7 @@
 //! not lose it when the session is read anew.
 
 use crate::{
+    agent::is_correction,
     store::{
         row::{LegacyKind, Restorer},
         service::{service_error, store_key},
@@ -20,8 +21,8 @@ const PAGES: usize = 64;
 /// What the user asks for with an event, if anything.
 pub(crate) fn of(event: &Event) -> Option<SharedText> {
     let nobody = ModelId { provider: String::new(), model: String::new() };
-    let content = event.content.as_ref().filter(|_| event.is_from_user())?;
-    messages::convert([content], &nobody).iter().find_map(history::task).map(SharedText::from)
+    let content = event.content.as_ref().filter(|_| event.is_from_user() && !is_correction(event))?;
+    messages::convert_content(content, &nobody).iter().find_map(history::task).map(SharedText::from)
 }
 
 /// What the user asked for last in these rows.

@@ -14,7 +14,7 @@ use adk::{
     content::Content,
     error::ServiceError,
     event::Event,
-    session::{Entry, SessionKey, SessionService, TurnService},
+    session::{LogEntry, SessionKey, SessionService, TurnService},
 };
 use serde_json::{Map, Value};
 use session::Committed;
@@ -102,7 +102,7 @@ impl SessionService for TurnSessions {
     async fn append_all(
         &self,
         session: &mut SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, Some(self.turn.run_id()))?;
         let (committed, shown, ends) = self.store(session, prepared).await?;
@@ -124,7 +124,7 @@ impl TurnService for TurnSessions {
     async fn begin_turn(
         &self,
         session: &mut SessionAdapter,
-        opening: Vec<Entry>,
+        opening: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         if !self.turn.is_unstarted() {
             // The run goes on with a correction of our own.
@@ -170,7 +170,7 @@ impl TurnService for TurnSessions {
         }
     }
 
-    async fn end_of(
+    async fn invocation_events(
         &self,
         session: &SessionAdapter,
         invocation: &str,

@@ -150,7 +150,7 @@ impl Host for TurnHost {
 
     fn progress(&self, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.context.tell_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
+        self.context.report_progress(&String::from_utf8_lossy(&told.take(text.as_bytes())));
     }
 
     fn owner(&self) -> Owner {

@@ -119,7 +119,7 @@ mod tests {
         for part in [json!({"text": "hello"}), call, answer, image] {
             let content = Content::new("model", vec![serde_json::from_value(part).unwrap()]);
             let target = provider::ModelId { provider: "p".to_owned(), model: "m".to_owned() };
-            let messages = crate::view::messages::convert([&content], &target);
+            let messages = crate::view::messages::convert_content(&content, &target);
             assert_eq!(of_messages(&messages), of_content(&content));
         }
     }

@@ -1,9 +1,9 @@
 //! ADK's contents as a provider's messages.
 
-use crate::view::{history::TOLD, ids::CallIds};
+use crate::{agent::is_correction, view::ids::CallIds};
 use adk::{
     content::{Content, Data, Part as AdkPart},
-    model::{FunctionDeclaration, GenerateContentConfig},
+    model::{ContentRef, FunctionDeclaration, GenerateContentConfig},
 };
 use provider::{
     Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult, ToolSpec,
@@ -19,17 +19,36 @@ pub fn system(config: &GenerateContentConfig) -> Option<ModelMessage> {
 }
 
 /// The messages for a model. Reasoning and signatures of another model stay behind: they mean nothing to this one.
-pub fn convert<'a>(contents: impl IntoIterator<Item = &'a Content>, target: &ModelId) -> Vec<ModelMessage> {
+pub fn convert<'a>(
+    contents: impl IntoIterator<Item = &'a ContentRef>,
+    target: &ModelId,
+) -> Vec<ModelMessage> {
     let contents = contents.into_iter();
     let mut messages = Vec::with_capacity(contents.size_hint().0);
     for content in contents {
-        convert_one(content, target, &mut messages);
+        convert_one(content, is_note(content), target, &mut messages);
     }
     messages
 }
 
+/// The messages of one content that is not a note.
+pub(crate) fn convert_content(content: &Content, target: &ModelId) -> Vec<ModelMessage> {
+    let mut messages = Vec::new();
+    convert_one(content, false, target, &mut messages);
+    messages
+}
+
+/// Whether the program wrote the content in the user's place.
+fn is_note(content: &ContentRef) -> bool {
+    match content {
+        ContentRef::Event(event) => is_correction(event),
+        ContentRef::Note(..) => true,
+        ContentRef::Owned(_) => false,
+    }
+}
+
 /// One content becomes one message for each run of parts that one role may say.
-fn convert_one(content: &Content, target: &ModelId, messages: &mut Vec<ModelMessage>) {
+fn convert_one(content: &Content, is_note: bool, target: &ModelId, messages: &mut Vec<ModelMessage>) {
     let origin = content.origin.as_ref();
     let ours =
         origin.is_some_and(|origin| origin.provider == target.provider && origin.model == target.model);
@@ -39,7 +58,7 @@ fn convert_one(content: &Content, target: &ModelId, messages: &mut Vec<ModelMess
     };
     let mut ids = None;
     let before = messages.len();
-    for part in content.parts.iter().filter_map(|part| convert_part(part, ours, &mut ids)) {
+    for part in content.parts.iter().filter_map(|part| convert_part(part, (ours, is_note), &mut ids)) {
         let role = if matches!(part, MessagePart::Result(_)) { Role::Tool } else { speaker };
         match messages[before..].last_mut() {
             Some(last) if last.role == role => push(&mut last.parts, part),
@@ -48,21 +67,24 @@ fn convert_one(content: &Content, target: &ModelId, messages: &mut Vec<ModelMess
     }
 }
 
-/// What is told of another agent stays one piece with the words that say so.
+/// Appends a part. The texts of a note follow its opening in one part, so that a quote is not separated from the words that
+/// mark it as one.
 fn push(parts: &mut Vec<MessagePart>, part: MessagePart) {
-    match (parts.last_mut(), part) {
-        (Some(MessagePart::Text { text: told, .. }), MessagePart::Text { text, .. })
-            if told.starts_with(TOLD) =>
-        {
-            told.push_str("\n");
-            told.push_str(&text);
+    match (&mut parts[..], part) {
+        ([MessagePart::Text { text: opening, note: true, .. }], MessagePart::Text { text, .. }) => {
+            opening.push_str("\n");
+            opening.push_str(&text);
         }
         (_, part) => parts.push(part),
     }
 }
 
 /// Most parts need no ids, and a history has many parts.
-fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option<MessagePart> {
+fn convert_part(
+    part: &AdkPart,
+    (ours, note): (bool, bool),
+    ids: &mut Option<CallIds>,
+) -> Option<MessagePart> {
     let signature = part.thought_signature.clone().filter(|_| ours);
     let kind = |mime_type: &Option<String>| {
         mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())
@@ -70,7 +92,7 @@ fn convert_part(part: &AdkPart, ours: bool, ids: &mut Option<CallIds>) -> Option
     match &part.data {
         Data::Text(_) if part.is_thought() && !ours => None,
         Data::Text(text) if part.is_thought() => Some(MessagePart::Thought { text: text.clone(), signature }),
-        Data::Text(text) => Some(MessagePart::Text { text: text.clone(), signature }),
+        Data::Text(text) => Some(MessagePart::Text { text: text.clone(), signature, note }),
         Data::FunctionCall(call) => Some(MessagePart::from(ToolCall {
             id: ids.get_or_insert_default().of_call(call),
             name: call.name.clone(),
@@ -110,7 +132,7 @@ pub(crate) fn tools(declarations: Vec<FunctionDeclaration>) -> Vec<ToolSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use adk::content::Origin as AdkOrigin;
+    use adk::{content::Origin as AdkOrigin, notes::FOREIGN_CONTEXT};
     use serde_json::json;
 
     fn content(role: &str, parts: Value, model: Option<&str>) -> Content {
@@ -119,7 +141,8 @@ mod tests {
     }
 
     fn converted(contents: &[Content]) -> Vec<ModelMessage> {
-        convert(contents, &ModelId { provider: "p".to_owned(), model: "m".to_owned() })
+        let contents: Vec<ContentRef> = contents.iter().cloned().map(ContentRef::from).collect();
+        convert(&contents, &ModelId { provider: "p".to_owned(), model: "m".to_owned() })
     }
 
     #[test]
@@ -162,7 +185,7 @@ mod tests {
             content: Some(content("model", parts, None)),
             ..adk::event::Event::default()
         };
-        let told = adk::flow::contents::contents(adk::flow::contents::View {
+        let told = adk::flow::contents::contents(adk::flow::contents::HistoryView {
             agent: "helper",
             branch: None,
             include: adk::agent::IncludeContents::Default,
@@ -170,10 +193,10 @@ mod tests {
             deferred: &[],
         });
         let target = ModelId { provider: "p".to_owned(), model: "m".to_owned() };
-        let messages = convert(told.iter().map(|said| &**said), &target);
+        let messages = convert(&told, &target);
         let [MessagePart::Text { text, .. }] = &messages[0].parts[..] else { panic!("{messages:?}") };
         assert!(
-            text.starts_with(TOLD) && text.contains("other said") && text.contains("other called"),
+            text.starts_with(FOREIGN_CONTEXT) && text.contains("other said") && text.contains("other called"),
             "{text}"
         );
     }

@@ -77,7 +77,7 @@ fn line(response: &Result<LlmResponse, LlmError>) -> String {
         Ok(response) => response,
         Err(error) => return format!("! {} {error}", error.code),
     };
-    let said = response.content.as_ref().map(Content::said).unwrap_or_default();
+    let said = response.content.as_ref().map(Content::text).unwrap_or_default();
     let mark = if response.partial { "…" } else { "=" };
     let notice = response.custom_metadata.as_ref().map(|metadata| metadata[NOTICE].to_string());
     [Some(format!("{mark} {said}")), response.model_version.clone(), notice]
@@ -232,7 +232,7 @@ async fn signatures_of_the_model_that_failed_do_not_go_to_the_other() {
                 .flat_map(|message| &message.parts);
             parts
                 .map(|part| match part {
-                    MessagePart::Text { text, signature } => (text.to_string(), signature.clone()),
+                    MessagePart::Text { text, signature, .. } => (text.to_string(), signature.clone()),
                     other => panic!("{other:?}"),
                 })
                 .collect()
@@ -256,7 +256,7 @@ fn session_notice(session: &impl Session, said: &str) -> Notice {
     let event = session
         .events()
         .iter()
-        .find(|event| event.content.as_ref().is_some_and(|content| content.said() == said));
+        .find(|event| event.content.as_ref().is_some_and(|content| content.text() == said));
     Notice::of(event.unwrap()).unwrap()
 }
 

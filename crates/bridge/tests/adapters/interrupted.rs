@@ -54,7 +54,7 @@ fn sent(model: &Fake) -> String {
         let items = body[list].as_array().unwrap().iter();
         lines.extend(items.map(|item| format!("  {}", without_marks(item.clone()))));
     }
-    lines.join("\n").replace(adk::flow::contents::CONTINUE_NOTE, "NOTE")
+    lines.join("\n").replace(adk::notes::CONTINUE_NOTE, "NOTE")
 }
 
 /// Without the marks that say where a cache may end.

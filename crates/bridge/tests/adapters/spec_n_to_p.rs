@@ -6,9 +6,10 @@ use crate::common::{
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
     model::LlmRequest,
+    notes::INTERRUPTED_CALL,
     session::{Session, SessionService},
 };
-use bridge::{Budget, ModelAdapter, SessionServiceAdapter, view::history::INTERRUPTED};
+use bridge::{Budget, ModelAdapter, SessionServiceAdapter};
 use session::{Commit, SessionMessage, ToolCall};
 
 struct Row {
@@ -134,7 +135,7 @@ async fn spec_o2_a_pending_call_at_the_end_stays_in_the_log_and_its_request_is_l
         agent.run_and_collect(say("well?")).await.unwrap();
         let sent = asked(&model);
         assert_eq!(sent[1], "assistant: →f#a{} →f#b{}");
-        assert_eq!(sent[2].matches(INTERRUPTED).count(), 2, "{sent:?}");
+        assert_eq!(sent[2].matches(INTERRUPTED_CALL).count(), 2, "{sent:?}");
         assert_eq!(sent[3], "user: well?");
     }
 }

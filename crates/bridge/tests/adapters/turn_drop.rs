@@ -171,7 +171,7 @@ async fn calls_that_were_cut_off_are_settled_once() {
             assert!(made <= 1 && answered == made, "{id} on {}: {log:?}", place.name);
         }
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-        assert!(session.facts().open_calls.is_empty());
+        assert!(session.pending().open_calls.is_empty());
     }
 }
 

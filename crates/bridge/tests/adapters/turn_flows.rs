@@ -9,7 +9,7 @@ use adk::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::RunRequest,
     session::{Session, SessionService},
 };
@@ -26,7 +26,7 @@ fn answer(id: &str, name: &str, response: Value) -> RunRequest {
 /// The ids of the questions that wait for a person, in order.
 async fn questions(agent: &Agent) -> Vec<String> {
     let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-    session.facts().questions.iter().map(|question| question.id.clone()).collect()
+    session.pending().questions.iter().map(|question| question.id.clone()).collect()
 }
 
 fn dangerous(model: &Arc<Fake>) -> LlmAgent {
@@ -339,7 +339,7 @@ async fn who_spoke_last_in_the_events_that_a_session_begins_with_has_the_word() 
         let agent = Agent::new(Arc::clone(&place.store), team(&Fake::echo()), Budget::default()).unwrap();
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         // A call of elsewhere is not made here.
-        assert!(session.facts().open_calls.is_empty(), "{}", place.name);
+        assert!(session.pending().open_calls.is_empty(), "{}", place.name);
         agent.run_and_collect(say("who are you?")).await.unwrap();
         assert_eq!(log(&place.store).await.last().unwrap(), "helper: re: who are you?");
     }

@@ -289,7 +289,7 @@ async fn the_reader_of_a_displaced_run_receives_the_events_of_its_successor() {
         gate.add_permits(1);
         let mut said = Vec::new();
         while let Ok(entry) = reader.next().await.unwrap() {
-            said.extend(entry.event.content.as_ref().map(adk::content::Content::said));
+            said.extend(entry.event.content.as_ref().map(adk::content::Content::text));
         }
         assert_eq!(said, ["re: hello"], "{}", place.name);
     }
@@ -318,7 +318,7 @@ async fn the_reader_of_a_recovered_run_receives_the_events_of_its_next_successor
         let mut said = Vec::new();
         let end = loop {
             match reader.next().await.unwrap() {
-                Ok(entry) => said.extend(entry.event.content.as_ref().map(adk::content::Content::said)),
+                Ok(entry) => said.extend(entry.event.content.as_ref().map(adk::content::Content::text)),
                 Err(end) => break end,
             }
         };
@@ -358,7 +358,7 @@ async fn a_resumed_run_keeps_the_options_that_it_was_started_with() {
         recovering.abort();
         cut_off.abort();
         let answer = last.expect("the run was resumed and answered");
-        assert_eq!(answer.content.as_ref().map(adk::content::Content::said).as_deref(), Some("re: hello"));
+        assert_eq!(answer.content.as_ref().map(adk::content::Content::text).as_deref(), Some("re: hello"));
         assert_eq!(answer.partial, Some(false), "{}: it is streamed", place.name);
         let metadata = answer.custom_metadata.clone().unwrap_or_default();
         assert_eq!(metadata.get("ticket"), Some(&json!(7)), "{}", place.name);

@@ -31,7 +31,7 @@ trait Said {
 
 impl Said for RunEntry {
     fn said(&self) -> String {
-        self.event.content.as_ref().map(adk::content::Content::said).unwrap_or_default()
+        self.event.content.as_ref().map(adk::content::Content::text).unwrap_or_default()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     report::{Line, Reporter},
     toolbox,
 };
-use adk::facts::REQUEST_CONFIRMATION;
+use adk::pending::REQUEST_CONFIRMATION;
 use bridge::{Agent, Runs, runs::RecoverySource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -4,7 +4,7 @@ use super::view::{AGENT, MODEL, PROVIDER};
 use adk::{
     content::{Blob, Content, Data, FileData, FunctionCall, FunctionResponse, Origin, Part},
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
 };
 use bridge::{Budget, store::row::save};
 use proptest::{collection::vec, option::of, prelude::*};

@@ -1,7 +1,7 @@
 //! What is counted of a log and of the request that it makes.
 
 use super::logs::Log;
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use provider::{MessagePart, ModelMessage};
 use session::ToolCall;
 use std::collections::HashSet;

@@ -3,7 +3,7 @@
 use adk::{
     agent::IncludeContents,
     content::Content,
-    flow::contents::{View, contents},
+    flow::contents::{HistoryView, contents},
     model::{FunctionDeclaration, LlmRequest},
 };
 use bridge::{Budget, EventsAdapter, ModelAdapter};
@@ -40,7 +40,8 @@ pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> Mode
 
 pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest {
     let (task, events) = (events.task().cloned(), events.all());
-    let view = View { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
+    let view =
+        HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
     let mut asked =
         LlmRequest { contents: contents(view), task, tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));

@@ -6,7 +6,7 @@ use crate::{
     screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
     wiring::{self, Wanted},
 };
-use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
+use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
 use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, store::row::Restorer};
 use provider::WireApi;
@@ -182,7 +182,7 @@ fn author(event: &Event) -> String {
 
 fn told(part: &Part) -> String {
     if let Some(line) = glimpse(part, 200) {
-        let unknown = part.response().is_some_and(is_unknown);
+        let unknown = part.response().is_some_and(has_unknown_outcome);
         return if unknown { format!("! {line}") } else { line };
     }
     match part.as_text() {

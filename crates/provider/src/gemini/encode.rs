@@ -164,7 +164,7 @@ impl GeminiEncoder<'_> {
 /// Gemini rejects empty text, unless it carries a signature.
 fn text_part(part: &MessagePart) -> Option<Value> {
     match part {
-        MessagePart::Text { text, signature } if !text.is_empty() || signature.is_some() => {
+        MessagePart::Text { text, signature, .. } if !text.is_empty() || signature.is_some() => {
             Some(encoding::with_fields(
                 json!({"text": text}),
                 [("thoughtSignature", signature.clone().map(Value::from))],

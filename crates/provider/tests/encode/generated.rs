@@ -111,7 +111,7 @@ impl CaseTally {
 
     fn count_part(&mut self, part: &MessagePart) {
         match part {
-            MessagePart::Text { text, signature } | MessagePart::Thought { text, signature } => {
+            MessagePart::Text { text, signature, .. } | MessagePart::Thought { text, signature } => {
                 self.blank += usize::from(text.trim().is_empty());
                 self.unicode += usize::from(!text.is_ascii());
                 self.signatures += usize::from(signature.is_some());
@@ -290,8 +290,8 @@ fn text() -> impl Strategy<Value = MessagePart> {
 /// Text or a thought of an assistant message.
 fn assistant_part() -> impl Strategy<Value = MessagePart> {
     prop_oneof![
-        3 => (any_text(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature }),
-        2 => (any_text(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
+        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature, note: false }),
+        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
     ]
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use adk::{
     event::{Event, EventActions, mint_id, now},
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     session::SessionKey,
 };
 use axum::{

@@ -4,10 +4,12 @@ use super::{
     legacy::{self, LegacyKind, OpenLegacyCalls},
     meta::{Meta, PartLocation, Slot},
 };
+use crate::{agent::CORRECTION, view::history::is_legacy_correction};
 use adk::{
     content::{Content, Data, Part},
     event::Event,
 };
+use serde_json::{Map, Value};
 use session::{SessionMessage, StoredMessage};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -73,8 +75,11 @@ impl Restorer {
             LegacyKind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
             LegacyKind::Tool | LegacyKind::Other => &row.role,
         };
+        let is_correction = role == "user" && is_legacy_correction(&row.content);
         Event {
             content: (!parts.is_empty()).then(|| Content::new(role, parts)),
+            custom_metadata: is_correction
+                .then(|| Map::from_iter([(CORRECTION.to_owned(), Value::from(true))])),
             id: if row.id.is_empty() { format!("row-{}", stored.seq) } else { row.id.clone() },
             author: self.author(row),
             timestamp: row.timestamp,

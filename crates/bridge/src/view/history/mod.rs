@@ -10,8 +10,7 @@ mod window;
 
 pub use fit::fit;
 pub(crate) use fit::task;
-pub use notes::INTERRUPTED;
-pub(crate) use notes::{TOLD, correction};
+pub(crate) use notes::{correction, is_legacy_correction};
 pub use repair::repair;
 pub use window::window;
 

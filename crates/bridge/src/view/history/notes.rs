@@ -1,11 +1,8 @@
 //! What the view says in its own words. People and models can tell it from what was said: it stands in brackets.
 
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use provider::{MessagePart, ModelMessage, Role, ToolCall, ToolResult};
 
-/// What stands in for an answer that is not there.
-pub const INTERRUPTED: &str =
-    "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
 /// What stands in for what was said before the first message that is shown.
 pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
 /// And these words, if it is known what the user asked for then.
@@ -17,9 +14,6 @@ const OUT_OF_PLACE: &str = "[Out of place: ";
 /// The correction after an unknown agent begins and ends like this (spec G1).
 const CORRECTION: (&str, &str) =
     ("[System: Agent \"", ". Please retry using one of the valid agent names listed above.]");
-
-/// What other agents did is told with these words first.
-pub(crate) const TOLD: &str = "For context, this is what another agent did.";
 
 /// What a model is told that named an agent which does not exist, in the words of the seeds.
 pub(crate) fn correction(name: &str, valid: &str) -> String {
@@ -38,18 +32,14 @@ pub(super) fn answered(result: &ToolResult) -> String {
     format!("{OUT_OF_PLACE}{} answered {}]", result.name, result.response)
 }
 
-/// Whether a text in the user's mouth is none of the user's.
-pub(super) fn is_note(text: &str) -> bool {
+/// Whether a text is a [`correction`]. Rows without metadata have no other mark.
+pub(crate) fn is_legacy_correction(text: &str) -> bool {
     let (begin, end) = CORRECTION;
-    let is_correction = text.starts_with(begin) && text.ends_with(end);
-    let begins = |with: &&str| text.starts_with(with);
-    let is_fixed = [EARLIER, GO_ON, CONTINUE_NOTE].contains(&text);
-    is_fixed || is_correction || [OUT_OF_PLACE, TOLD].iter().any(begins)
+    text.starts_with(begin) && text.ends_with(end)
 }
 
 /// Whether a message only asks to continue the interrupted answer before it, and means nothing without that answer.
 pub(super) fn is_continue_note(message: &ModelMessage) -> bool {
-    let is_note =
-        |part: &MessagePart| matches!(part, MessagePart::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
-    message.role == Role::User && message.parts.iter().all(is_note)
+    let is_continue = |part: &MessagePart| matches!(part, MessagePart::Text { text, note: true, .. } if text.as_str() == CONTINUE_NOTE);
+    message.role == Role::User && message.parts.iter().all(is_continue)
 }

@@ -1,8 +1,9 @@
 //! Whatever the log holds, the messages are legal: calls and answers paired inside their turn, roles in turn, nothing
 //! empty, a user first and a question last. Nothing that was said is dropped on the way.
 
-use super::notes::{self, EARLIER, GO_ON, INTERRUPTED};
+use super::notes::{self, EARLIER, GO_ON};
 use crate::view::ids::UsedIds;
+use adk::notes::INTERRUPTED_CALL;
 use provider::{MessagePart, ModelMessage, Role, ToolResult};
 use serde_json::{Value, json};
 use std::{
@@ -24,8 +25,7 @@ pub fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
 
 /// Whether the user and the assistant speak in turn, and in words alone. Most histories do.
 fn is_plain(messages: &[ModelMessage]) -> bool {
-    let words =
-        |part: &MessagePart| matches!(part, MessagePart::Text { text, signature: None } if has_words(text));
+    let words = |part: &MessagePart| matches!(part, MessagePart::Text { text, signature: None, .. } if has_words(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -36,10 +36,10 @@ fn is_plain(messages: &[ModelMessage]) -> bool {
 /// A user is the first to speak, and the last.
 fn between_users(mut messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, ModelMessage::text(Role::User, EARLIER));
+        messages.insert(0, ModelMessage::new(Role::User, vec![MessagePart::note(EARLIER)]));
     }
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(ModelMessage::text(Role::User, GO_ON));
+        messages.push(ModelMessage::new(Role::User, vec![MessagePart::note(GO_ON)]));
     }
     messages
 }
@@ -84,7 +84,7 @@ impl Healed {
         let place = self.places.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_place);
         match place.and_then(|place| self.open.get_mut(place)) {
             Some(open) => open.answer = Some(result.response),
-            None => self.aside.push(MessagePart::text(notes::answered(&result))),
+            None => self.aside.push(MessagePart::note(notes::answered(&result))),
         }
     }
 
@@ -148,7 +148,7 @@ fn next_place(places: &mut VecDeque<usize>) -> Option<usize> {
 }
 
 fn answered(Open { id, name, answer }: Open) -> MessagePart {
-    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
+    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED_CALL}));
     MessagePart::from(ToolResult { id, name, response })
 }
 
@@ -186,9 +186,11 @@ fn is_visible(part: &MessagePart) -> bool {
 /// Only the assistant thinks, signs and calls tools; a call in another mouth is told as text.
 fn in_users_mouth(part: MessagePart) -> Option<MessagePart> {
     match part {
-        MessagePart::Text { text, .. } => has_words(&text).then(|| MessagePart::text(text)),
+        MessagePart::Text { text, note, .. } => {
+            has_words(&text).then_some(MessagePart::Text { text, signature: None, note })
+        }
         MessagePart::Thought { .. } => None,
-        MessagePart::Call(call) => Some(MessagePart::text(notes::called(&call))),
+        MessagePart::Call(call) => Some(MessagePart::note(notes::called(&call))),
         MessagePart::Result(_) | MessagePart::Media(_) => Some(part),
     }
 }

@@ -19,7 +19,7 @@ fn line(message: &ModelMessage) -> String {
 
 fn piece(part: &MessagePart) -> String {
     match part {
-        MessagePart::Text { text, signature } => format!("{}{}", brief(text), signed(signature.as_ref())),
+        MessagePart::Text { text, signature, .. } => format!("{}{}", brief(text), signed(signature.as_ref())),
         MessagePart::Thought { text, signature } => {
             format!("({}){}", brief(text), signed(signature.as_ref()))
         }
@@ -58,6 +58,10 @@ fn brief(text: &str) -> String {
 
 pub(super) fn user(text: &str) -> ModelMessage {
     ModelMessage::text(Role::User, text)
+}
+
+pub(super) fn note(text: impl Into<shared_text::SharedText>) -> ModelMessage {
+    ModelMessage::new(Role::User, vec![MessagePart::note(text)])
 }
 
 pub(super) fn agent(text: &str) -> ModelMessage {

@@ -4,7 +4,7 @@ use super::{Fake, Shared, store_key};
 use adk::{
     content::{Data, Part as AdkPart},
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
 };
 use bridge::store::row::Restorer;
 use provider::{MessagePart, ModelMessage, Role};

@@ -5,7 +5,7 @@ use crate::{
     common::{CTRL_C, Said, Terminal},
     round_trip::conversation,
 };
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{

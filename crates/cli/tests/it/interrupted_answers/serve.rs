@@ -2,7 +2,7 @@
 
 use super::{LATER, LATER_SHOWN, SHOWN, Stage, interrupted, line, text};
 use crate::serve::client::{Events, Served, Told, message};
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use serde_json::{Value, json};
 use testkit::ProviderApi;
 

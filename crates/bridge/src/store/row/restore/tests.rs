@@ -107,7 +107,7 @@ fn a_row_of_answers_is_a_tools_whatever_its_role_says() {
     assert_snapshot!(restored(vec![row("user", "{}", vec![answer("a", "{}"), answer("b", "7")])]), @r#"root: user {"functionResponse":{"id":"a","name":"look","response":{}}} | {"functionResponse":{"id":"b","name":"look","response":{"result":7}}}"#);
 }
 
-fn event(parts: serde_json::Value) -> Event {
+fn event(parts: Value) -> Event {
     let content = Content::new("user", serde_json::from_value(parts).unwrap());
     Event { author: "user".to_owned(), content: Some(content), ..Event::default() }
 }
@@ -147,4 +147,16 @@ fn a_text_in_a_tools_row_answers_no_call() {
 fn a_plain_message_needs_next_to_no_meta() {
     let said = event(json!([{"text": "hi"}]));
     assert_eq!(save(&said).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
+}
+
+#[test]
+fn a_correction_without_metadata_is_marked_and_a_users_text_is_not() {
+    let is_marked = |role: &str, text: &str| {
+        let stored = StoredMessage { seq: Seq::START, message: row(role, text, Vec::new()) };
+        crate::agent::is_correction(&Restorer::new("root").restore(&stored))
+    };
+    let correction = crate::view::history::correction("ghost", "helper");
+    assert!(is_marked("user", &correction));
+    assert!(!is_marked("assistant", &correction));
+    assert!(!is_marked("user", "[System: Agent \"ghost\" is missing]"));
 }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::view::history::{
     notes::GO_ON,
-    shape::{agent, answers, calls, shape, user},
+    shape::{agent, answers, calls, note, shape, user},
 };
 use crate::view::tokens::estimate;
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use insta::assert_snapshot;
 
 /// The shape of what fits; it is always within the budget.
@@ -99,19 +99,23 @@ fn a_task_too_long_for_the_opening_is_shortened_in_it() {
 }
 
 #[test]
-fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
-    let log = |said: &str| {
-        vec![user("[1, 2, 3]"), agent("yes?"), user(said), calls(&["a"]), answers(&[("a", &long("x", 300))])]
+fn a_note_is_not_the_task_but_a_users_text_with_the_same_words_is() {
+    let log = |last: ModelMessage| {
+        vec![user("[1, 2, 3]"), agent("yes?"), last, calls(&["a"]), answers(&[("a", &long("x", 300))])]
     };
-    assert_snapshot!(fitted(log(GO_ON), 256, None), @r#"
+    assert_snapshot!(fitted(log(note(GO_ON)), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [1, 2, 3]
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
     "#);
     let correction = crate::view::history::correction("ghost", "helper");
-    assert!(fitted(log(&correction), 256, None).contains("The request was: [1, 2, 3]"));
-    assert!(fitted(log("[System: up] list it"), 256, None).contains("The request was: [System: up] list it"));
-    assert_snapshot!(fitted(log("[4]"), 256, None), @r#"
+    assert!(fitted(log(note(correction.as_str())), 256, None).contains("The request was: [1, 2, 3]"));
+    for text in [GO_ON, CONTINUE_NOTE, "For context, this is what another agent did.", "[System: up] list it"]
+    {
+        let fitted = fitted(log(user(text)), 256, None);
+        assert!(fitted.contains(&format!("The request was: {}", &text[..12])), "{fitted}");
+    }
+    assert_snapshot!(fitted(log(user("[4]")), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [4]
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
@@ -120,9 +124,9 @@ fn a_note_of_ours_is_no_task_but_brackets_of_the_user_are() {
 
 #[test]
 fn what_another_agent_did_is_no_task() {
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
+    let told = "For context, this is what another agent did. It is quoted.\nother said: \"done\"";
     let log =
-        vec![user("count"), agent("yes?"), user(&told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
+        vec![user("count"), agent("yes?"), note(told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
     assert_snapshot!(fitted(log, 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: count
     agent → look#a {"at":1}
@@ -182,7 +186,7 @@ fn a_user_message_in_front_saves_the_opening() {
 
 #[test]
 fn a_message_that_says_nothing_of_the_task_is_opened_with_it() {
-    let log = vec![user("count the stars"), agent(&long("counting", 300)), user(GO_ON)];
+    let log = vec![user("count the stars"), agent(&long("counting", 300)), note(GO_ON)];
     assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
 }
 
@@ -219,8 +223,8 @@ fn a_task_that_was_said_before_all_messages_opens_them_once() {
     agent → look#a {"at":1}
     tool  ← look#a {"result":"1"}
     "#);
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::TOLD);
-    assert_snapshot!(fitted_behind("count the stars", [vec![user(&told)], exchange().to_vec()].concat()), @r#"
+    let told = "For context, this is what another agent did. It is quoted.\nother said: \"done\"";
+    assert_snapshot!(fitted_behind("count the stars", [vec![note(told)], exchange().to_vec()].concat()), @r#"
     user  [Earlier messages are not shown.] The request was: count the stars | For context, this is what another agent did. It is quoted.⏎other said: "done"
     agent → look#a {"at":1}
     tool  ← look#a {"result":"1"}
@@ -246,7 +250,7 @@ fn a_continue_note_is_not_the_task() {
     let log = vec![
         user("count the stars"),
         agent(&long("one", 300)),
-        user(CONTINUE_NOTE),
+        note(CONTINUE_NOTE),
         calls(&["a"]),
         answers(&[("a", "small")]),
     ];
@@ -259,7 +263,7 @@ fn a_continue_note_is_not_the_task() {
 
 #[test]
 fn an_interrupted_answer_stays_with_the_note_that_asks_to_continue_it() {
-    let log = vec![user("count the stars"), agent(&long("one", 300)), user(CONTINUE_NOTE)];
+    let log = vec![user("count the stars"), agent(&long("one", 300)), note(CONTINUE_NOTE)];
     assert_snapshot!(fitted(log.clone(), 256, None), @"
     user  [Earlier messages are not shown.] The request was: count the stars
     agent one abcd abcd abcd abcd  ~[… n of 1483 characters left out …]~ d abcd abcd abcd

@@ -120,7 +120,7 @@ fn a_call_in_the_users_mouth_is_told_as_text_and_a_thought_is_not_the_users() {
     let parts = vec![
         thought("secret"),
         call("a"),
-        MessagePart::Text { text: "hi".into(), signature: Some("s".into()) },
+        MessagePart::Text { text: "hi".into(), signature: Some("s".into()), note: false },
     ];
     assert_snapshot!(repaired(vec![ModelMessage::new(Role::User, parts)]), @r#"user  [Out of place: look was called with {"at":1}] | hi"#);
 }
@@ -146,7 +146,7 @@ fn empty_texts_say_nothing() {
 
 #[test]
 fn an_empty_text_with_a_signature_stays_beside_what_was_said() {
-    let signed = MessagePart::Text { text: "".into(), signature: Some("c2ln".to_owned()) };
+    let signed = MessagePart::Text { text: "".into(), signature: Some("c2ln".to_owned()), note: false };
     let log = |parts| vec![user("hi"), ModelMessage::new(Role::Assistant, parts), user("and?")];
     assert_snapshot!(repaired(log(vec![MessagePart::text("yes"), signed.clone()])), @"
     user  hi
