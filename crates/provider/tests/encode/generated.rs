@@ -290,8 +290,8 @@ fn text() -> impl Strategy<Value = MessagePart> {
 /// Text or a thought of an assistant message.
 fn assistant_part() -> impl Strategy<Value = MessagePart> {
     prop_oneof![
-        3 => (words(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature, note: false }),
-        2 => (words(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
+        3 => (any_text(), option::weighted(0.2, signature())).prop_map(|(text, signature)| MessagePart::Text { text: text.into(), signature, note: false }),
+        2 => (any_text(), option::weighted(0.7, signature())).prop_map(|(text, signature)| MessagePart::Thought { text: text.into(), signature }),
     ]
 }
 
