@@ -6,11 +6,12 @@ use super::{
     request_keys,
     runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
     sessions::{self, SessionHead},
+    settled::{self, SettledRuns},
     state::{self, EncodedStateChange},
 };
 use crate::{
-    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage,
-    SettledMessage, Start, StartedTurn, StateChange, TurnChange, clock,
+    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage, Start,
+    StartedTurn, StateChange, TurnChange, clock,
     lifecycle::{self, NextState, Transition},
     run::{AcceptedAs, SUPERSEDED},
 };
@@ -76,7 +77,7 @@ enum Admitted<'a> {
         next: NextState<String>,
         superseded: Vec<RunRow>,
         /// The ids of messages that belong to earlier runs, with the numbers of those runs.
-        settled: Vec<(&'a str, Option<u64>)>,
+        settled: SettledRuns<'a>,
     },
     /// The run of this number leaves `running` or `waiting`.
     Finish {
@@ -165,7 +166,10 @@ pub(super) fn commit_at(
     if job.discards_draft {
         drafts::discard(conn, head.session_key)?;
     }
-    extend_settled_runs(conn, &head, job, &admitted)?;
+    if let Admitted::Start { settled, .. } = &admitted {
+        let ids = job.messages.iter().map(|text| text.message.id.as_str());
+        settled::extend_runs(conn, &head, ids, settled)?;
+    }
     let epoch = admitted.epoch().unwrap_or(head.lease_epoch);
     let started = change_runs(conn, &job.key, &head, seq, admitted)?;
     Ok(Committed { seq: Seq(seq), repeated: false, started, epoch })
@@ -231,41 +235,8 @@ fn admit_start<'a>(
         return Err(conflict(head, job).into());
     }
     let (number, is_new) = run.map_or((next_number, true), |run| (run.number, false));
-    let settled = settled_runs(conn, head, start)?;
+    let settled = settled::runs_of(conn, head, start)?;
     Ok(Admitted::Start { start, number, is_new, next, superseded, settled })
-}
-
-/// The settled messages of a start, with the numbers of the runs that they belong to.
-fn settled_runs<'a>(
-    conn: &Connection,
-    head: &SessionHead,
-    start: &'a Start,
-) -> rusqlite::Result<Vec<(&'a str, Option<u64>)>> {
-    let run = |settled: &'a SettledMessage| {
-        let row = match &settled.run {
-            Some(id) => runs::by_id(conn, head.session_key, id)?,
-            None => None,
-        };
-        Ok((settled.id.as_str(), row.map(|row| row.number)))
-    };
-    start.settled.iter().map(run).collect()
-}
-
-/// Extends the ranges of earlier runs to the messages that settle them.
-fn extend_settled_runs(
-    conn: &Connection,
-    head: &SessionHead,
-    job: &EncodedCommit,
-    admitted: &Admitted<'_>,
-) -> rusqlite::Result<()> {
-    let Admitted::Start { settled, .. } = admitted else { return Ok(()) };
-    for (text, seq) in job.messages.iter().zip(head.last_seq + 1..) {
-        let run = settled.iter().find(|(id, _)| *id == text.message.id);
-        if let Some((_, Some(number))) = run {
-            runs::extend_range(conn, (head.session_key, *number), seq)?;
-        }
-    }
-    Ok(())
 }
 
 /// The result of a commit whose last message is in the log already, with the same content.

@@ -36,6 +36,7 @@ mod readers;
 mod request_keys;
 mod runs;
 mod sessions;
+mod settled;
 mod state;
 mod writer;
 

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use types::{Field, Kind, Types};
 
 /// The module and the type that the file is read as.
-const ROOT: (&str, &str) = ("file", "File");
+const ROOT: (&str, &str) = ("file", "ConfigFile");
 
 /// Capitals in string literals of the configuration that are no variables of the environment.
 const NO_VARIABLES: [&str; 1] = ["KEY"];
@@ -197,7 +197,7 @@ mod tests {
 
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-        pub(super) struct File {
+        pub(super) struct ConfigFile {
             /// The model, as `a|b`.
             ///
             /// Default: `demo`
