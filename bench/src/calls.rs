@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::runtime::Runtime;
 use tools::{
-    Call, Effect, Error, Mask, Outcome, RuleBook, Safety, Spec, Tool,
+    Effect, Mask, RuleBook, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError,
     policy::{Decision, Policy, Rule, Subject},
 };
 
@@ -131,7 +131,7 @@ struct Nothing {
 impl Nothing {
     fn new(kind: Kind) -> Self {
         let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
-        let reading = Spec::reading("nothing", "Does nothing.", parameters);
+        let reading = Spec::read_only("nothing", "Does nothing.", parameters);
         match kind {
             Kind::Looks => Self { spec: reading, wait: None },
             Kind::Acts => {
@@ -148,12 +148,12 @@ impl Tool for Nothing {
         &self.spec
     }
 
-    fn call(&self, _call: Call) -> BoxFuture<'_, std::result::Result<Outcome, Error>> {
+    fn call(&self, _call: ToolRequest) -> BoxFuture<'_, std::result::Result<ToolReply, ToolsError>> {
         Box::pin(async {
             if let Some(wait) = self.wait {
                 tokio::time::sleep(wait).await;
             }
-            Ok(Outcome::Done(json!({"done": true})))
+            Ok(ToolReply::Done(json!({"done": true})))
         })
     }
 }

@@ -9,7 +9,7 @@ use adk::{
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
-    Mask, Owner, RuleBook, Tool,
+    AppUser, Mask, RuleBook, Tool,
     policy::{Decision, Ground, Policy, Request, Rule, Verdict},
 };
 
@@ -133,13 +133,13 @@ impl Guard {
             hint = format!("{hint}\n\nFor good it would be: {}.", rules.join("; "));
         }
         let payload = can_be_stored.then(|| json!({"always": false}));
-        ToolConfirmation { hint: self.mask.text(hint), confirmed: false, payload }
+        ToolConfirmation { hint: self.mask.apply(hint), confirmed: false, payload }
     }
 }
 
 /// What a person has not seen yet is asked about, whatever the rules allow.
 fn doubted(tool: &dyn Tool, verdict: Verdict) -> Verdict {
-    match tool.doubt().filter(|_| verdict.decision != Decision::Deny) {
+    match tool.review_reason().filter(|_| verdict.decision != Decision::Deny) {
         Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
         None => verdict,
     }
@@ -175,8 +175,8 @@ fn says_always(answer: &ToolConfirmation) -> bool {
     answer.payload.as_ref().and_then(|payload| payload.get("always")) == Some(&Value::Bool(true))
 }
 
-pub(crate) fn owner(context: &ToolContext) -> Owner {
-    Owner { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
+pub(crate) fn owner(context: &ToolContext) -> AppUser {
+    AppUser { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
 }
 
 fn shortened(text: &str) -> String {

@@ -7,7 +7,7 @@ use provider::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use tools::{Call, File, Host, Outcome, Owner, Tool, calculate::Calculate};
+use tools::{AppUser, ArtifactFile, Tool, ToolHost, ToolReply, ToolRequest, calculate::Calculate};
 
 /// How many of them must come out right.
 const GOOD: usize = 50;
@@ -145,10 +145,10 @@ fn result(call: &ToolCall) -> ToolResult {
 }
 
 fn calculate(call: &ToolCall) -> Value {
-    let call = Call { id: call.id.clone(), args: call.args.clone(), host: Arc::new(Nobody) };
-    match block_on(Calculate::new().call(call)) {
-        Ok(Outcome::Done(value)) => value,
-        Ok(Outcome::Pending(_)) => Value::Null,
+    let request = ToolRequest { id: call.id.clone(), args: call.args.clone(), host: Arc::new(Nobody) };
+    match block_on(Calculate::new().call(request)) {
+        Ok(ToolReply::Done(value)) => value,
+        Ok(ToolReply::Pending(_)) => Value::Null,
         Err(error) => json!({"error": error.to_string()}),
     }
 }
@@ -156,19 +156,23 @@ fn calculate(call: &ToolCall) -> Value {
 /// A turn that has nothing to offer.
 struct Nobody;
 
-impl Host for Nobody {
+impl ToolHost for Nobody {
     fn state(&self, _key: &str) -> Option<Value> {
         None
     }
 
     fn set_state(&self, _key: &str, _value: Value) {}
 
-    fn save_artifact(&self, _name: String, _file: File) -> BoxFuture<'_, Result<u64, tools::Error>> {
+    fn save_artifact(
+        &self,
+        _name: String,
+        _file: ArtifactFile,
+    ) -> BoxFuture<'_, Result<u64, tools::ToolsError>> {
         async { Ok(0) }.boxed()
     }
 
-    fn owner(&self) -> Owner {
-        Owner::default()
+    fn owner(&self) -> AppUser {
+        AppUser::default()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Owner, policy::Rule};
+use crate::{AppUser, ToolsError, policy::Rule};
 
 /// The file of stored rules. It need not exist.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct RuleBook {
 pub struct Stored {
     pub id: String,
     #[serde(flatten)]
-    pub owner: Owner,
+    pub owner: AppUser,
     #[serde(flatten)]
     pub rule: Rule,
 }
@@ -35,7 +35,7 @@ impl RuleBook {
     }
 
     /// All rules, the oldest first. A line that cannot be read allows nothing.
-    pub fn all(&self) -> Result<Vec<Stored>, Error> {
+    pub fn all(&self) -> Result<Vec<Stored>, ToolsError> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -44,14 +44,14 @@ impl RuleBook {
         Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    pub fn of(&self, owner: &Owner) -> Result<Vec<Rule>, Error> {
+    pub fn of(&self, owner: &AppUser) -> Result<Vec<Rule>, ToolsError> {
         let mine = self.all()?.into_iter().filter(|stored| stored.owner == *owner);
         Ok(mine.map(|stored| stored.rule).collect())
     }
 
     /// Stores what is not there yet.
-    pub fn add(&self, owner: &Owner, rules: &[Rule]) -> Result<(), Error> {
-        let fail = |source| Error::Write { path: self.path.display().to_string(), source };
+    pub fn add(&self, owner: &AppUser, rules: &[Rule]) -> Result<(), ToolsError> {
+        let fail = |source| ToolsError::Write { path: self.path.display().to_string(), source };
         if let Some(dir) = self.path.parent() {
             fs::create_dir_all(dir).map_err(fail)?;
         }
@@ -67,8 +67,8 @@ impl RuleBook {
     }
 
     /// Takes a rule back; `false` if there is none of that id.
-    pub fn revoke(&self, id: &str) -> Result<bool, Error> {
-        let fail = |source| Error::Write { path: self.path.display().to_string(), source };
+    pub fn revoke(&self, id: &str) -> Result<bool, ToolsError> {
+        let fail = |source| ToolsError::Write { path: self.path.display().to_string(), source };
         if !self.path.exists() {
             return Ok(false);
         }
@@ -90,15 +90,15 @@ impl RuleBook {
     }
 
     /// The file, to be written at its end by us alone.
-    fn locked(&self) -> Result<File, Error> {
-        let fail = |source| Error::Write { path: self.path.display().to_string(), source };
+    fn locked(&self) -> Result<File, ToolsError> {
+        let fail = |source| ToolsError::Write { path: self.path.display().to_string(), source };
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path).map_err(fail)?;
         file.lock().map_err(fail)?;
         Ok(file)
     }
 
-    fn unreadable(&self, source: io::Error) -> Error {
-        Error::Io { path: self.path.display().to_string(), source }
+    fn unreadable(&self, source: io::Error) -> ToolsError {
+        ToolsError::Read { path: self.path.display().to_string(), source }
     }
 }
 
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use crate::policy::{Decision, Subject};
 
-    fn owner(user: &str) -> Owner {
-        Owner { app: "lango".to_owned(), user: user.to_owned() }
+    fn owner(user: &str) -> AppUser {
+        AppUser { app: "lango".to_owned(), user: user.to_owned() }
     }
 
     fn allowing(words: &[&str]) -> Rule {

@@ -22,7 +22,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tools::{
-    Call, Error, File, Host, Kept, Outcome, Owner, Tool,
+    AppUser, ArtifactFile, Kept, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
     exec::{
         Cage, Environment, Exec, Limits, Shell, Watchdog,
         confine::{CONFINE, Files, Network, Wanted, confined_main},
@@ -86,19 +86,19 @@ fn confined(helper: &Path, dir: &Path, script: &str) -> Option<(bool, String)> {
 /// A turn that nobody stops and nobody watches.
 struct Nobody;
 
-impl Host for Nobody {
+impl ToolHost for Nobody {
     fn state(&self, _key: &str) -> Option<Value> {
         None
     }
 
     fn set_state(&self, _key: &str, _value: Value) {}
 
-    fn save_artifact(&self, _name: String, _file: File) -> BoxFuture<'_, Result<u64, Error>> {
+    fn save_artifact(&self, _name: String, _file: ArtifactFile) -> BoxFuture<'_, Result<u64, ToolsError>> {
         Box::pin(async { Ok(0) })
     }
 
-    fn owner(&self) -> Owner {
-        Owner::default()
+    fn owner(&self) -> AppUser {
+        AppUser::default()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
@@ -131,11 +131,14 @@ fn exec_runs_in_its_cage(helper: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = |command: &str| {
         let args = json!({"command": command, "timeout_s": 1});
-        let call =
-            Call { id: String::new(), args: args.as_object().unwrap().clone(), host: Arc::new(Nobody) };
+        let call = ToolRequest {
+            id: String::new(),
+            args: args.as_object().unwrap().clone(),
+            host: Arc::new(Nobody),
+        };
         match runtime.block_on(tool.call(call)).unwrap() {
-            Outcome::Done(answer) => answer,
-            Outcome::Pending(_) => panic!("exec answers at once"),
+            ToolReply::Done(answer) => answer,
+            ToolReply::Pending(_) => panic!("exec answers at once"),
         }
     };
     let fine = run("echo x > inside && echo y > \"$TMPDIR/t\" && cat inside && echo $HOME");

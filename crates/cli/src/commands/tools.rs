@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 use tools::{
-    Effect, Owner, Safety, Tool,
+    AppUser, Effect, Safety, Tool,
     files::Roots,
     policy::{Decision, Ground, Policy, Request, Verdict},
 };
@@ -58,7 +58,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
 
 /// The rules of the file, and those that the user of this machine has stored.
 fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
-    let owner = Owner { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
+    let owner = AppUser { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
     let stored = wiring::rule_book(settings).of(&owner)?;
     Ok(Policy { rules: settings.tools.policy.rules.iter().cloned().chain(stored).collect() })
 }
@@ -67,7 +67,7 @@ fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
 fn verdict(tool: &dyn Tool, policy: &Policy, ground: &Ground) -> Verdict {
     let (spec, args) = (tool.spec(), &Map::new());
     let verdict = policy.decide(&Request { spec, args, target: None, tainted_by: None }, ground);
-    let doubt = tool.doubt().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
+    let doubt = tool.review_reason().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
     match doubt.filter(|_| verdict.decision == Decision::Allow) {
         Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
         None => verdict,

@@ -259,7 +259,7 @@ impl Command {
         let env = self.env.iter().map(fill).collect::<Result<_, _>>()?;
         let safety = self.safety.unwrap_or(Safety::Execute);
         let effect = self.effect.unwrap_or(Effect::Once);
-        let mut spec = Spec::acting(&name, &self.description, self.parameters, safety, effect);
+        let mut spec = Spec::new(&name, &self.description, self.parameters, safety, effect);
         spec.untrusted = self.untrusted;
         let config = CommandConfig {
             spec,

@@ -9,13 +9,18 @@ use bridge::{Guard, ToolAdapter};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
-    Kept, Registry,
+    Kept, ToolRegistry,
     mcp::{Ground, Link, Listed, Pins, ServerConfig, Servers},
     policy::Decision,
 };
 
 /// The servers of this configuration, the same for all apps. None is started before its tools are asked for.
-pub(super) fn servers(settings: &Settings, registry: &Registry, kept: &Kept, tells: bool) -> Arc<Servers> {
+pub(super) fn servers(
+    settings: &Settings,
+    registry: &ToolRegistry,
+    kept: &Kept,
+    tells: bool,
+) -> Arc<Servers> {
     let make = || {
         let said = &settings.tools;
         let pins = Arc::new(pins(settings));

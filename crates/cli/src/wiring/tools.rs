@@ -6,18 +6,18 @@ use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
-    Kept, Registry, RuleBook,
+    Kept, RuleBook, ToolRegistry,
     command::{Ground, OwnCommand},
     exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
     fetch::Allowed,
     files::{Root, Roots},
     mcp::Servers,
-    stub::Stub,
+    stub::StubTool,
 };
 
 /// All tools of this configuration.
 pub(crate) struct Toolbox {
-    pub(crate) registry: Registry,
+    pub(crate) registry: ToolRegistry,
     /// Tools that servers have.
     pub(crate) servers: Arc<Servers>,
     guard: Arc<Guard>,
@@ -52,7 +52,7 @@ impl Toolbox {
         };
         let mut registry = tools::all_built_in(shell, Allowed::places(said.fetch_local.clone()))?;
         for stub in &settings.stubs {
-            registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
+            registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }
         let (environment, grace) = (said.environment.clone(), said.limits.grace);
         for command in &settings.commands {
@@ -85,7 +85,7 @@ impl Toolbox {
 }
 
 /// The directories that tools see.
-pub(crate) fn roots(settings: &Settings) -> Result<Roots, tools::Error> {
+pub(crate) fn roots(settings: &Settings) -> Result<Roots, tools::ToolsError> {
     let open = |said: &RootSettings| {
         let root = Root::new(&said.path)?;
         Ok(if said.write { root } else { root.read_only() })

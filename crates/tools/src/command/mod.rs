@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    Call, Error, Host, Kept, Outcome, Spec, Tool,
+    Kept, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
     exec::{Environment, Watchdog, process::Running, words::LastWords},
     kept::{Capture, Shown},
 };
@@ -61,16 +61,21 @@ impl OwnCommand {
         Self { config, ground }
     }
 
-    async fn run(&self, id: &str, args: &Map<String, Value>, host: &dyn Host) -> Result<Value, Error> {
+    async fn run(
+        &self,
+        id: &str,
+        args: &Map<String, Value>,
+        host: &dyn ToolHost,
+    ) -> Result<Value, ToolsError> {
         let (mut running, input, words) = self.start(id)?;
         let mut capture = Capture::new(self.ground.kept.clone());
         let mut sink = |piece: &[u8]| drop(capture.take(piece));
-        let given = serde_json::to_vec(args).map_err(|error| Error::Failed(error.to_string()))?;
+        let given = serde_json::to_vec(args).map_err(|error| ToolsError::Failed(error.to_string()))?;
         // A command that reads no arguments is no mistake.
         tokio::spawn(give(input, given));
         let ended = tokio::select! {
             biased;
-            () = host.cancelled() => return Err(Error::Cancelled),
+            () = host.cancelled() => return Err(ToolsError::Cancelled),
             ended = running.finish(&mut sink) => Some(ended.status),
             () = tokio::time::sleep(self.config.time) => {
                 running.end(&mut sink).await;
@@ -88,8 +93,9 @@ impl OwnCommand {
         }
     }
 
-    fn start(&self, id: &str) -> Result<(Running, Option<ChildStdin>, Words), Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+    fn start(&self, id: &str) -> Result<(Running, Option<ChildStdin>, Words), ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         self.ground.environment.make_tmp()?;
         let (output, writer) = io::pipe().map_err(fail)?;
         let (program, args) = self.config.argv.split_first().ok_or_else(|| self.named("has no command"))?;
@@ -111,12 +117,12 @@ impl OwnCommand {
         Ok((running, pipes.input, Words { words, listening }))
     }
 
-    fn named(&self, what: &str) -> Error {
-        Error::Failed(format!("`{}` {what}", self.config.spec.name))
+    fn named(&self, what: &str) -> ToolsError {
+        ToolsError::Failed(format!("`{}` {what}", self.config.spec.name))
     }
 
     /// What it said to standard error tells the most, and else its output does.
-    async fn failed(&self, how: &str, words: Words, shown: &Shown) -> Error {
+    async fn failed(&self, how: &str, words: Words, shown: &Shown) -> ToolsError {
         let output = Some(shown.text.trim().to_owned()).filter(|text| !text.is_empty());
         let said = words.all().await.or(output).map(|said| format!(": {said}")).unwrap_or_default();
         self.named(&format!("{how}{said}"))
@@ -169,8 +175,10 @@ impl Tool for OwnCommand {
         &self.config.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(async move { self.run(&call.id, &call.args, &*call.host).await.map(Outcome::Done) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(
+            async move { self.run(&request.id, &request.args, &*request.host).await.map(ToolReply::Done) },
+        )
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {

@@ -22,7 +22,7 @@ use super::{
     process::{Ended, Running},
 };
 use crate::{
-    Error, Owner,
+    AppUser, ToolsError,
     kept::{Capture, Kind, plain},
     media, paging,
 };
@@ -36,7 +36,7 @@ const DONE: usize = 32;
 #[derive(Debug)]
 pub struct Jobs {
     shell: Arc<Shell>,
-    tables: Mutex<HashMap<Owner, Table>>,
+    tables: Mutex<HashMap<AppUser, Table>>,
 }
 
 /// The jobs of one owner.
@@ -77,11 +77,11 @@ impl Jobs {
         Arc::new(Self { shell, tables: Mutex::default() })
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<Owner, Table>> {
+    fn tables(&self) -> MutexGuard<'_, HashMap<AppUser, Table>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, owner: Owner, command: &str, workdir: Option<&str>) -> Result<Arc<Job>, Error> {
+    fn start(&self, owner: AppUser, command: &str, workdir: Option<&str>) -> Result<Arc<Job>, ToolsError> {
         let directory = self.shell.directory(workdir)?;
         let mut tables = self.tables();
         let table = tables.entry(owner).or_default();
@@ -102,19 +102,19 @@ impl Jobs {
         Ok(job)
     }
 
-    fn find(&self, owner: &Owner, name: &str) -> Result<Arc<Job>, Error> {
+    fn find(&self, owner: &AppUser, name: &str) -> Result<Arc<Job>, ToolsError> {
         let number = name.strip_prefix("job-").and_then(|number| number.parse().ok());
         let tables = self.tables();
         let jobs = tables.get(owner).map(|table| &table.jobs);
         let entry = number.and_then(|number: u64| jobs?.get(&number));
         entry.map(|entry| Arc::clone(&entry.job)).ok_or_else(|| {
-            Error::Failed(format!(
+            ToolsError::Failed(format!(
                 "there is no job `{name}`; jobs end when the program does, exec_status lists them"
             ))
         })
     }
 
-    fn list(&self, owner: &Owner) -> Value {
+    fn list(&self, owner: &AppUser) -> Value {
         let tables = self.tables();
         let jobs = tables.get(owner).into_iter().flat_map(|table| table.jobs.values());
         let jobs: Vec<Value> = jobs.map(|entry| entry.job.line().into()).collect();
@@ -131,11 +131,11 @@ impl Drop for Jobs {
 }
 
 impl Table {
-    fn make_room(&mut self, limit: usize) -> Result<(), Error> {
+    fn make_room(&mut self, limit: usize) -> Result<(), ToolsError> {
         let done: Vec<u64> =
             self.jobs.values().filter(|entry| entry.job.is_done()).map(|entry| entry.job.number).collect();
         if self.jobs.len() - done.len() >= limit {
-            return Err(Error::Failed(format!(
+            return Err(ToolsError::Failed(format!(
                 "{limit} jobs are running, and no more may; stop one with exec_stop"
             )));
         }
@@ -201,7 +201,7 @@ impl Job {
     }
 
     /// The job's line with the output that was not shown yet.
-    fn look(&self, shell: &Shell) -> Result<Value, Error> {
+    fn look(&self, shell: &Shell) -> Result<Value, ToolsError> {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut answer = self.line();
         let mut file = shell.kept.open(Kind::Output, &self.handle)?;
@@ -210,12 +210,12 @@ impl Job {
         let mut news = Vec::new();
         file.seek(SeekFrom::Start(from))
             .and_then(|_| file.take(bytes - from).read_to_end(&mut news))
-            .map_err(|source| Error::Kept { source })?;
+            .map_err(|source| ToolsError::OutputStore { source })?;
         let skipped = if from > *looked { paging::line_start(&news) } else { 0 };
         let left_out = from + skipped as u64 - *looked;
         *looked = bytes;
         drop(looked);
-        match media::binary(&news[..news.len().min(media::SAMPLE)]) {
+        match media::binary_kind(&news[..news.len().min(media::SNIFF_BYTES)]) {
             Some(kind) => answer.insert("binary".to_owned(), kind.into()),
             None => answer.insert("new_output".to_owned(), plain(&news[skipped..]).into()),
         };

@@ -27,7 +27,7 @@ pub use run::Exec;
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{Error, Kept, files::Roots};
+use crate::{Kept, ToolsError, files::Roots};
 
 /// What the tools that run commands share.
 #[derive(Debug, Clone)]
@@ -63,9 +63,9 @@ impl Environment {
     }
 
     /// The directory for temporary files, made if it is missing.
-    pub(crate) fn make_tmp(&self) -> Result<(), Error> {
+    pub(crate) fn make_tmp(&self) -> Result<(), ToolsError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.tmp);
-        made.map_err(|source| Error::Write { path: self.tmp.display().to_string(), source })
+        made.map_err(|source| ToolsError::Write { path: self.tmp.display().to_string(), source })
     }
 }
 
@@ -94,27 +94,27 @@ impl Default for Limits {
 
 impl Shell {
     /// Makes what the first command needs. It starts processes and waits for them.
-    fn prepare(&self) -> Result<(), Error> {
+    fn prepare(&self) -> Result<(), ToolsError> {
         self.environment.make_tmp()?;
         let _ = self.cage.confinement();
         Ok(())
     }
 
     /// The directory that a command starts in.
-    fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, Error> {
+    fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, ToolsError> {
         let place = self.roots.resolve(workdir.unwrap_or("."))?;
         if place.metadata.is_dir() {
             return Ok(place.absolute());
         }
-        Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
+        Err(ToolsError::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
     }
 }
 
 /// The same, without holding up the turn.
-async fn prepared(shell: &Arc<Shell>) -> Result<(), Error> {
+async fn prepared(shell: &Arc<Shell>) -> Result<(), ToolsError> {
     let shell = Arc::clone(shell);
     let made = tokio::task::spawn_blocking(move || shell.prepare()).await;
-    made.map_err(|error| Error::Failed(format!("the tool broke down: {error}")))?
+    made.map_err(|error| ToolsError::Failed(format!("the tool broke down: {error}")))?
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::{
     Shell,
     watchdog::{Watchdog, Watched},
 };
-use crate::Error;
+use crate::ToolsError;
 
 /// How long output is waited for that comes after the end, from a process that left the group.
 const LATE: Duration = Duration::from_millis(200);
@@ -72,8 +72,9 @@ impl Ended {
 }
 
 impl Running {
-    pub(super) fn start(shell: &Shell, script: &str, directory: &Path) -> Result<Self, Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+    pub(super) fn start(shell: &Shell, script: &str, directory: &Path) -> Result<Self, ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
         let (gate, opener) = io::pipe().map_err(fail)?;
         let line = shell.cage.line(script);
@@ -100,8 +101,9 @@ impl Running {
         mut command: Command,
         output: PipeReader,
         (grace, watchdog): (Duration, &Watchdog),
-    ) -> Result<(Self, Pipes), Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+    ) -> Result<(Self, Pipes), ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let mut child = command.spawn().map_err(fail)?;
         // The command still holds the writing end; without it the pipe ends with the last process.
         drop(command);

@@ -14,7 +14,7 @@ use super::{
     process::{Ended, Running},
 };
 use crate::{
-    Call, Effect, Error, Host, Outcome, Safety, Spec, Tool, args,
+    Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args,
     kept::{Capture, plain},
     media,
 };
@@ -39,7 +39,7 @@ pub struct Exec {
 struct Args {
     command: String,
     workdir: Option<String>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     timeout_s: Option<usize>,
 }
 
@@ -57,11 +57,11 @@ impl Exec {
             "required": ["command"],
             "additionalProperties": false,
         });
-        let spec = Spec::acting(NAME, DESCRIPTION, parameters, Safety::Execute, Effect::Once);
+        let spec = Spec::new(NAME, DESCRIPTION, parameters, Safety::Execute, Effect::Once);
         Self { spec, shell }
     }
 
-    async fn run(&self, args: Args, host: &dyn Host) -> Result<Value, Error> {
+    async fn run(&self, args: Args, host: &dyn ToolHost) -> Result<Value, ToolsError> {
         super::prepared(&self.shell).await?;
         let directory = self.shell.directory(args.workdir.as_deref())?;
         let limit = limit(&self.shell, args.timeout_s);
@@ -71,7 +71,7 @@ impl Exec {
         let mut sink = |piece: &[u8]| tell(host, &capture.take(piece));
         let (ended, in_time) = tokio::select! {
             biased;
-            () = host.cancelled() => return Err(Error::Cancelled),
+            () = host.cancelled() => return Err(ToolsError::Cancelled),
             ended = running.finish(&mut sink) => (ended, true),
             () = tokio::time::sleep(limit) => (running.end(&mut sink).await, false),
         };
@@ -98,9 +98,9 @@ fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
 }
 
 /// Tells those who watch the end of what has come.
-fn tell(host: &dyn Host, piece: &[u8]) {
+fn tell(host: &dyn ToolHost, piece: &[u8]) {
     let end = &piece[piece.len().saturating_sub(PROGRESS_BYTES)..];
-    if media::binary(end).is_none() {
+    if media::binary_kind(end).is_none() {
         host.progress(&plain(end));
     }
 }
@@ -110,10 +110,10 @@ impl Tool for Exec {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
-            self.run(args, &*call.host).await.map(Outcome::Done)
+            let args = args::parse(NAME, request.args)?;
+            self.run(args, &*request.host).await.map(ToolReply::Done)
         })
     }
 

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    Outcome, Owner, Tool,
+    AppUser, Tool, ToolReply,
     files::Root,
     kept::ReadOutput,
-    testing::{Recorder, ask, call},
+    testing::{RecordingHost, call_tool, request},
 };
 
 fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
@@ -42,7 +42,7 @@ fn quick() -> Limits {
 
 async fn exec(command: &str) -> Value {
     let (_dir, shell) = shell(quick());
-    ask(&Exec::new(shell), json!({"command": command})).await.unwrap()
+    call_tool(&Exec::new(shell), json!({"command": command})).await.unwrap()
 }
 
 fn is_alive(pid: i32) -> bool {
@@ -107,10 +107,10 @@ async fn a_command_runs_in_a_directory_inside_the_root() {
     let (_dir, shell) = shell(quick());
     let inside = shell.roots.first().path().join("sub").display().to_string();
     let tool = Exec::new(shell);
-    let answer = ask(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
+    let answer = call_tool(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
     assert_eq!(answer["output"], format!("{inside}\n"));
     for workdir in ["..", "/", "nowhere"] {
-        assert!(ask(&tool, json!({"command": "pwd", "workdir": workdir})).await.is_err(), "{workdir}");
+        assert!(call_tool(&tool, json!({"command": "pwd", "workdir": workdir})).await.is_err(), "{workdir}");
     }
     let preview = tool.preview(json!({"command": "rm x", "workdir": "sub"}).as_object().unwrap());
     assert_eq!(preview.unwrap(), "in sub: rm x");
@@ -120,7 +120,7 @@ async fn a_command_runs_in_a_directory_inside_the_root() {
 async fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
     let (dir, shell) = shell(Limits { time: Duration::from_millis(300), ..quick() });
     let command = "trap '' TERM; echo begun; sleep 1000 & echo $! > pid; wait; sleep 1000";
-    let answer = ask(&Exec::new(shell), json!({"command": command})).await.unwrap();
+    let answer = call_tool(&Exec::new(shell), json!({"command": command})).await.unwrap();
     assert_eq!(answer["timed_out"], "ended after 0.3 s");
     assert_eq!(answer["output"], "begun\n");
     assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
@@ -129,8 +129,9 @@ async fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 #[tokio::test]
 async fn what_is_left_in_the_background_is_ended() {
     let (dir, shell) = shell(quick());
-    let answer =
-        ask(&Exec::new(shell), json!({"command": "sleep 1000 & echo $! > pid; echo done"})).await.unwrap();
+    let answer = call_tool(&Exec::new(shell), json!({"command": "sleep 1000 & echo $! > pid; echo done"}))
+        .await
+        .unwrap();
     assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("done\n"), &json!(0)));
     assert!(answer["note"].as_str().unwrap().contains("exec_start"), "{answer}");
     assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
@@ -141,18 +142,18 @@ async fn a_dropped_or_cancelled_call_ends_its_processes() {
     let (dir, shell) = shell(quick());
     let tool = Exec::new(shell);
     let pid = dir.path().join("root/pid");
-    let host = Arc::new(Recorder::default());
+    let host = Arc::new(RecordingHost::default());
     {
-        let running = tool.call(call(&host, json!({"command": "sleep 1000 & echo $! > pid; wait"})));
+        let running = tool.call(request(&host, json!({"command": "sleep 1000 & echo $! > pid; wait"})));
         tokio::select! {
             _ = running => panic!("it waits"),
             _ = written_pid(&pid) => {}
         }
     }
     assert!(dies(written_pid(&pid).await).await);
-    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
-    let answer = tool.call(call(&host, json!({"command": "sleep 1000"}))).await;
-    assert!(matches!(answer, Err(Error::Cancelled)));
+    let host = Arc::new(RecordingHost { cancelled: true, ..RecordingHost::default() });
+    let answer = tool.call(request(&host, json!({"command": "sleep 1000"}))).await;
+    assert!(matches!(answer, Err(ToolsError::Cancelled)));
 }
 
 #[tokio::test]
@@ -160,14 +161,14 @@ async fn a_hundred_megabytes_stay_on_disk() {
     let (_dir, shell) = shell(quick());
     let before = peak_kib();
     let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo last";
-    let answer = ask(&Exec::new(Arc::clone(&shell)), json!({"command": command})).await.unwrap();
+    let answer = call_tool(&Exec::new(Arc::clone(&shell)), json!({"command": command})).await.unwrap();
     let grown = peak_kib() - before;
     assert!(grown < 20 * 1024, "{grown} KiB");
     assert_eq!(answer["bytes"], 100_000_000 + 12);
     let text = answer["output"].as_str().unwrap();
     assert!(text.starts_with("first\n") && text.ends_with("last\n") && text.len() < 64 * 1024);
     let page = json!({"handle": answer["handle"], "tail": 1});
-    assert_eq!(ask(&ReadOutput::new(shell.kept.clone()), page).await.unwrap()["output"], "last\n");
+    assert_eq!(call_tool(&ReadOutput::new(shell.kept.clone()), page).await.unwrap()["output"], "last\n");
 }
 
 /// The most memory that this process ever held.
@@ -189,9 +190,9 @@ async fn binary_output_is_named_and_escape_sequences_are_out_of_sight() {
 #[tokio::test]
 async fn those_who_watch_hear_of_output_while_it_comes() {
     let (_dir, shell) = shell(quick());
-    let host = Arc::new(Recorder::default());
-    let answer = Exec::new(shell).call(call(&host, json!({"command": "printf '\\033[1mone\\n'"}))).await;
-    assert!(matches!(answer, Ok(Outcome::Done(_))));
+    let host = Arc::new(RecordingHost::default());
+    let answer = Exec::new(shell).call(request(&host, json!({"command": "printf '\\033[1mone\\n'"}))).await;
+    assert!(matches!(answer, Ok(ToolReply::Done(_))));
     assert_eq!(*host.progress.lock().unwrap(), ["one\n"]);
 }
 
@@ -202,7 +203,7 @@ async fn a_job_is_started_looked_at_and_stopped() {
     let (start, status, stop) =
         (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
     let command = "echo one; read x < go; echo two; sleep 1000 & echo $! > pid; wait";
-    assert!(ask(&stop, json!({"job": "job-1"})).await.unwrap_err().contains("there is no job `job-1`"));
+    assert!(call_tool(&stop, json!({"job": "job-1"})).await.unwrap_err().contains("there is no job `job-1`"));
     rustix::fs::mknodat(
         rustix::fs::CWD,
         dir.path().join("root/go"),
@@ -211,19 +212,19 @@ async fn a_job_is_started_looked_at_and_stopped() {
         0,
     )
     .unwrap();
-    let started = ask(&start, json!({"command": command})).await.unwrap();
+    let started = call_tool(&start, json!({"command": command})).await.unwrap();
     assert_eq!((&started["job"], &started["state"]), (&json!("job-1"), &json!("running")));
-    let first = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    let first = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!((&first["new_output"], &first["state"]), (&json!("one\n"), &json!("running")));
     fs::write(dir.path().join("root/go"), "\n").unwrap();
-    let second = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    let second = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!(second["new_output"], "two\n");
     let pid = written_pid(&dir.path().join("root/pid")).await;
-    let stopped = ask(&stop, json!({"job": "job-1"})).await.unwrap();
+    let stopped = call_tool(&stop, json!({"job": "job-1"})).await.unwrap();
     assert_eq!((&stopped["state"], &stopped["new_output"]), (&json!("stopped"), &json!("")));
     assert!(dies(pid).await);
-    assert_eq!(ask(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
-    let list = ask(&status, json!({})).await.unwrap();
+    assert_eq!(call_tool(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
+    let list = call_tool(&status, json!({})).await.unwrap();
     assert_eq!(list["jobs"][0]["command"], command);
 }
 
@@ -234,18 +235,18 @@ async fn jobs_of_others_are_not_there_and_take_no_room() {
     let (start, status, stop) =
         (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
     let of = |user: &str| {
-        let owner = Owner { app: "a".to_owned(), user: user.to_owned() };
-        Arc::new(Recorder { owner, ..Recorder::default() })
+        let owner = AppUser { app: "a".to_owned(), user: user.to_owned() };
+        Arc::new(RecordingHost { owner, ..RecordingHost::default() })
     };
     let (ann, bob) = (of("ann"), of("bob"));
-    start.call(call(&ann, json!({"command": "sleep 1000"}))).await.unwrap();
-    assert_eq!(status.call(call(&bob, json!({}))).await.unwrap(), Outcome::Done(json!({"jobs": []})));
+    start.call(request(&ann, json!({"command": "sleep 1000"}))).await.unwrap();
+    assert_eq!(status.call(request(&bob, json!({}))).await.unwrap(), ToolReply::Done(json!({"jobs": []})));
     let none = "there is no job `job-1`; jobs end when the program does, exec_status lists them";
-    let job = || call(&bob, json!({"job": "job-1"}));
+    let job = || request(&bob, json!({"job": "job-1"}));
     assert_eq!(status.call(job()).await.unwrap_err().to_string(), none);
     assert_eq!(stop.call(job()).await.unwrap_err().to_string(), none);
-    start.call(call(&bob, json!({"command": "sleep 1000"}))).await.unwrap();
-    let Outcome::Done(hers) = status.call(call(&ann, json!({"job": "job-1"}))).await.unwrap() else {
+    start.call(request(&bob, json!({"command": "sleep 1000"}))).await.unwrap();
+    let ToolReply::Done(hers) = status.call(request(&ann, json!({"job": "job-1"}))).await.unwrap() else {
         panic!()
     };
     assert_eq!(hers["state"], "running");
@@ -256,8 +257,8 @@ async fn a_job_that_is_done_says_how() {
     let (_dir, shell) = shell(quick());
     let jobs = Jobs::new(shell);
     let (start, status) = (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(jobs));
-    ask(&start, json!({"command": "exit 7"})).await.unwrap();
-    let seen = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    call_tool(&start, json!({"command": "exit 7"})).await.unwrap();
+    let seen = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!((&seen["state"], &seen["exit_code"]), (&json!("exited"), &json!(7)));
 }
 
@@ -266,8 +267,8 @@ async fn jobs_are_few_and_end_with_their_tools() {
     let (dir, shell) = shell(Limits { jobs: 1, ..quick() });
     let jobs = Jobs::new(shell);
     let start = ExecStart::new(jobs);
-    ask(&start, json!({"command": "sleep 1000 & echo $! > pid; wait"})).await.unwrap();
-    let error = ask(&start, json!({"command": "true"})).await.unwrap_err();
+    call_tool(&start, json!({"command": "sleep 1000 & echo $! > pid; wait"})).await.unwrap();
+    let error = call_tool(&start, json!({"command": "true"})).await.unwrap_err();
     assert_eq!(error, "1 jobs are running, and no more may; stop one with exec_stop");
     let pid = written_pid(&dir.path().join("root/pid")).await;
     drop(start);

@@ -9,14 +9,14 @@ use reqwest::{
 };
 
 use super::names::{Guard, Refused};
-use crate::Error;
+use crate::ToolsError;
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 const MAX_HOPS: usize = 5;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A client that reaches nothing but what the guard has checked.
-pub(super) fn client(guard: &Guard) -> Result<Client, Error> {
+pub(super) fn client(guard: &Guard) -> Result<Client, ToolsError> {
     static ONCE: Once = Once::new();
     // Whoever was first has installed one; that is all that is needed.
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
@@ -30,13 +30,13 @@ pub(super) fn client(guard: &Guard) -> Result<Client, Error> {
         .connect_timeout(CONNECT)
         .pool_max_idle_per_host(0)
         .build();
-    client.map_err(|error| Error::Failed(format!("no page can be fetched here: {}", told(&error))))
+    client.map_err(|error| ToolsError::Failed(format!("no page can be fetched here: {}", told(&error))))
 }
 
 /// Follows redirects until something else comes.
-pub(super) async fn follow(client: &Client, guard: &Guard, text: &str) -> Result<Response, Error> {
+pub(super) async fn follow(client: &Client, guard: &Guard, text: &str) -> Result<Response, ToolsError> {
     let mut url =
-        Url::parse(text).map_err(|error| Error::Failed(format!("`{text}` is no address: {error}")))?;
+        Url::parse(text).map_err(|error| ToolsError::Failed(format!("`{text}` is no address: {error}")))?;
     let (mut raw, mut from) = (text.to_owned(), None);
     for _ in 0..=MAX_HOPS {
         guard.check(&url, &raw, from.as_ref()).map_err(|why| refused(&url, &why))?;
@@ -48,14 +48,14 @@ pub(super) async fn follow(client: &Client, guard: &Guard, text: &str) -> Result
         let Some(next) = location(&response) else { return Ok(response) };
         let to = url
             .join(&next)
-            .map_err(|_| Error::Failed(format!("{url} redirects to `{next}`, which is no address")))?;
+            .map_err(|_| ToolsError::Failed(format!("{url} redirects to `{next}`, which is no address")))?;
         if url.scheme() == "https" && to.scheme() == "http" {
             return Err(refused(&to, &Refused("a redirect from https to http is not followed".to_owned())));
         }
         from = Some(std::mem::replace(&mut url, to));
         raw = next;
     }
-    Err(Error::Failed(format!("{text} redirects more than {MAX_HOPS} times")))
+    Err(ToolsError::Failed(format!("{text} redirects more than {MAX_HOPS} times")))
 }
 
 fn location(response: &Response) -> Option<String> {
@@ -64,14 +64,14 @@ fn location(response: &Response) -> Option<String> {
     Some(header.to_str().ok()?.to_owned())
 }
 
-fn refused(url: &Url, why: &Refused) -> Error {
+fn refused(url: &Url, why: &Refused) -> ToolsError {
     // A password is not said again.
     let mut url = url.clone();
     let _ = url.set_username("").and_then(|()| url.set_password(None));
-    Error::Failed(format!("`{url}` is not fetched: {why}"))
+    ToolsError::Failed(format!("`{url}` is not fetched: {why}"))
 }
 
-pub(super) fn failed(url: &Url, error: &reqwest::Error) -> Error {
+pub(super) fn failed(url: &Url, error: &reqwest::Error) -> ToolsError {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(inner) = cause {
         if let Some(why) = inner.downcast_ref::<Refused>() {
@@ -79,7 +79,7 @@ pub(super) fn failed(url: &Url, error: &reqwest::Error) -> Error {
         }
         cause = inner.source();
     }
-    Error::Failed(format!("`{url}` could not be fetched: {}", told(error)))
+    ToolsError::Failed(format!("`{url}` could not be fetched: {}", told(error)))
 }
 
 /// The innermost cause says the most.

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::testing::{Recorder, ask, call};
+use crate::testing::{RecordingHost, call_tool, request};
 
 /// Answers in turn, and what was asked of it.
 struct Server {
@@ -97,7 +97,7 @@ fn tool() -> (TempDir, Fetch) {
 
 async fn get(url: &str) -> Result<Value, String> {
     let (_dir, tool) = tool();
-    ask(&tool, json!({"url": url})).await
+    call_tool(&tool, json!({"url": url})).await
 }
 
 #[tokio::test]
@@ -108,11 +108,11 @@ async fn a_page_comes_as_text_and_is_marked_as_untrusted() {
             .await;
     let (_dir, tool) = tool();
     let url = server.url("site.test", "/");
-    let seen = ask(&tool, json!({"url": url})).await.unwrap();
+    let seen = call_tool(&tool, json!({"url": url})).await.unwrap();
     assert_eq!(seen["output"], format!("Hello [you]({}x)", server.url("site.test", "/")));
     assert_eq!((&seen["untrusted"], &seen["status"]), (&json!(true), &json!(200)));
     assert!(seen["note"].as_str().unwrap().contains("It is data"), "{seen}");
-    let raw = ask(&tool, json!({"url": url, "raw": true})).await.unwrap();
+    let raw = call_tool(&tool, json!({"url": url, "raw": true})).await.unwrap();
     assert!(raw["output"].as_str().unwrap().contains("<script>"));
     let requests = server.requests.lock().unwrap();
     let request = requests[0].to_ascii_lowercase();
@@ -145,7 +145,7 @@ async fn packed_data_is_not_unpacked_and_a_long_page_is_cut() {
     assert_eq!(seen["binary"], "data packed as gzip, which was not asked for and is not unpacked");
     let limits = Limits { bytes: 1000, ..Limits::default() };
     let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
-    let cut = ask(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
+    let cut = call_tool(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
     assert_eq!((&cut["cut"], &cut["bytes"]), (&json!("only the first 1000 bytes were read"), &json!(1000)));
 }
 
@@ -155,10 +155,10 @@ async fn a_server_that_never_answers_is_left() {
     let url = format!("http://a.test:{}/", listener.local_addr().unwrap().port());
     let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
     let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
-    let error = ask(&tool, json!({"url": url})).await.unwrap_err();
+    let error = call_tool(&tool, json!({"url": url})).await.unwrap_err();
     assert!(error.contains("took longer than 0.1 s"), "{error}");
-    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
-    assert!(matches!(tool.call(call(&host, json!({"url": url}))).await, Err(Error::Cancelled)));
+    let host = Arc::new(RecordingHost { cancelled: true, ..RecordingHost::default() });
+    assert!(matches!(tool.call(request(&host, json!({"url": url}))).await, Err(ToolsError::Cancelled)));
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
         Fetch::with(Kept::new(dir.path()), Script::new(&[&[]]), Allowed::default(), Limits::default());
     let mut lines = Vec::new();
     for url in urls {
-        let error = ask(&fetch, json!({"url": url})).await.expect_err(url);
+        let error = call_tool(&fetch, json!({"url": url})).await.expect_err(url);
         lines.push(format!("{url:<42} {error}"));
     }
     assert_snapshot!(lines.join("\n"));
@@ -207,12 +207,12 @@ async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
 async fn a_name_is_refused_if_any_of_its_addresses_is() {
     for addresses in [&["10.0.0.1"][..], &["127.0.0.1", "10.0.0.1"], &["::1"], &["::ffff:8.8.8.8"]] {
         let (_dir, tool) = tool_with(Script::new(&[addresses]), Limits::default());
-        let error = ask(&tool, json!({"url": "http://evil.test:9/"})).await.unwrap_err();
+        let error = call_tool(&tool, json!({"url": "http://evil.test:9/"})).await.unwrap_err();
         assert!(error.contains("is not fetched: evil.test is "), "{error}");
     }
     let dir = tempfile::tempdir().unwrap();
     let fetch = Fetch::new(Kept::new(dir.path()), Allowed::default());
-    let error = ask(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
+    let error = call_tool(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
     assert!(error.contains("which is this machine"), "{error}");
 }
 
@@ -221,7 +221,7 @@ async fn a_name_is_looked_up_once_for_each_hop_and_its_change_is_noticed() {
     let server = Server::new(vec![redirect("/next"), answer("Content-Type: text/plain", b"SECRET")]).await;
     let names = Script::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
     let (_dir, tool) = tool_with(Arc::clone(&names), Limits::default());
-    let error = ask(&tool, json!({"url": server.url("rebind.test", "/")})).await.unwrap_err();
+    let error = call_tool(&tool, json!({"url": server.url("rebind.test", "/")})).await.unwrap_err();
     assert!(error.contains("rebind.test is 10.0.0.1, which is in a private network"), "{error}");
     assert_eq!(names.count.load(Ordering::Relaxed), 2);
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{Desk, EditFile, ListFiles, ReadFile, Root, Roots, SearchFiles, Seen, UndoEdit, WriteFile};
-use crate::{Kept, testing::ask};
+use crate::{Kept, testing::call_tool};
 
 /// `outside/secret.txt` beside `root/`, and every kind of link between them.
 fn trap() -> (TempDir, Root) {
@@ -70,11 +70,11 @@ async fn no_path_leads_out_and_nothing_but_a_file_is_read() {
     let _socket = UnixListener::bind(root.path().join("socket")).unwrap();
     let tool = ReadFile::new(root, Seen::default());
     for (path, reason) in REFUSED {
-        let error = ask(&tool, json!({"path": path})).await.expect_err(path);
+        let error = call_tool(&tool, json!({"path": path})).await.expect_err(path);
         assert!(error.contains(reason), "{path}: {error}");
         assert!(!error.contains("SECRET"), "{path}: {error}");
     }
-    assert_eq!(ask(&tool, json!({"path": "good_link"})).await.unwrap()["text"], "inside");
+    assert_eq!(call_tool(&tool, json!({"path": "good_link"})).await.unwrap()["text"], "inside");
 }
 
 /// The trap beside a working directory that has nothing to do with it.
@@ -101,7 +101,7 @@ async fn no_path_leads_out_of_another_root_either() {
         if path.starts_with('/') || path.is_empty() {
             continue;
         }
-        let error = ask(&read, json!({"path": format!("{prefix}{path}")})).await.expect_err(path);
+        let error = call_tool(&read, json!({"path": format!("{prefix}{path}")})).await.expect_err(path);
         // What is named by its kind is named as the model named it.
         let reason = reason.strip_prefix('`').map_or(reason.to_owned(), |rest| format!("`{prefix}{rest}"));
         let reason = reason.replace("there is no `", &format!("there is no `{prefix}"));
@@ -109,14 +109,14 @@ async fn no_path_leads_out_of_another_root_either() {
         assert!(!error.contains("SECRET"), "{path}: {error}");
     }
     for path in ["link_dir/new", "link_to_link/new", "../outside/new", "relative_link", "dangling_out"] {
-        let error = ask(&write, json!({"path": format!("{prefix}{path}"), "content": "x"})).await;
+        let error = call_tool(&write, json!({"path": format!("{prefix}{path}"), "content": "x"})).await;
         error.expect_err(path);
     }
     let beside = format!("{inside}-not/a.txt");
     for path in ["../root/sub/inside.txt", "/etc/passwd", &beside, "//", "/", "sub/inside.txt"] {
-        ask(&read, json!({"path": path})).await.expect_err(path);
+        call_tool(&read, json!({"path": path})).await.expect_err(path);
     }
-    let error = ask(&read, json!({"path": "/etc/passwd"})).await.unwrap_err();
+    let error = call_tool(&read, json!({"path": "/etc/passwd"})).await.unwrap_err();
     let reach = format!("by a relative path, or inside {inside}, by an absolute one");
     assert_eq!(
         error,
@@ -125,16 +125,16 @@ async fn no_path_leads_out_of_another_root_either() {
         )
     );
     assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 2);
-    let good = ask(&read, json!({"path": format!("{prefix}good_link")})).await.unwrap();
+    let good = call_tool(&read, json!({"path": format!("{prefix}good_link")})).await.unwrap();
     assert_eq!((&good["text"], &good["path"]), (&json!("inside"), &json!(format!("{prefix}sub/inside.txt"))));
-    assert_eq!(ask(&read, json!({"path": "own.txt"})).await.unwrap()["text"], "own");
+    assert_eq!(call_tool(&read, json!({"path": "own.txt"})).await.unwrap()["text"], "own");
 }
 
 #[tokio::test]
 async fn a_link_from_one_root_into_another_leads_outside() {
     let (dir, roots, root) = second();
     symlink(root.path().join("sub"), dir.path().join("first/link")).unwrap();
-    let error = ask(&ReadFile::new(roots, Seen::default()), json!({"path": "link/inside.txt"})).await;
+    let error = call_tool(&ReadFile::new(roots, Seen::default()), json!({"path": "link/inside.txt"})).await;
     assert!(error.unwrap_err().contains("leads outside by a link"));
 }
 
@@ -143,23 +143,25 @@ async fn each_root_is_listed_searched_changed_and_undone_for_itself() {
     let (dir, roots, root) = second();
     let desk = desk(&dir, roots.clone());
     let inside = root.path().display();
-    let listed = ask(&ListFiles::new(roots.clone()), json!({"path": inside.to_string()})).await.unwrap();
+    let listed =
+        call_tool(&ListFiles::new(roots.clone()), json!({"path": inside.to_string()})).await.unwrap();
     assert!(listed["entries"].to_string().contains(&format!("{inside}/sub/")), "{listed}");
     let search = SearchFiles::new(roots.clone());
-    assert_eq!(ask(&search, json!({"pattern": "inside"})).await.unwrap()["total"], 0);
-    let found = ask(&search, json!({"pattern": "inside", "path": format!("{inside}/sub")})).await.unwrap();
+    assert_eq!(call_tool(&search, json!({"pattern": "inside"})).await.unwrap()["total"], 0);
+    let found =
+        call_tool(&search, json!({"pattern": "inside", "path": format!("{inside}/sub")})).await.unwrap();
     assert_eq!(found["matches"][0]["path"], format!("{inside}/sub/inside.txt"));
 
     let path = format!("{inside}/sub/inside.txt");
     let edit = json!({"path": path, "old": "inside", "new": "changed"});
-    let edited = ask(&EditFile::new(desk.clone()), edit).await.unwrap();
+    let edited = call_tool(&EditFile::new(desk.clone()), edit).await.unwrap();
     assert_eq!(edited["path"], path);
     assert_eq!(fs::read_to_string(&path).unwrap(), "changed");
-    let undone = ask(&UndoEdit::new(desk.clone()), json!({"undo": edited["undo"]})).await.unwrap();
+    let undone = call_tool(&UndoEdit::new(desk.clone()), json!({"undo": edited["undo"]})).await.unwrap();
     assert_eq!((&undone["undone"], fs::read_to_string(&path).unwrap().as_str()), (&json!(true), "inside"));
     // Somebody else's change is seen there, too.
     fs::write(&path, "theirs").unwrap();
-    let error = ask(&WriteFile::new(desk), json!({"path": path, "content": "x"})).await.unwrap_err();
+    let error = call_tool(&WriteFile::new(desk), json!({"path": path, "content": "x"})).await.unwrap_err();
     assert!(error.contains("has changed since it was read"), "{error}");
 }
 
@@ -170,13 +172,16 @@ async fn a_root_that_is_there_to_be_read_is_not_written() {
     let roots = Roots::new(first, vec![root.clone().read_only()]).unwrap();
     let (desk, inside) = (desk(&dir, roots.clone()), root.path().display());
     let path = format!("{inside}/sub/inside.txt");
-    assert_eq!(ask(&ReadFile::new(roots, Seen::default()), json!({"path": path})).await.unwrap()["bytes"], 6);
+    assert_eq!(
+        call_tool(&ReadFile::new(roots, Seen::default()), json!({"path": path})).await.unwrap()["bytes"],
+        6
+    );
     let only_read =
         |path: &str| format!("`{path}` lies in a directory that is there to be read, not written");
     let edit = json!({"path": path, "old": "inside", "new": "changed"});
-    assert_eq!(ask(&EditFile::new(desk.clone()), edit).await.unwrap_err(), only_read(&path));
+    assert_eq!(call_tool(&EditFile::new(desk.clone()), edit).await.unwrap_err(), only_read(&path));
     let new = format!("{inside}/made/new.txt");
-    let error = ask(&WriteFile::new(desk), json!({"path": new, "content": "x"})).await.unwrap_err();
+    let error = call_tool(&WriteFile::new(desk), json!({"path": new, "content": "x"})).await.unwrap_err();
     assert_eq!(error, only_read(&new));
     assert!(!root.path().join("made").exists());
 }
@@ -196,15 +201,15 @@ async fn listing_and_searching_stay_inside_too() {
     let (list, search) = (ListFiles::new(root.clone()), SearchFiles::new(root));
     for path in ["..", "/", "link_dir", "link_dir/deep", "link_to_link"] {
         for error in [
-            ask(&list, json!({"path": path})).await.expect_err(path),
-            ask(&search, json!({"path": path, "pattern": "SECRET"})).await.expect_err(path),
+            call_tool(&list, json!({"path": path})).await.expect_err(path),
+            call_tool(&search, json!({"path": path, "pattern": "SECRET"})).await.expect_err(path),
         ] {
             assert!(error.contains(OUTSIDE), "{path}: {error}");
         }
     }
-    assert_eq!(ask(&search, json!({"pattern": "SECRET"})).await.unwrap()["total"], 0);
-    assert_eq!(ask(&search, json!({"pattern": "inside"})).await.unwrap()["total"], 1);
-    let listed = ask(&list, json!({"depth": 5})).await.unwrap()["entries"].to_string();
+    assert_eq!(call_tool(&search, json!({"pattern": "SECRET"})).await.unwrap()["total"], 0);
+    assert_eq!(call_tool(&search, json!({"pattern": "inside"})).await.unwrap()["total"], 1);
+    let listed = call_tool(&list, json!({"depth": 5})).await.unwrap()["entries"].to_string();
     assert!(listed.contains("link_dir@") && !listed.contains("secret.txt"), "{listed}");
 }
 
@@ -230,17 +235,18 @@ async fn a_name_that_is_no_text_is_listed_and_breaks_nothing() {
         return; // Some file systems take no such name.
     }
     let (list, search) = (ListFiles::new(root.clone()), SearchFiles::new(root.clone()));
-    assert!(ask(&list, json!({})).await.unwrap()["entries"].to_string().contains("caf\u{fffd}.txt"));
-    assert_eq!(ask(&search, json!({"pattern": "needle"})).await.unwrap()["total"], 1);
-    let error =
-        ask(&ReadFile::new(root, Seen::default()), json!({"path": "caf\u{fffd}.txt"})).await.unwrap_err();
+    assert!(call_tool(&list, json!({})).await.unwrap()["entries"].to_string().contains("caf\u{fffd}.txt"));
+    assert_eq!(call_tool(&search, json!({"pattern": "needle"})).await.unwrap()["total"], 1);
+    let error = call_tool(&ReadFile::new(root, Seen::default()), json!({"path": "caf\u{fffd}.txt"}))
+        .await
+        .unwrap_err();
     assert!(error.starts_with("there is no"), "{error}");
 }
 
 #[tokio::test]
 async fn a_device_inside_the_root_is_not_opened() {
     let root = Root::new(Path::new("/dev")).unwrap();
-    let error = ask(&ReadFile::new(root, Seen::default()), json!({"path": "zero"})).await.unwrap_err();
+    let error = call_tool(&ReadFile::new(root, Seen::default()), json!({"path": "zero"})).await.unwrap_err();
     assert_eq!(error, "`zero` is a device, not a file");
 }
 
@@ -250,7 +256,7 @@ async fn a_huge_file_costs_no_more_than_its_ends() {
     let file = fs::File::create(root.path().join("huge.txt")).unwrap();
     fs::write(root.path().join("huge.txt"), "start\n".repeat(2000)).unwrap();
     file.set_len(1 << 40).unwrap();
-    let answer = ask(&ReadFile::new(root, Seen::default()), json!({"path": "huge.txt"})).await.unwrap();
+    let answer = call_tool(&ReadFile::new(root, Seen::default()), json!({"path": "huge.txt"})).await.unwrap();
     assert_eq!(answer["bytes"], 1_u64 << 40);
     assert!(answer["text"].as_str().unwrap().len() < 64 * 1024);
 }

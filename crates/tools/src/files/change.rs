@@ -16,7 +16,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    Error,
+    ToolsError,
     kept::{Kept, Kind},
 };
 
@@ -56,16 +56,16 @@ impl Desk {
     }
 
     /// Refuses what somebody else has changed since it was read here.
-    pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), Error> {
+    pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), ToolsError> {
         let Some(before) = &target.before else { return Ok(()) };
         if self.seen.has_changed(&target.absolute(), &before.metadata, &before.content) {
-            return Err(Error::Changed { path: target.shown() });
+            return Err(ToolsError::Changed { path: target.shown() });
         }
         Ok(())
     }
 
     /// Writes the new content; the answer says what changed, and how to undo it.
-    pub(super) fn put(&self, target: &Target, after: &[u8]) -> Result<Value, Error> {
+    pub(super) fn put(&self, target: &Target, after: &[u8]) -> Result<Value, ToolsError> {
         let before = target.before.as_ref().map(|before| before.content.as_slice());
         let undo = self.keep(target, before, after)?;
         let metadata = target.write(after)?;
@@ -74,28 +74,31 @@ impl Desk {
         Ok(json!({"path": target.shown(), "bytes": after.len(), "diff": shortened(diff), "undo": undo}))
     }
 
-    fn keep(&self, target: &Target, before: Option<&[u8]>, after: &[u8]) -> Result<String, Error> {
+    fn keep(&self, target: &Target, before: Option<&[u8]>, after: &[u8]) -> Result<String, ToolsError> {
         let header = Header {
             root: target.root().path().display().to_string(),
             path: target.relative().display().to_string(),
             before: before.map(<[u8]>::len),
             after: after.len(),
         };
-        let mut bytes = serde_json::to_vec(&header).map_err(|error| Error::Kept { source: error.into() })?;
+        let mut bytes =
+            serde_json::to_vec(&header).map_err(|error| ToolsError::OutputStore { source: error.into() })?;
         bytes.push(b'\n');
         bytes.extend_from_slice(before.unwrap_or_default());
         bytes.extend_from_slice(after);
         let (handle, mut file) = self.kept.create(Kind::Edit)?;
-        file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(|source| Error::Kept { source })?;
+        file.write_all(&bytes)
+            .and_then(|()| file.sync_data())
+            .map_err(|source| ToolsError::OutputStore { source })?;
         Ok(handle)
     }
 
-    pub(super) fn record(&self, handle: &str) -> Result<Record, Error> {
+    pub(super) fn record(&self, handle: &str) -> Result<Record, ToolsError> {
         let file = self.kept.open(Kind::Edit, handle)?;
-        let (header, before, after) = parts(file).map_err(|source| Error::Kept { source })?;
+        let (header, before, after) = parts(file).map_err(|source| ToolsError::OutputStore { source })?;
         let Some(root) = self.roots.at(header.root.as_ref()) else {
             let reason = format!("`{handle}` is an edit in another working directory");
-            return Err(Error::Failed(reason));
+            return Err(ToolsError::Failed(reason));
         };
         Ok(Record { path: root.shown(header.path.as_ref()), before, after })
     }

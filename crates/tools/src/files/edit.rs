@@ -8,7 +8,7 @@ use super::{
     change::{self, Desk},
     target::Target,
 };
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, media, work};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, blocking, media};
 
 const NAME: &str = "edit_file";
 
@@ -43,7 +43,7 @@ impl EditFile {
             "additionalProperties": false,
         });
         let description = "Replaces a text in a file and shows the diff. Read the file first: the edit is refused if it has changed since.";
-        let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Once);
+        let spec = Spec::new(NAME, description, parameters, Safety::Write, Effect::Once);
         Self { spec, desk }
     }
 }
@@ -53,11 +53,11 @@ impl Tool for EditFile {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let desk = self.desk.clone();
-            work::run(&*call.host, move |_| edit(&desk, &args)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |_| edit(&desk, &args)).await.map(ToolReply::Done)
         })
     }
 
@@ -74,11 +74,11 @@ impl Tool for EditFile {
     }
 }
 
-fn edit(desk: &Desk, args: &Args) -> Result<Value, Error> {
+fn edit(desk: &Desk, args: &Args) -> Result<Value, ToolsError> {
     let target = Target::find(&desk.roots, &args.path)?;
-    let Some(before) = &target.before else { return Err(Error::NotFound { path: args.path.clone() }) };
-    if let Some(kind) = media::binary(&before.content[..before.content.len().min(media::SAMPLE)]) {
-        return Err(Error::WrongKind { path: target.shown(), is: kind, wanted: "text" });
+    let Some(before) = &target.before else { return Err(ToolsError::NotFound { path: args.path.clone() }) };
+    if let Some(kind) = media::binary_kind(&before.content[..before.content.len().min(media::SNIFF_BYTES)]) {
+        return Err(ToolsError::WrongKind { path: target.shown(), is: kind, wanted: "text" });
     }
     desk.insist_on_seen(&target)?;
     let (after, count) = replaced(&before.content, args)?;
@@ -88,8 +88,8 @@ fn edit(desk: &Desk, args: &Args) -> Result<Value, Error> {
 }
 
 /// The new content, and how many places changed.
-fn replaced(content: &[u8], args: &Args) -> Result<(Vec<u8>, usize), Error> {
-    let bad = |reason: String| Error::Arguments { tool: NAME.to_owned(), reason };
+fn replaced(content: &[u8], args: &Args) -> Result<(Vec<u8>, usize), ToolsError> {
+    let bad = |reason: String| ToolsError::Arguments { tool: NAME.to_owned(), reason };
     let old = args.old.as_bytes();
     if old.is_empty() {
         return Err(bad("`old` is empty; to write a whole file use write_file".to_owned()));

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{root::Root, roots::Roots, walk::walk};
 use crate::{
-    Call, Error, Outcome, Spec, Tool, args,
-    work::{self, Stop},
+    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    blocking::{self, CancelFlag},
 };
 
 const NAME: &str = "list_files";
@@ -26,7 +26,7 @@ pub struct ListFiles {
 #[serde(deny_unknown_fields)]
 struct Args {
     path: Option<String>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     depth: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ impl ListFiles {
             "additionalProperties": false,
         });
         let description = "Lists files and directories (these end in /, links in @). Hidden and git-ignored ones are left out.";
-        Self { spec: Spec::reading(NAME, description, parameters), roots }
+        Self { spec: Spec::read_only(NAME, description, parameters), roots }
     }
 }
 
@@ -51,23 +51,25 @@ impl Tool for ListFiles {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let roots = self.roots.clone();
-            work::run(&*call.host, move |stop| list(&roots, &args, stop)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |cancel| list(&roots, &args, cancel))
+                .await
+                .map(ToolReply::Done)
         })
     }
 }
 
-fn list(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
+fn list(roots: &Roots, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let place = roots.resolve(args.path.as_deref().unwrap_or("."))?;
     if !place.metadata.is_dir() {
-        return Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" });
+        return Err(ToolsError::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" });
     }
     let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
     let (mut entries, mut total) = (Vec::new(), 0_usize);
-    walk(&place, Some(depth), stop, &mut |entry| {
+    walk(&place, Some(depth), cancel, &mut |entry| {
         total += 1;
         if entries.len() < MAX_SHOWN {
             entries.push(shown(&place.root, entry));
@@ -95,7 +97,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::testing::ask;
+    use crate::testing::call_tool;
 
     fn tree(files: &[&str]) -> (tempfile::TempDir, ListFiles) {
         let dir = tempfile::tempdir().unwrap();
@@ -111,11 +113,11 @@ mod tests {
     #[tokio::test]
     async fn one_level_is_shown_unless_more_are_asked_for() {
         let (_dir, tool) = tree(&["b.txt", "a/c.txt", "a/d/e.txt", ".hidden", ".git/config"]);
-        let one = ask(&tool, json!({})).await.unwrap();
+        let one = call_tool(&tool, json!({})).await.unwrap();
         assert_eq!(one, json!({"path": ".", "entries": ["a/", "b.txt"], "total": 2}));
-        let two = ask(&tool, json!({"depth": 2})).await.unwrap();
+        let two = call_tool(&tool, json!({"depth": 2})).await.unwrap();
         assert_eq!(two["entries"], json!(["a/", "a/c.txt", "a/d/", "b.txt"]));
-        let below = ask(&tool, json!({"path": "a/"})).await.unwrap();
+        let below = call_tool(&tool, json!({"path": "a/"})).await.unwrap();
         assert_eq!(below, json!({"path": "a", "entries": ["a/c.txt", "a/d/"], "total": 2}));
     }
 
@@ -124,10 +126,13 @@ mod tests {
         let (dir, tool) =
             tree(&["a/b/keep.rs", "a/b/drop.log", "out/x.o", "target/y.o", "target/CACHEDIR.TAG", ".ci/run"]);
         fs::write(dir.path().join(".gitignore"), "*.log\n/out\n").unwrap();
-        assert_eq!(ask(&tool, json!({})).await.unwrap()["entries"], json!(["a/"]));
-        assert_eq!(ask(&tool, json!({"path": "a/b"})).await.unwrap()["entries"], json!(["a/b/keep.rs"]));
-        assert_eq!(ask(&tool, json!({"path": "out"})).await.unwrap()["entries"], json!(["out/x.o"]));
-        assert_eq!(ask(&tool, json!({"path": ".ci"})).await.unwrap()["entries"], json!([".ci/run"]));
+        assert_eq!(call_tool(&tool, json!({})).await.unwrap()["entries"], json!(["a/"]));
+        assert_eq!(
+            call_tool(&tool, json!({"path": "a/b"})).await.unwrap()["entries"],
+            json!(["a/b/keep.rs"])
+        );
+        assert_eq!(call_tool(&tool, json!({"path": "out"})).await.unwrap()["entries"], json!(["out/x.o"]));
+        assert_eq!(call_tool(&tool, json!({"path": ".ci"})).await.unwrap()["entries"], json!([".ci/run"]));
     }
 
     #[tokio::test]
@@ -135,14 +140,14 @@ mod tests {
         let (dir, _) = tree(&["inner/a.log", ".git/config"]);
         fs::write(dir.path().join(".gitignore"), "*.log\n").unwrap();
         let tool = ListFiles::new(Root::new(&dir.path().join("inner")).unwrap());
-        assert_eq!(ask(&tool, json!({})).await.unwrap()["entries"], json!(["a.log"]));
+        assert_eq!(call_tool(&tool, json!({})).await.unwrap()["entries"], json!(["a.log"]));
     }
 
     #[tokio::test]
     async fn a_long_list_is_cut_and_counted() {
         let names: Vec<String> = (0..500).map(|n| format!("f{n:03}")).collect();
         let (_dir, tool) = tree(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let answer = ask(&tool, json!({})).await.unwrap();
+        let answer = call_tool(&tool, json!({})).await.unwrap();
         assert_eq!((answer["entries"].as_array().unwrap().len(), &answer["total"]), (400, &json!(500)));
         assert_eq!(answer["note"], "the first 400 of 500; list a subdirectory to see the rest");
     }
@@ -151,9 +156,9 @@ mod tests {
     async fn an_empty_directory_has_no_entries_and_a_file_is_refused() {
         let (dir, tool) = tree(&["a.txt"]);
         fs::create_dir(dir.path().join("empty")).unwrap();
-        assert_eq!(ask(&tool, json!({"path": "empty"})).await.unwrap()["total"], 0);
+        assert_eq!(call_tool(&tool, json!({"path": "empty"})).await.unwrap()["total"], 0);
         assert_eq!(
-            ask(&tool, json!({"path": "a.txt"})).await.unwrap_err(),
+            call_tool(&tool, json!({"path": "a.txt"})).await.unwrap_err(),
             "`a.txt` is a file, not a directory"
         );
     }

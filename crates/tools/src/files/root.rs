@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::Error;
+use crate::ToolsError;
 
 /// Why an absolute path is refused.
 pub(super) const ELSEWHERE: &str = "is an absolute path to somewhere else";
@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// Opens a regular file for reading.
-    pub(super) fn open(&self) -> Result<File, Error> {
+    pub(super) fn open(&self) -> Result<File, ToolsError> {
         // Opening is not always harmless: a pipe would wait for its writer, a device may act.
         insist_on_file(self, &self.metadata)?;
         let fail = |source| cannot_read(&self.shown(), source);
@@ -61,8 +61,8 @@ impl Place {
 }
 
 impl Root {
-    pub fn new(dir: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::Root { path: dir.to_owned(), source };
+    pub fn new(dir: &Path) -> Result<Self, ToolsError> {
+        let fail = |source| ToolsError::Root { path: dir.to_owned(), source };
         let dir = dir.canonicalize().map_err(fail)?;
         if !dir.is_dir() {
             return Err(fail(io::ErrorKind::NotADirectory.into()));
@@ -99,8 +99,8 @@ impl Root {
     }
 
     /// Finds what a relative path names, if that is inside.
-    pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
-        let outside = |why| Error::outside(path, why);
+    pub(crate) fn resolve(&self, path: &str) -> Result<Place, ToolsError> {
+        let outside = |why| ToolsError::outside(path, why);
         if path.contains('\0') {
             return Err(outside("has a NUL byte in it"));
         }
@@ -120,22 +120,22 @@ impl Root {
     }
 
     /// A path that leads outside is refused in the same words whether its end exists or not.
-    fn why_missing(&self, path: &str, full: &Path, error: io::Error) -> Error {
+    fn why_missing(&self, path: &str, full: &Path, error: io::Error) -> ToolsError {
         let nearest = full.ancestors().skip(1).find_map(|ancestor| ancestor.canonicalize().ok());
         if nearest.is_none_or(|nearest| !nearest.starts_with(&self.dir)) {
-            return Error::outside(path, "leads outside by a link");
+            return ToolsError::outside(path, "leads outside by a link");
         }
         if error.kind() != io::ErrorKind::NotFound {
             return cannot_read(path, error);
         }
         if fs::symlink_metadata(full).is_ok_and(|metadata| metadata.is_symlink()) {
-            return Error::WrongKind {
+            return ToolsError::WrongKind {
                 path: path.to_owned(),
                 is: "a link to nothing inside",
                 wanted: "a file",
             };
         }
-        Error::NotFound { path: path.to_owned() }
+        ToolsError::NotFound { path: path.to_owned() }
     }
 
     fn open_beneath(&self, relative: &Path) -> io::Result<File> {
@@ -158,12 +158,12 @@ impl fmt::Display for Root {
     }
 }
 
-fn insist_on_file(place: &Place, metadata: &Metadata) -> Result<(), Error> {
+fn insist_on_file(place: &Place, metadata: &Metadata) -> Result<(), ToolsError> {
     let kind = metadata.file_type();
     if kind.is_file() {
         return Ok(());
     }
-    Err(Error::WrongKind { path: place.shown(), is: name_of(kind), wanted: "a file" })
+    Err(ToolsError::WrongKind { path: place.shown(), is: name_of(kind), wanted: "a file" })
 }
 
 /// A link where there was none a moment ago.
@@ -175,8 +175,8 @@ pub(super) fn tell_swap(errno: Errno) -> io::Error {
     }
 }
 
-pub(super) fn cannot_read(path: &str, source: io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source }
+pub(super) fn cannot_read(path: &str, source: io::Error) -> ToolsError {
+    ToolsError::Read { path: path.to_owned(), source }
 }
 
 fn name_of(kind: FileType) -> &'static str {

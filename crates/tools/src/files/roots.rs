@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::root::{ELSEWHERE, Place, Root};
-use crate::Error;
+use crate::ToolsError;
 
 /// One root or several. Each is closed for itself: a link from one into another leads outside.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ impl From<Root> for Roots {
 
 impl Roots {
     /// The first is the working directory. Of a root inside another nobody could say what it may.
-    pub fn new(first: Root, others: Vec<Root>) -> Result<Self, Error> {
+    pub fn new(first: Root, others: Vec<Root>) -> Result<Self, ToolsError> {
         let others = others.into_iter().map(Root::beside);
         let all: Vec<Root> = std::iter::once(first).chain(others).collect();
         for (at, root) in all.iter().enumerate() {
@@ -29,7 +29,7 @@ impl Roots {
                 |(other_at, other): &(usize, &Root)| *other_at != at && root.path().starts_with(other.path());
             if let Some((_, outer)) = all.iter().enumerate().find(overlap) {
                 let (inner, outer) = (root.path().to_owned(), outer.path().to_owned());
-                return Err(Error::Overlap { inner, outer });
+                return Err(ToolsError::Overlap { inner, outer });
             }
         }
         Ok(Self(all.into()))
@@ -54,18 +54,18 @@ impl Roots {
     }
 
     /// Finds what `path` names, if that is inside one of them.
-    pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
+    pub(crate) fn resolve(&self, path: &str) -> Result<Place, ToolsError> {
         let (root, relative) = self.split(path)?;
         root.resolve(&relative).map_err(|error| self.named(error, path))
     }
 
     /// The root that a path is meant to be in, and the way from there.
-    pub(super) fn split(&self, path: &str) -> Result<(&Root, String), Error> {
+    pub(super) fn split(&self, path: &str) -> Result<(&Root, String), ToolsError> {
         let meant = Path::new(path);
         if !meant.is_absolute() {
             return Ok((self.first(), path.to_owned()));
         }
-        let refused = |why| self.named(Error::outside(path, why), path);
+        let refused = |why| self.named(ToolsError::outside(path, why), path);
         if meant.components().any(|part| part == Component::ParentDir) {
             return Err(refused("goes up with `..`"));
         }
@@ -76,11 +76,11 @@ impl Roots {
     }
 
     /// An error about a path inside a root, in the words of the caller and with all that can be reached.
-    pub(super) fn named(&self, error: Error, asked: &str) -> Error {
+    pub(super) fn named(&self, error: ToolsError, asked: &str) -> ToolsError {
         let path = asked.to_owned();
         match error {
-            Error::Outside { why, .. } => Error::Outside { path, why, others: self.others() },
-            Error::NotFound { .. } => Error::NotFound { path },
+            ToolsError::Outside { why, .. } => ToolsError::Outside { path, why, others: self.others() },
+            ToolsError::NotFound { .. } => ToolsError::NotFound { path },
             other => other,
         }
     }

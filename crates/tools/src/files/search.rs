@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::{root::Place, roots::Roots, walk::walk};
 use crate::{
-    Call, Error, Outcome, Spec, Tool, args, media,
-    work::{self, Stop},
+    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    blocking::{self, CancelFlag},
+    media,
 };
 
 const NAME: &str = "search_files";
@@ -50,7 +51,7 @@ impl SearchFiles {
             "additionalProperties": false,
         });
         let description = "Finds lines in text files. Hidden, git-ignored and binary files are left out.";
-        Self { spec: Spec::reading(NAME, description, parameters), roots }
+        Self { spec: Spec::read_only(NAME, description, parameters), roots }
     }
 }
 
@@ -59,11 +60,13 @@ impl Tool for SearchFiles {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let roots = self.roots.clone();
-            work::run(&*call.host, move |stop| search(&roots, &args, stop)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |cancel| search(&roots, &args, cancel))
+                .await
+                .map(ToolReply::Done)
         })
     }
 }
@@ -76,12 +79,12 @@ struct Found {
     too_large: usize,
 }
 
-fn search(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
+fn search(roots: &Roots, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let pattern = pattern(args)?;
     let place = roots.resolve(args.path.as_deref().unwrap_or("."))?;
     let mut found = Found::default();
     if place.metadata.is_dir() {
-        walk(&place, None, stop, &mut |entry| {
+        walk(&place, None, cancel, &mut |entry| {
             let root = &place.root;
             let Ok(relative) = entry.path().strip_prefix(root.path()) else { return };
             let Ok(metadata) = entry.metadata() else { return };
@@ -97,8 +100,8 @@ fn search(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
     Ok(found.answer(&args.pattern))
 }
 
-fn pattern(args: &Args) -> Result<Regex, Error> {
-    let bad = |reason: String| Error::Arguments { tool: NAME.to_owned(), reason };
+fn pattern(args: &Args) -> Result<Regex, ToolsError> {
+    let bad = |reason: String| ToolsError::Arguments { tool: NAME.to_owned(), reason };
     if args.pattern.is_empty() {
         return Err(bad("the pattern is empty".to_owned()));
     }
@@ -117,14 +120,14 @@ fn pattern(args: &Args) -> Result<Regex, Error> {
 }
 
 impl Found {
-    fn look_into(&mut self, place: &Place, pattern: &Regex) -> Result<(), Error> {
+    fn look_into(&mut self, place: &Place, pattern: &Regex) -> Result<(), ToolsError> {
         let file = place.open()?;
         let mut bytes = Vec::new();
         let fail = |source| super::root::cannot_read(&place.shown(), source);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
         if bytes.len() as u64 > MAX_FILE {
             self.too_large += 1;
-        } else if media::binary(&bytes[..bytes.len().min(media::SAMPLE)]).is_none() {
+        } else if media::binary_kind(&bytes[..bytes.len().min(media::SNIFF_BYTES)]).is_none() {
             self.collect(place, &bytes, pattern);
         }
         Ok(())
@@ -176,7 +179,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{files::Root, testing::ask};
+    use crate::{files::Root, testing::call_tool};
 
     fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, SearchFiles) {
         let dir = tempfile::tempdir().unwrap();
@@ -211,25 +214,25 @@ mod tests {
             (".hidden", b"TODO"),
             ("b/x.bin", b"TODO\0"),
         ]);
-        let answer = ask(&tool, json!({"pattern": "todo"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "todo"})).await.unwrap();
         assert_eq!(places(&answer), ["a.rs:2: // TODO: all", "b/c.rs:2: let todo = 1;"]);
         assert_eq!((&answer["total"], &answer["files"]), (&json!(2), &json!(2)));
-        let exact = ask(&tool, json!({"pattern": "TODO"})).await.unwrap();
+        let exact = call_tool(&tool, json!({"pattern": "TODO"})).await.unwrap();
         assert_eq!(places(&exact), ["a.rs:2: // TODO: all"]);
-        let below = ask(&tool, json!({"pattern": "todo", "path": "b"})).await.unwrap();
+        let below = call_tool(&tool, json!({"pattern": "todo", "path": "b"})).await.unwrap();
         assert_eq!(places(&below), ["b/c.rs:2: let todo = 1;"]);
-        let file = ask(&tool, json!({"pattern": "todo", "path": ".hidden"})).await.unwrap();
+        let file = call_tool(&tool, json!({"pattern": "todo", "path": ".hidden"})).await.unwrap();
         assert_eq!(places(&file), [".hidden:1: TODO"]);
     }
 
     #[tokio::test]
     async fn a_pattern_is_plain_unless_it_is_said_to_be_a_regex() {
         let (_dir, tool) = tree(&[("a.txt", b"a.c\nabc\n(x\n")]);
-        assert_eq!(places(&ask(&tool, json!({"pattern": "a.c"})).await.unwrap()), ["a.txt:1: a.c"]);
-        assert_eq!(places(&ask(&tool, json!({"pattern": "(x"})).await.unwrap()), ["a.txt:3: (x"]);
-        let both = ask(&tool, json!({"pattern": "^a.c$", "regex": true})).await.unwrap();
+        assert_eq!(places(&call_tool(&tool, json!({"pattern": "a.c"})).await.unwrap()), ["a.txt:1: a.c"]);
+        assert_eq!(places(&call_tool(&tool, json!({"pattern": "(x"})).await.unwrap()), ["a.txt:3: (x"]);
+        let both = call_tool(&tool, json!({"pattern": "^a.c$", "regex": true})).await.unwrap();
         assert_eq!(both["total"], 2);
-        let error = ask(&tool, json!({"pattern": "(x", "regex": true})).await.unwrap_err();
+        let error = call_tool(&tool, json!({"pattern": "(x", "regex": true})).await.unwrap_err();
         assert!(
             error.contains("the pattern is no regular expression") && error.contains("unclosed group"),
             "{error}"
@@ -241,10 +244,10 @@ mod tests {
         let many = "hit\n".repeat(1000);
         let long = format!("{}needle{}", "ä".repeat(5000), "x".repeat(5000));
         let (_dir, tool) = tree(&[("many.txt", many.as_bytes()), ("long.txt", long.as_bytes())]);
-        let answer = ask(&tool, json!({"pattern": "hit"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "hit"})).await.unwrap();
         assert_eq!((answer["matches"].as_array().unwrap().len(), &answer["total"]), (100, &json!(1000)));
         assert_eq!(answer["note"], "the first 100 of 1000; narrow the pattern or the path");
-        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "needle"})).await.unwrap();
         let text = answer["matches"][0]["text"].as_str().unwrap();
         assert!(
             text.starts_with("…ä") && text.contains("needle") && text.ends_with("x…") && text.len() < 300,
@@ -256,7 +259,7 @@ mod tests {
     async fn a_file_too_large_to_search_is_counted() {
         let (dir, tool) = tree(&[("a.txt", b"needle\n")]);
         fs::File::create(dir.path().join("huge.txt")).unwrap().set_len(MAX_FILE + 1).unwrap();
-        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "needle"})).await.unwrap();
         assert_eq!((&answer["total"], &answer["not_searched"]), (&json!(1), &json!("1 files over 16 MiB")));
     }
 }

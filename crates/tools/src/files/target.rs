@@ -23,7 +23,7 @@ use super::{
     root::{Root, cannot_read, tell_swap},
     roots::Roots,
 };
-use crate::Error;
+use crate::ToolsError;
 
 /// Larger files are not text that somebody wrote.
 const MAX_FILE: u64 = 8 * 1024 * 1024;
@@ -43,19 +43,19 @@ pub(super) struct Before {
 
 impl Target {
     /// Finds the file, or the place where it would be, if it may be written there.
-    pub(super) fn find(roots: &Roots, path: &str) -> Result<Self, Error> {
+    pub(super) fn find(roots: &Roots, path: &str) -> Result<Self, ToolsError> {
         let (root, relative) = roots.split(path)?;
         let found = Self::find_in(root, &relative).map_err(|error| roots.named(error, path))?;
-        if root.is_writable() { Ok(found) } else { Err(Error::ReadOnly { path: found.shown() }) }
+        if root.is_writable() { Ok(found) } else { Err(ToolsError::ReadOnly { path: found.shown() }) }
     }
 
-    fn find_in(root: &Root, path: &str) -> Result<Self, Error> {
+    fn find_in(root: &Root, path: &str) -> Result<Self, ToolsError> {
         let (relative, before) = match root.resolve(path) {
             Ok(place) => {
                 let before = read(place.open()?, path)?;
                 (place.relative, Some(before))
             }
-            Err(Error::NotFound { .. }) => (place_for(root, path)?, None),
+            Err(ToolsError::NotFound { .. }) => (place_for(root, path)?, None),
             Err(error) => return Err(error),
         };
         let name = relative.file_name().unwrap_or_default().to_owned();
@@ -80,8 +80,8 @@ impl Target {
     }
 
     /// Replaces the content. A file that is no longer the one that was found is left as it is.
-    pub(super) fn write(&self, content: &[u8]) -> Result<Metadata, Error> {
-        let fail = |source| Error::Write { path: self.shown(), source };
+    pub(super) fn write(&self, content: &[u8]) -> Result<Metadata, ToolsError> {
+        let fail = |source| ToolsError::Write { path: self.shown(), source };
         let dir = self.root.directory(&self.parent, Missing::Made).map_err(fail)?;
         let temporary = OsString::from(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         let put = self.fill(&dir, &temporary, content).map_err(fail).and_then(|metadata| {
@@ -96,8 +96,8 @@ impl Target {
     }
 
     /// Takes the file away, if it is still the one that was found.
-    pub(super) fn remove(&self) -> Result<(), Error> {
-        let fail = |source| Error::Write { path: self.shown(), source };
+    pub(super) fn remove(&self) -> Result<(), ToolsError> {
+        let fail = |source| ToolsError::Write { path: self.shown(), source };
         let dir = self.root.directory(&self.parent, Missing::Refused).map_err(fail)?;
         self.insist_on_unchanged(&dir)?;
         rustix::fs::unlinkat(&dir, &self.name, AtFlags::empty()).map_err(|errno| fail(errno.into()))
@@ -114,7 +114,7 @@ impl Target {
         file.metadata()
     }
 
-    fn swap_in(&self, dir: &OwnedFd, temporary: &OsStr) -> Result<(), Error> {
+    fn swap_in(&self, dir: &OwnedFd, temporary: &OsStr) -> Result<(), ToolsError> {
         self.insist_on_unchanged(dir)?;
         let flags = if self.before.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let renamed = match rustix::fs::renameat_with(dir, temporary, dir, &self.name, flags) {
@@ -128,12 +128,12 @@ impl Target {
                 let _ = rustix::fs::fsync(dir);
                 Ok(())
             }
-            Err(Errno::EXIST) => Err(Error::Changed { path: self.shown() }),
-            Err(errno) => Err(Error::Write { path: self.shown(), source: errno.into() }),
+            Err(Errno::EXIST) => Err(ToolsError::Changed { path: self.shown() }),
+            Err(errno) => Err(ToolsError::Write { path: self.shown(), source: errno.into() }),
         }
     }
 
-    fn insist_on_unchanged(&self, dir: &OwnedFd) -> Result<(), Error> {
+    fn insist_on_unchanged(&self, dir: &OwnedFd) -> Result<(), ToolsError> {
         let now = rustix::fs::statat(dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         let same = match (&self.before, now) {
             (None, Err(Errno::NOENT)) => true,
@@ -146,26 +146,26 @@ impl Target {
             }
             (None, _) | (Some(_), Err(_)) => false,
         };
-        if same { Ok(()) } else { Err(Error::Changed { path: self.shown() }) }
+        if same { Ok(()) } else { Err(ToolsError::Changed { path: self.shown() }) }
     }
 }
 
-fn read(file: File, path: &str) -> Result<Before, Error> {
+fn read(file: File, path: &str) -> Result<Before, ToolsError> {
     let fail = |source| cannot_read(path, source);
     let metadata = file.metadata().map_err(fail)?;
     let mut content = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(fail)?;
     if content.len() as u64 > MAX_FILE {
         let reason = format!("`{path}` has more than {} MiB and is not changed here", MAX_FILE >> 20);
-        return Err(Error::Failed(reason));
+        return Err(ToolsError::Failed(reason));
     }
     Ok(Before { content, metadata })
 }
 
 /// Where a file that is not there would be: below the nearest directory that is.
-fn place_for(root: &Root, path: &str) -> Result<PathBuf, Error> {
+fn place_for(root: &Root, path: &str) -> Result<PathBuf, ToolsError> {
     if path.ends_with('/') {
-        return Err(Error::WrongKind { path: path.to_owned(), is: "a directory", wanted: "a file" });
+        return Err(ToolsError::WrongKind { path: path.to_owned(), is: "a directory", wanted: "a file" });
     }
     for above in Path::new(path).ancestors().skip(1) {
         let Some(text) = above.to_str() else { break };
@@ -176,13 +176,13 @@ fn place_for(root: &Root, path: &str) -> Result<PathBuf, Error> {
             }
             Ok(place) => {
                 let is = "a file";
-                return Err(Error::WrongKind { path: place.shown(), is, wanted: "a directory" });
+                return Err(ToolsError::WrongKind { path: place.shown(), is, wanted: "a directory" });
             }
-            Err(Error::NotFound { .. }) => {}
+            Err(ToolsError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(Error::NotFound { path: path.to_owned() })
+    Err(ToolsError::NotFound { path: path.to_owned() })
 }
 
 /// What becomes of a directory that is not there.

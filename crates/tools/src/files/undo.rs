@@ -9,7 +9,7 @@ use super::{
     seen::Digest,
     target::Target,
 };
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, work};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, blocking};
 
 const NAME: &str = "undo_edit";
 
@@ -35,7 +35,7 @@ impl UndoEdit {
             "additionalProperties": false,
         });
         let description = "Takes one change of a file back, if the file is still as that change left it. The newest change goes first.";
-        let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
+        let spec = Spec::new(NAME, description, parameters, Safety::Write, Effect::Idempotent);
         Self { spec, desk }
     }
 }
@@ -45,11 +45,11 @@ impl Tool for UndoEdit {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let desk = self.desk.clone();
-            work::run(&*call.host, move |_| undo(&desk, &args)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |_| undo(&desk, &args)).await.map(ToolReply::Done)
         })
     }
 
@@ -66,7 +66,7 @@ impl Tool for UndoEdit {
     }
 }
 
-fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {
+fn undo(desk: &Desk, args: &Args) -> Result<Value, ToolsError> {
     let record = desk.record(&args.undo)?;
     let target = Target::find(&desk.roots, &record.path)?;
     let now = target.before.as_ref().map(|before| before.content.as_slice());
@@ -74,7 +74,7 @@ fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {
         return Ok(json!({"path": record.path, "unchanged": true}));
     }
     if now != Some(record.after.as_slice()) {
-        return Err(Error::Changed { path: record.path });
+        return Err(ToolsError::Changed { path: record.path });
     }
     if let Some(before) = &record.before {
         let metadata = target.write(before)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use ignore::{DirEntry, WalkBuilder};
 
 use super::root::Place;
-use crate::{Error, work::Stop};
+use crate::{ToolsError, blocking::CancelFlag};
 
 /// Visits what lies below `place`, at most `depth` levels down, in the order of names, until `visit` says stop.
 ///
@@ -14,14 +14,14 @@ use crate::{Error, work::Stop};
 pub(super) fn walk(
     place: &Place,
     depth: Option<usize>,
-    stop: &Stop,
+    cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
-) -> Result<(), Error> {
+) -> Result<(), ToolsError> {
     let (root, target) = (place.root.path(), place.absolute());
     let levels_above = place.relative.components().count();
-    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), stop, visit)?;
+    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), cancel, visit)?;
     if !found {
-        visit_below(&target, &target, depth, stop, visit)?;
+        visit_below(&target, &target, depth, cancel, visit)?;
     }
     Ok(())
 }
@@ -31,9 +31,9 @@ fn visit_below(
     start: &Path,
     target: &Path,
     depth: Option<usize>,
-    stop: &Stop,
+    cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
-) -> Result<bool, Error> {
+) -> Result<bool, ToolsError> {
     let on_the_way = target.to_owned();
     let entries = WalkBuilder::new(start)
         .max_depth(depth)
@@ -52,7 +52,7 @@ fn visit_below(
     let mut found = false;
     // An entry that cannot be read is not there for the model: one locked directory must not hide the rest.
     for entry in entries.filter_map(Result::ok) {
-        stop.check()?;
+        cancel.check()?;
         if entry.path() == target {
             found = true;
         } else if entry.path().starts_with(target) {

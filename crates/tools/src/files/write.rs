@@ -8,7 +8,7 @@ use super::{
     change::{self, Desk},
     target::Target,
 };
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, work};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, blocking};
 
 const NAME: &str = "write_file";
 
@@ -39,7 +39,7 @@ impl WriteFile {
         });
         let description =
             "Writes a whole file, new or in place of the old one. To change a part of a file, use edit_file.";
-        let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
+        let spec = Spec::new(NAME, description, parameters, Safety::Write, Effect::Idempotent);
         Self { spec, desk }
     }
 }
@@ -49,11 +49,11 @@ impl Tool for WriteFile {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let desk = self.desk.clone();
-            work::run(&*call.host, move |_| write(&desk, &args)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |_| write(&desk, &args)).await.map(ToolReply::Done)
         })
     }
 
@@ -69,7 +69,7 @@ impl Tool for WriteFile {
     }
 }
 
-fn write(desk: &Desk, args: &Args) -> Result<Value, Error> {
+fn write(desk: &Desk, args: &Args) -> Result<Value, ToolsError> {
     let target = Target::find(&desk.roots, &args.path)?;
     let after = args.content.as_bytes();
     // The same call again after a crash: it was done then.

@@ -17,7 +17,7 @@ pub(crate) use display::plain;
 pub(crate) use output::{Capture, Shown};
 pub use read::ReadOutput;
 
-use crate::{Error, Mask};
+use crate::{Mask, ToolsError};
 
 /// What is kept if nobody says how much.
 const USUAL: u64 = 1 << 30;
@@ -62,8 +62,8 @@ impl Kept {
         Self { mask, ..self }
     }
 
-    pub(crate) fn create(&self, kind: Kind) -> Result<(String, File), Error> {
-        let fail = |source| Error::Kept { source };
+    pub(crate) fn create(&self, kind: Kind) -> Result<(String, File), ToolsError> {
+        let fail = |source| ToolsError::OutputStore { source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(fail)?;
         let random = uuid::Uuid::new_v4().simple().to_string();
         let handle = format!("{}{}", kind.prefix(), &random[..16]);
@@ -71,14 +71,14 @@ impl Kept {
         Ok((handle, file.map_err(fail)?))
     }
 
-    pub(crate) fn open(&self, kind: Kind, handle: &str) -> Result<File, Error> {
+    pub(crate) fn open(&self, kind: Kind, handle: &str) -> Result<File, ToolsError> {
         let random = handle.strip_prefix(kind.prefix()).unwrap_or_default();
         if random.len() != 16 || !random.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::Handle { handle: handle.to_owned() });
+            return Err(ToolsError::UnknownHandle { handle: handle.to_owned() });
         }
         File::open(self.dir.join(handle)).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::Handle { handle: handle.to_owned() },
-            _ => Error::Kept { source },
+            io::ErrorKind::NotFound => ToolsError::UnknownHandle { handle: handle.to_owned() },
+            _ => ToolsError::OutputStore { source },
         })
     }
 
@@ -88,8 +88,8 @@ impl Kept {
     }
 
     /// Removes the oldest files until the rest has at most `bytes`, and says how many went.
-    pub fn shrink_to(&self, bytes: u64) -> Result<usize, Error> {
-        let fail = |source| Error::Kept { source };
+    pub fn shrink_to(&self, bytes: u64) -> Result<usize, ToolsError> {
+        let fail = |source| ToolsError::OutputStore { source };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.dir).map_err(fail)?.filter_map(Result::ok) {
             // What another process removes in between is gone, which is what was wanted.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{Kept, Kind, plain};
 use crate::{
-    Error,
+    ToolsError,
     mask::MaskStream,
     media,
-    paging::{HEAD, TAIL, WHOLE, line_end, line_start},
+    paging::{HEAD_BYTES, MAX_WHOLE, TAIL_BYTES, line_end, line_start},
 };
 
 /// No more than this is kept of one output; a program that never stops writing must not fill the disk.
@@ -36,7 +36,7 @@ impl Capture {
     }
 
     /// One that is kept from its first byte, so that it can be read while it grows.
-    pub(crate) fn kept_from_the_start(kept: Kept) -> Result<(Self, String), Error> {
+    pub(crate) fn kept_from_the_start(kept: Kept) -> Result<(Self, String), ToolsError> {
         let (handle, file) = kept.create(Kind::Output)?;
         let capture = Self { file: Some((handle.clone(), file)), ..Self::new(kept) };
         Ok((capture, handle))
@@ -48,19 +48,19 @@ impl Capture {
 
     /// Answers with what may be shown by now.
     pub(crate) fn take<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
-        let masked = self.mask.take(piece);
+        let masked = self.mask.push(piece);
         self.take_masked(&masked);
         masked
     }
 
     /// Nothing more comes.
     pub(crate) fn end(&mut self) {
-        let rest = self.mask.rest();
+        let rest = self.mask.finish();
         self.take_masked(&rest);
     }
 
     fn take_masked(&mut self, piece: &[u8]) {
-        let room = WHOLE.saturating_sub(self.head.len());
+        let room = MAX_WHOLE.saturating_sub(self.head.len());
         let (first, rest) = piece.split_at(piece.len().min(if self.tail.is_empty() { room } else { 0 }));
         self.head.extend_from_slice(first);
         if !rest.is_empty() && self.file.is_none() && self.fault.is_none() {
@@ -68,9 +68,9 @@ impl Capture {
         }
         self.keep(piece);
         self.total += piece.len() as u64;
-        let rest = &rest[rest.len().saturating_sub(TAIL)..];
+        let rest = &rest[rest.len().saturating_sub(TAIL_BYTES)..];
         self.tail.extend(rest);
-        let too_many = self.tail.len().saturating_sub(TAIL);
+        let too_many = self.tail.len().saturating_sub(TAIL_BYTES);
         self.tail.drain(..too_many);
     }
 
@@ -101,7 +101,7 @@ impl Capture {
     /// What a model is shown of it.
     pub(crate) fn finish(mut self) -> Shown {
         self.end();
-        let kind = media::binary(&self.head[..self.head.len().min(media::SAMPLE)]);
+        let kind = media::binary_kind(&self.head[..self.head.len().min(media::SNIFF_BYTES)]);
         let text = if kind.is_some() { String::new() } else { self.text() };
         // What is shown differs from what came: that stays within reach.
         let differs = kind.is_some() || text.as_bytes() != self.head;
@@ -120,9 +120,9 @@ impl Capture {
             return plain(&self.head);
         }
         // A text that is hardly too long has its end in `head`, beyond what is shown of it.
-        let before = &self.head[self.head.len() - (TAIL - self.tail.len())..];
+        let before = &self.head[self.head.len() - (TAIL_BYTES - self.tail.len())..];
         let tail: Vec<u8> = before.iter().chain(&self.tail).copied().collect();
-        let (end, start) = (line_end(&self.head, HEAD), line_start(&tail));
+        let (end, start) = (line_end(&self.head, HEAD_BYTES), line_start(&tail));
         let left_out = self.total - end as u64 - (tail.len() - start) as u64;
         let next = self.head[..end].split(|&byte| byte == b'\n').count();
         let note = format!("\n[… {left_out} bytes left out; read_output shows them, from line {next} …]\n");
@@ -205,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = Kept::new(dir.path()).masking(crate::Mask::new(["sk-canary-123".to_owned()]));
         let mut capture = Capture::new(kept.clone());
-        for piece in [b"a sk-can".as_slice(), b"ary-123 b\n", &vec![b'x'; WHOLE], b"\nsk-canary-123"] {
+        for piece in [b"a sk-can".as_slice(), b"ary-123 b\n", &vec![b'x'; MAX_WHOLE], b"\nsk-canary-123"] {
             capture.take(piece);
         }
         let shown = capture.finish();
@@ -230,11 +230,11 @@ mod tests {
             let borrowed: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
             let (_dir, kept, shown) = capture(&borrowed);
             proptest::prop_assert_eq!(shown.bytes, all.len() as u64);
-            if all.len() <= WHOLE {
+            if all.len() <= MAX_WHOLE {
                 proptest::prop_assert_eq!(shown.text.as_bytes(), all);
             } else {
                 proptest::prop_assert_eq!(whole(&kept, &shown), all);
-                proptest::prop_assert!(shown.text.len() < HEAD + TAIL + 200);
+                proptest::prop_assert!(shown.text.len() < HEAD_BYTES + TAIL_BYTES + 200);
                 let last = format!("line {}\n", line - 1);
                 proptest::prop_assert!(shown.text.starts_with("line 0\n") && shown.text.ends_with(&last));
             }

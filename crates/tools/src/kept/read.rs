@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::{Kept, Kind, plain};
 use crate::{
-    Call, Error, Outcome, Spec, Tool, args, media,
-    paging::{self, Cut, Ends, Lines},
-    work::{self, Stop},
+    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    blocking::{self, CancelFlag},
+    media,
+    paging::{self, Excerpt, HeadAndTail, LineRange},
 };
 
 const NAME: &str = "read_output";
@@ -34,11 +35,11 @@ pub struct ReadOutput {
 #[serde(deny_unknown_fields)]
 struct Args {
     handle: String,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     offset: Option<usize>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     limit: Option<usize>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     tail: Option<usize>,
     search: Option<String>,
 }
@@ -59,7 +60,7 @@ impl ReadOutput {
         });
         let description =
             "Reads on in an output that was too long to show: by lines, from the end, or by a text in it.";
-        Self { spec: Spec::reading(NAME, description, parameters), kept }
+        Self { spec: Spec::read_only(NAME, description, parameters), kept }
     }
 }
 
@@ -68,36 +69,36 @@ impl Tool for ReadOutput {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: Args = args::parse(NAME, call.args)?;
+            let args: Args = args::parse(NAME, request.args)?;
             let file = self.kept.open(Kind::Output, &args.handle)?;
-            work::run(&*call.host, move |stop| read(file, &args, stop)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |cancel| read(file, &args, cancel)).await.map(ToolReply::Done)
         })
     }
 }
 
-fn read(mut file: File, args: &Args, stop: &Stop) -> Result<Value, Error> {
-    let fail = |source| Error::Io { path: args.handle.clone(), source };
+fn read(mut file: File, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
+    let fail = |source| ToolsError::Read { path: args.handle.clone(), source };
     let size = file.metadata().map_err(fail)?.len();
     let mut sample = Vec::new();
-    (&mut file).take(media::SAMPLE as u64).read_to_end(&mut sample).map_err(fail)?;
-    if let Some(kind) = media::binary(&sample) {
+    (&mut file).take(media::SNIFF_BYTES as u64).read_to_end(&mut sample).map_err(fail)?;
+    if let Some(kind) = media::binary_kind(&sample) {
         return Ok(json!({"handle": args.handle, "bytes": size, "binary": kind}));
     }
     file.rewind().map_err(fail)?;
     match (&args.search, args.tail) {
-        (Some(text), _) => search(file, args, text, stop),
+        (Some(text), _) => search(file, args, text, cancel),
         (None, Some(lines)) => tail(file, args, size, lines).map_err(fail),
         (None, None) if args.offset.is_none() && args.limit.is_none() => ends(file, args, size).map_err(fail),
-        (None, None) => page(file, args, stop),
+        (None, None) => page(file, args, cancel),
     }
 }
 
 fn ends(file: File, args: &Args, size: u64) -> std::io::Result<Value> {
-    Ok(match paging::ends(file, size)? {
-        Ends::Whole(text) => json!({"handle": args.handle, "bytes": size, "output": plain(&text)}),
-        Ends::Cut(Cut { head, tail, left_out, next }) => {
+    Ok(match paging::read_excerpt(file, size)? {
+        Excerpt::Whole(text) => json!({"handle": args.handle, "bytes": size, "output": plain(&text)}),
+        Excerpt::HeadAndTail(HeadAndTail { head, tail, left_out, next }) => {
             let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
             let text = format!("{}{note}{}", plain(&head), plain(&tail));
             json!({"handle": args.handle, "bytes": size, "output": text, "left_out_bytes": left_out, "next_offset": next})
@@ -105,10 +106,11 @@ fn ends(file: File, args: &Args, size: u64) -> std::io::Result<Value> {
     })
 }
 
-fn page(file: File, args: &Args, stop: &Stop) -> Result<Value, Error> {
+fn page(file: File, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let first = args.offset.unwrap_or(1).max(1);
-    let wanted = Lines { first, count: args.limit.unwrap_or(usize::MAX) };
-    let page = paging::lines(file, &wanted, stop).map_err(|error| error.of(&args.handle, NAME))?;
+    let range = LineRange { first, count: args.limit.unwrap_or(usize::MAX) };
+    let page =
+        paging::read_lines(file, &range, cancel).map_err(|error| error.into_error(&args.handle, NAME))?;
     let mut answer = json!({"handle": args.handle, "first_line": first, "output": plain(&page.text)});
     if let Some(next) = page.next {
         answer["next_offset"] = next.into();
@@ -130,19 +132,19 @@ fn tail(mut file: File, args: &Args, size: u64, lines: usize) -> std::io::Result
 }
 
 /// One pass that holds one line at a time, and no more than a piece of a line without end.
-fn search(file: File, args: &Args, text: &str, stop: &Stop) -> Result<Value, Error> {
+fn search(file: File, args: &Args, text: &str, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let pattern = regex::bytes::RegexBuilder::new(&regex::escape(text))
         .case_insensitive(true)
         .build()
-        .map_err(|error| Error::Arguments { tool: NAME.to_owned(), reason: error.to_string() })?;
+        .map_err(|error| ToolsError::Arguments { tool: NAME.to_owned(), reason: error.to_string() })?;
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let (mut matches, mut total, mut number) = (Vec::new(), 0_usize, 1_usize);
     let mut line = Vec::new();
     loop {
-        stop.check()?;
+        cancel.check()?;
         line.clear();
         let read = (&mut reader).take(64 * 1024).read_until(b'\n', &mut line);
-        if read.map_err(|source| Error::Io { path: args.handle.clone(), source })? == 0 {
+        if read.map_err(|source| ToolsError::Read { path: args.handle.clone(), source })? == 0 {
             break;
         }
         let ended = line.ends_with(b"\n");
@@ -168,7 +170,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::testing::ask;
+    use crate::testing::call_tool;
 
     fn tool(content: &[u8]) -> (tempfile::TempDir, ReadOutput, String) {
         let dir = tempfile::tempdir().unwrap();
@@ -188,12 +190,12 @@ mod tests {
         let (_dir, tool, handle) = tool(content.as_bytes());
         let (mut all, mut next) = (String::new(), Some(1));
         while let Some(offset) = next {
-            let page = ask(&tool, json!({"handle": handle, "offset": offset})).await.unwrap();
+            let page = call_tool(&tool, json!({"handle": handle, "offset": offset})).await.unwrap();
             all.push_str(page["output"].as_str().unwrap());
             next = page["next_offset"].as_u64();
         }
         assert_eq!(all, content);
-        let ends = ask(&tool, json!({"handle": handle})).await.unwrap();
+        let ends = call_tool(&tool, json!({"handle": handle})).await.unwrap();
         assert!(ends["output"].as_str().unwrap().ends_with("line 20000\n"));
     }
 
@@ -201,29 +203,35 @@ mod tests {
     async fn the_end_is_read_by_its_lines() {
         let (_dir, tool, handle) = tool(numbered(20_000).as_bytes());
         for (lines, shown) in [(1, "line 20000\n"), (2, "line 19999\nline 20000\n")] {
-            assert_eq!(ask(&tool, json!({"handle": handle, "tail": lines})).await.unwrap()["output"], shown);
+            assert_eq!(
+                call_tool(&tool, json!({"handle": handle, "tail": lines})).await.unwrap()["output"],
+                shown
+            );
         }
         let (_dir, tool, handle) = self::tool(b"one\ntwo");
-        assert_eq!(ask(&tool, json!({"handle": handle, "tail": 9})).await.unwrap()["output"], "one\ntwo");
+        assert_eq!(
+            call_tool(&tool, json!({"handle": handle, "tail": 9})).await.unwrap()["output"],
+            "one\ntwo"
+        );
     }
 
     #[tokio::test]
     async fn a_text_is_found_with_its_line() {
         let (_dir, tool, handle) = tool(format!("{}\x1b[1mNeedle\x1b[0m\n", numbered(500)).as_bytes());
-        let found = ask(&tool, json!({"handle": handle, "search": "needle"})).await.unwrap();
+        let found = call_tool(&tool, json!({"handle": handle, "search": "needle"})).await.unwrap();
         assert_eq!(
             (&found["matches"], &found["total"]),
             (&json!([{"line": 501, "text": "Needle"}]), &json!(1))
         );
-        let many = ask(&tool, json!({"handle": handle, "search": "line"})).await.unwrap();
+        let many = call_tool(&tool, json!({"handle": handle, "search": "line"})).await.unwrap();
         assert_eq!((many["matches"].as_array().unwrap().len(), &many["total"]), (100, &json!(500)));
     }
 
     #[tokio::test]
     async fn a_wrong_handle_and_binary_data_are_told() {
         let (_dir, tool, handle) = tool(b"\x89PNG\r\n\x1a\n\0");
-        assert_eq!(ask(&tool, json!({"handle": handle})).await.unwrap()["binary"], "a PNG image");
-        let error = ask(&tool, json!({"handle": "../x"})).await.unwrap_err();
+        assert_eq!(call_tool(&tool, json!({"handle": handle})).await.unwrap()["binary"], "a PNG image");
+        let error = call_tool(&tool, json!({"handle": "../x"})).await.unwrap_err();
         assert!(error.contains("`../x` is no handle"), "{error}");
     }
 }

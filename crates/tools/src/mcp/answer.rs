@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::thin::Shelf;
 use crate::{
-    Body, Error, File, Host, Kept,
+    ArtifactBody, ArtifactFile, Kept, ToolHost, ToolsError,
     kept::{Capture, Kind, Shown, plain},
 };
 
@@ -33,7 +33,11 @@ pub(super) struct From<'a> {
     pub(super) shelf: &'a Shelf,
 }
 
-pub(super) async fn answer(result: CallToolResult, from: &From<'_>, host: &dyn Host) -> Result<Value, Error> {
+pub(super) async fn answer(
+    result: CallToolResult,
+    from: &From<'_>,
+    host: &dyn ToolHost,
+) -> Result<Value, ToolsError> {
     let failed = result.is_error == Some(true);
     let mut parts = sort(result.content);
     let mut answer = Map::new();
@@ -108,11 +112,11 @@ impl From<'_> {
     /// Keeps a file beside the session, and names it.
     async fn save(
         &self,
-        host: &dyn Host,
+        host: &dyn ToolHost,
         name: &str,
         mime_type: String,
         mut data: String,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, ToolsError> {
         if let Some(Shown { bytes, handle, .. }) = self.shelf.take(&data) {
             let handle = handle.unwrap_or_default();
             if bytes > MOST_FILE {
@@ -121,7 +125,7 @@ impl From<'_> {
             }
             data.clear();
             let read = self.kept.open(Kind::Output, &handle)?.read_to_string(&mut data);
-            read.map_err(|source| Error::Kept { source })?;
+            read.map_err(|source| ToolsError::OutputStore { source })?;
         }
         let Ok(bytes) = BASE64_STANDARD.decode(&data) else {
             return Ok(json!({"mime_type": mime_type, "error": "what the server sent is no base64"}));
@@ -129,7 +133,7 @@ impl From<'_> {
         let extension = mime_type.split('/').nth(1).filter(|kind| kind.chars().all(char::is_alphanumeric));
         let name = format!("{name}.{}", extension.unwrap_or("bin"));
         let length = bytes.len();
-        let file = File { mime_type: mime_type.clone(), body: Body::Bytes(bytes) };
+        let file = ArtifactFile { mime_type: mime_type.clone(), body: ArtifactBody::Bytes(bytes) };
         let version = host.save_artifact(name.clone(), file).await?;
         Ok(json!({"artifact": name, "version": version, "mime_type": mime_type, "bytes": length}))
     }

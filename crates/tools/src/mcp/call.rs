@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::http;
-use crate::Host;
+use crate::ToolHost;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) async fn call(
     (peer, ears): (&Peer<RoleClient>, &Ears),
     request: CallToolRequestParams,
     times: Times,
-    host: &dyn Host,
+    host: &dyn ToolHost,
 ) -> Result<CallToolResult, Trouble> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;

@@ -12,7 +12,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::ToolsError;
 
 /// The file of what was seen. It need not exist.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Pins {
     }
 
     /// Lets the servers of a file start, as it is now.
-    pub fn approve(&self, file: &Path, hash: &str) -> Result<(), Error> {
+    pub fn approve(&self, file: &Path, hash: &str) -> Result<(), ToolsError> {
         self.pin(FILE, &file.display().to_string(), hash)
     }
 
@@ -65,8 +65,8 @@ impl Pins {
         }
     }
 
-    pub(super) fn pin(&self, of: &str, name: &str, hash: &str) -> Result<(), Error> {
-        let fail = |source: io::Error| Error::Write { path: self.path.display().to_string(), source };
+    pub(super) fn pin(&self, of: &str, name: &str, hash: &str) -> Result<(), ToolsError> {
+        let fail = |source: io::Error| ToolsError::Write { path: self.path.display().to_string(), source };
         let line = Line { of: of.to_owned(), name: name.to_owned(), hash: hash.to_owned() };
         let text = serde_json::to_string(&line).map_err(|error| fail(error.into()))?;
         let mut known = self.known();

@@ -23,7 +23,7 @@ use super::{
     stdio::Program,
     thin::{Shelf, Thin},
 };
-use crate::{Effect, Error, Host};
+use crate::{Effect, ToolHost, ToolsError};
 
 /// How long a server that does not start is left alone, at first and at most.
 const FIRST_REST: Duration = Duration::from_secs(1);
@@ -159,7 +159,7 @@ impl Server {
             return Ok(());
         }
         let faults = self.named(&format!("has tools that cannot be used: {}", list.faults.join(", ")));
-        Err(self.ground.mask.text(faults))
+        Err(self.ground.mask.apply(faults))
     }
 
     /// Makes a call, again if that is safe.
@@ -167,7 +167,7 @@ impl Server {
         &self,
         (tool, effect): (&str, Effect),
         args: Map<String, Value>,
-        host: &dyn Host,
+        host: &dyn ToolHost,
     ) -> Result<CallToolResult, Trouble> {
         let mut tries = 0;
         loop {
@@ -240,7 +240,7 @@ impl Server {
 
     /// Leaves the server alone for a while, and says why.
     fn rest(&self, state: &mut State, why: &str) -> String {
-        let why = self.ground.mask.text(self.named(why));
+        let why = self.ground.mask.apply(self.named(why));
         state.connection = None;
         state.failures += 1;
         state.rests = Some((why.clone(), Instant::now() + rest(state.failures)));
@@ -287,22 +287,22 @@ impl Server {
     }
 
     /// What a model is told of a call without an answer.
-    pub(super) fn told(&self, trouble: Trouble, effect: Effect) -> Error {
+    pub(super) fn told(&self, trouble: Trouble, effect: Effect) -> ToolsError {
         let unknown = match effect {
             Effect::Once => ", so its outcome is unknown: find out before you repeat it",
             Effect::ReadOnly | Effect::Idempotent => "; it may be repeated",
         };
         match trouble {
-            Trouble::Cancelled => Error::Cancelled,
-            Trouble::NotSent => Error::Failed(self.named("did not hear of the call")),
-            Trouble::NoServer(why) => Error::Failed(why),
-            Trouble::Refused(why) => Error::Failed(self.named(&format!("says: {why}"))),
+            Trouble::Cancelled => ToolsError::Cancelled,
+            Trouble::NotSent => ToolsError::Failed(self.named("did not hear of the call")),
+            Trouble::NoServer(why) => ToolsError::Failed(why),
+            Trouble::Refused(why) => ToolsError::Failed(self.named(&format!("says: {why}"))),
             Trouble::Lost(why) => {
-                Error::Failed(self.named(&format!("was lost during the call{unknown} ({why})")))
+                ToolsError::Failed(self.named(&format!("was lost during the call{unknown} ({why})")))
             }
             Trouble::TooLate(time) => {
                 let time = time.as_secs_f64();
-                Error::Failed(self.named(&format!("did not answer within {time} s{unknown}")))
+                ToolsError::Failed(self.named(&format!("did not answer within {time} s{unknown}")))
             }
         }
     }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{answer, call::Trouble, class, digest, pins::Standing, server::Server};
-use crate::{Call, Error, Outcome, Spec, Tool, kept::plain};
+use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, kept::plain};
 
 pub(super) struct ServerTool {
     spec: Spec,
@@ -40,19 +40,19 @@ impl ServerTool {
             schema.entry("type").or_insert_with(|| json!("object"));
         }
         let (safety, effect) = class::classes(config, &tool.name, tool.annotations.as_ref());
-        let mut spec = Spec::acting(name, &plain(description.as_bytes()), parameters, safety, effect);
+        let mut spec = Spec::new(name, &plain(description.as_bytes()), parameters, safety, effect);
         spec.untrusted = !config.trusted;
         let changed = AtomicBool::new(standing == Standing::Changed);
         Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }
     }
 
-    async fn run(&self, call: Call) -> Result<Value, Error> {
+    async fn run(&self, request: ToolRequest) -> Result<Value, ToolsError> {
         if self.changed.swap(false, Ordering::Relaxed) {
             // Nothing runs before a person has said yes to what it is now.
             self.server.ground.pins.pin(&pin(&self.server), &self.name, &self.hash)?;
         }
         let effect = self.spec.effect;
-        let made = self.server.call((&self.name, effect), call.args, &*call.host).await;
+        let made = self.server.call((&self.name, effect), request.args, &*request.host).await;
         match made {
             Ok(result) => {
                 let from = answer::From {
@@ -60,7 +60,7 @@ impl ServerTool {
                     kept: &self.server.ground.kept,
                     shelf: &self.server.shelf,
                 };
-                answer::answer(result, &from, &*call.host).await
+                answer::answer(result, &from, &*request.host).await
             }
             // What a stranger says when it fails is a stranger's text, too.
             Err(trouble @ (Trouble::Refused(_) | Trouble::Lost(_))) if self.spec.untrusted => {
@@ -80,8 +80,8 @@ impl Tool for ServerTool {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(async move { self.run(call).await.map(Outcome::Done) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(async move { self.run(request).await.map(ToolReply::Done) })
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
@@ -92,7 +92,7 @@ impl Tool for ServerTool {
         Some(format!("{args}\n\nIt now says of itself:\n{}\n{}", self.spec.description, self.spec.parameters))
     }
 
-    fn doubt(&self) -> Option<String> {
+    fn review_reason(&self) -> Option<String> {
         let changed = self.changed.load(Ordering::Relaxed);
         changed.then(|| format!("`{}` is not described as it was when you first saw it", self.spec.name))
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::Effect;
 
 fn spec(name: &str, safety: Safety) -> Spec {
-    Spec::acting(name, "", json!({"type": "object"}), safety, Effect::Once)
+    Spec::new(name, "", json!({"type": "object"}), safety, Effect::Once)
 }
 
 fn decide(policy: &Policy, command: &str) -> Verdict {

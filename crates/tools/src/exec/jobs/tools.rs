@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Jobs;
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, exec::run::preview};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, exec::run::preview};
 
 const START: &str = "exec_start";
 const STATUS: &str = "exec_status";
@@ -41,7 +41,7 @@ impl ExecStart {
             "additionalProperties": false,
         });
         let description = "Starts a shell command that runs on in the background, such as a server. Look at it with exec_status, end it with exec_stop.";
-        let spec = Spec::acting(START, description, parameters, Safety::Execute, Effect::Once);
+        let spec = Spec::new(START, description, parameters, Safety::Execute, Effect::Once);
         Self { spec, jobs }
     }
 }
@@ -51,12 +51,12 @@ impl Tool for ExecStart {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StartArgs = args::parse(START, call.args)?;
+            let args: StartArgs = args::parse(START, request.args)?;
             crate::exec::prepared(&self.jobs.shell).await?;
-            let job = self.jobs.start(call.host.owner(), &args.command, args.workdir.as_deref())?;
-            Ok(Outcome::Done(job.line().into()))
+            let job = self.jobs.start(request.host.owner(), &args.command, args.workdir.as_deref())?;
+            Ok(ToolReply::Done(job.line().into()))
         })
     }
 
@@ -76,7 +76,7 @@ pub struct ExecStatus {
 #[serde(deny_unknown_fields)]
 struct StatusArgs {
     job: Option<String>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     wait_s: Option<usize>,
 }
 
@@ -91,7 +91,7 @@ impl ExecStatus {
             "additionalProperties": false,
         });
         let description = "Whether a background command is running, and its output since the last look. read_output shows all of it.";
-        Self { spec: Spec::reading(STATUS, description, parameters), jobs }
+        Self { spec: Spec::read_only(STATUS, description, parameters), jobs }
     }
 }
 
@@ -100,19 +100,19 @@ impl Tool for ExecStatus {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StatusArgs = args::parse(STATUS, call.args)?;
-            let owner = call.host.owner();
-            let Some(name) = args.job else { return Ok(Outcome::Done(self.jobs.list(&owner))) };
+            let args: StatusArgs = args::parse(STATUS, request.args)?;
+            let owner = request.host.owner();
+            let Some(name) = args.job else { return Ok(ToolReply::Done(self.jobs.list(&owner))) };
             let job = self.jobs.find(&owner, &name)?;
             let patience = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
             tokio::select! {
                 biased;
-                () = call.host.cancelled() => return Err(Error::Cancelled),
+                () = request.host.cancelled() => return Err(ToolsError::Cancelled),
                 () = job.wait_for_news(patience) => {}
             }
-            job.look(&self.jobs.shell).map(Outcome::Done)
+            job.look(&self.jobs.shell).map(ToolReply::Done)
         })
     }
 }
@@ -140,7 +140,7 @@ impl ExecStop {
         });
         let description = "Ends a background command with all that it started, and gives its last output.";
         // It undoes what a person has approved, so nobody is asked again.
-        let spec = Spec::acting(STOP, description, parameters, Safety::Read, Effect::Idempotent);
+        let spec = Spec::new(STOP, description, parameters, Safety::Read, Effect::Idempotent);
         Self { spec, jobs }
     }
 }
@@ -150,13 +150,13 @@ impl Tool for ExecStop {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StopArgs = args::parse(STOP, call.args)?;
-            let job = self.jobs.find(&call.host.owner(), &args.job)?;
+            let args: StopArgs = args::parse(STOP, request.args)?;
+            let job = self.jobs.find(&request.host.owner(), &args.job)?;
             job.stop.notify_one();
             job.wait_for_end().await;
-            job.look(&self.jobs.shell).map(Outcome::Done)
+            job.look(&self.jobs.shell).map(ToolReply::Done)
         })
     }
 }

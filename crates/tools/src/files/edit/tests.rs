@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     files::{ReadFile, Root, Seen, UndoEdit, WriteFile},
     kept::Kept,
-    testing::ask,
+    testing::call_tool,
 };
 
 struct Tools {
@@ -58,7 +58,7 @@ impl Tools {
     }
 
     async fn edit(&self, old: &str, new: &str) -> Result<Value, String> {
-        ask(&self.edit, json!({"path": "a.txt", "old": old, "new": new})).await
+        call_tool(&self.edit, json!({"path": "a.txt", "old": old, "new": new})).await
     }
 }
 
@@ -72,7 +72,7 @@ fn names(dir: &Path) -> Vec<String> {
 #[tokio::test]
 async fn a_new_file_is_made_with_its_directories_and_no_other_file_stays() {
     let tools = Tools::new();
-    let answer = ask(&tools.write, json!({"path": "a/b/c.txt", "content": "one\n"})).await.unwrap();
+    let answer = call_tool(&tools.write, json!({"path": "a/b/c.txt", "content": "one\n"})).await.unwrap();
     assert_eq!((&answer["path"], &answer["bytes"]), (&json!("a/b/c.txt"), &json!(4)));
     assert_snapshot!(answer["diff"].as_str().unwrap(), @"
     --- /dev/null
@@ -92,7 +92,7 @@ async fn an_edit_shows_its_diff_and_keeps_the_mode() {
     let args = json!({"path": "a.txt", "old": "two", "new": "2"});
     let preview = tools.edit.preview(args.as_object().unwrap()).unwrap();
     assert_eq!(tools.content("a.txt"), "one\ntwo\nthree\n");
-    let answer = ask(&tools.edit, args).await.unwrap();
+    let answer = call_tool(&tools.edit, args).await.unwrap();
     assert_eq!(answer["diff"], preview.as_str());
     assert_snapshot!(preview, @"
     --- a/a.txt
@@ -120,7 +120,7 @@ async fn what_is_replaced_is_there_once_or_all_is_said() {
     assert!(tools.edit("x", "x").await.unwrap_err().contains("are the same"));
     assert_eq!(tools.content("a.txt"), "x\ny\nx\n");
     let args = json!({"path": "a.txt", "old": "x", "new": "zz", "all": true});
-    assert_eq!(ask(&tools.edit, args).await.unwrap()["replaced"], 2);
+    assert_eq!(call_tool(&tools.edit, args).await.unwrap()["replaced"], 2);
     assert_eq!(tools.content("a.txt"), "zz\ny\nzz\n");
 }
 
@@ -128,26 +128,26 @@ async fn what_is_replaced_is_there_once_or_all_is_said() {
 async fn a_file_that_changed_since_it_was_read_is_left_alone() {
     let tools = Tools::new();
     fs::write(tools.path("a.txt"), "one two").unwrap();
-    ask(&tools.read, json!({"path": "a.txt"})).await.unwrap();
+    call_tool(&tools.read, json!({"path": "a.txt"})).await.unwrap();
     // The same size within the same tick of the clock.
     fs::write(tools.path("a.txt"), "one 222").unwrap();
     let changed = "`a.txt` has changed since it was read; read it again and decide anew";
     assert_eq!(tools.edit("one", "1").await.unwrap_err(), changed);
     let write = json!({"path": "a.txt", "content": "new"});
-    assert_eq!(ask(&tools.write, write.clone()).await.unwrap_err(), changed);
+    assert_eq!(call_tool(&tools.write, write.clone()).await.unwrap_err(), changed);
     assert_eq!(tools.content("a.txt"), "one 222");
-    ask(&tools.read, json!({"path": "a.txt"})).await.unwrap();
+    call_tool(&tools.read, json!({"path": "a.txt"})).await.unwrap();
     tools.edit("one", "1").await.unwrap();
     // What was written here is known here.
     tools.edit("1", "11").await.unwrap();
-    ask(&tools.write, write).await.unwrap();
+    call_tool(&tools.write, write).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_part_that_was_read_stands_for_its_file() {
     let tools = Tools::new();
     fs::write(tools.path("a.txt"), "one\ntwo\n").unwrap();
-    ask(&tools.read, json!({"path": "a.txt", "offset": 2})).await.unwrap();
+    call_tool(&tools.read, json!({"path": "a.txt", "offset": 2})).await.unwrap();
     fs::write(tools.path("a.txt"), "one\ntwo\nthree\n").unwrap();
     assert!(tools.edit("one", "1").await.unwrap_err().contains("has changed since it was read"));
 }
@@ -156,16 +156,16 @@ async fn a_part_that_was_read_stands_for_its_file() {
 async fn the_same_write_again_changes_nothing() {
     let tools = Tools::new();
     let args = json!({"path": "a.txt", "content": "one"});
-    ask(&tools.write, args.clone()).await.unwrap();
+    call_tool(&tools.write, args.clone()).await.unwrap();
     let before = fs::metadata(tools.path("a.txt")).unwrap().modified().unwrap();
-    assert_eq!(ask(&tools.write, args).await.unwrap()["unchanged"], true);
+    assert_eq!(call_tool(&tools.write, args).await.unwrap()["unchanged"], true);
     assert_eq!(fs::metadata(tools.path("a.txt")).unwrap().modified().unwrap(), before);
 }
 
 #[tokio::test]
 async fn the_file_that_an_undo_changes_is_known_before() {
     let tools = Tools::new();
-    let made = ask(&tools.write, json!({"path": "lango.toml", "content": "x"})).await.unwrap();
+    let made = call_tool(&tools.write, json!({"path": "lango.toml", "content": "x"})).await.unwrap();
     let args = json!({"undo": made["undo"]});
     assert_eq!(tools.undo.target(args.as_object().unwrap()).as_deref(), Some("lango.toml"));
 }
@@ -173,17 +173,17 @@ async fn the_file_that_an_undo_changes_is_known_before() {
 #[tokio::test]
 async fn changes_are_undone_after_a_restart_newest_first() {
     let tools = Tools::new();
-    let first = ask(&tools.write, json!({"path": "a.txt", "content": "one"})).await.unwrap();
+    let first = call_tool(&tools.write, json!({"path": "a.txt", "content": "one"})).await.unwrap();
     let second = tools.edit("one", "two").await.unwrap();
     let tools = tools.restarted();
-    let early = ask(&tools.undo, json!({"undo": first["undo"]})).await.unwrap_err();
+    let early = call_tool(&tools.undo, json!({"undo": first["undo"]})).await.unwrap_err();
     assert!(early.contains("has changed since"), "{early}");
-    assert_eq!(ask(&tools.undo, json!({"undo": second["undo"]})).await.unwrap()["undone"], true);
+    assert_eq!(call_tool(&tools.undo, json!({"undo": second["undo"]})).await.unwrap()["undone"], true);
     assert_eq!(tools.content("a.txt"), "one");
-    assert_eq!(ask(&tools.undo, json!({"undo": second["undo"]})).await.unwrap()["unchanged"], true);
-    assert_eq!(ask(&tools.undo, json!({"undo": first["undo"]})).await.unwrap()["removed"], true);
+    assert_eq!(call_tool(&tools.undo, json!({"undo": second["undo"]})).await.unwrap()["unchanged"], true);
+    assert_eq!(call_tool(&tools.undo, json!({"undo": first["undo"]})).await.unwrap()["removed"], true);
     assert!(!tools.path("a.txt").exists());
-    let unknown = ask(&tools.undo, json!({"undo": "edit-0123456789abcdef"})).await.unwrap_err();
+    let unknown = call_tool(&tools.undo, json!({"undo": "edit-0123456789abcdef"})).await.unwrap_err();
     assert!(unknown.contains("is no handle"), "{unknown}");
 }
 
@@ -226,9 +226,9 @@ async fn nothing_outside_is_written_and_nothing_but_a_file_is_replaced() {
         ("a\0b", "has a NUL byte"),
     ];
     for (path, reason) in rows {
-        let error = ask(&tools.write, json!({"path": path, "content": "X"})).await.expect_err(path);
+        let error = call_tool(&tools.write, json!({"path": path, "content": "X"})).await.expect_err(path);
         assert!(error.contains(reason), "{path}: {error}");
-        ask(&tools.edit, json!({"path": path, "old": "SECRET", "new": "X"})).await.expect_err(path);
+        call_tool(&tools.edit, json!({"path": path, "old": "SECRET", "new": "X"})).await.expect_err(path);
     }
     assert_eq!(names(&outside), ["secret.txt"]);
     assert_eq!(fs::read_to_string(outside.join("secret.txt")).unwrap(), "SECRET");
