@@ -15,7 +15,7 @@
 //! | [`mcp`] | tools of MCP servers |
 //! | [`command`] | configured commands as tools |
 //! | [`mask`] | redaction of secrets in results |
-//! | [`kept`] | the store of long outputs, and `read_output` |
+//! | [`outputs`] | the store of long outputs, and `read_output` |
 //! | [`stub`] | stub tools for tests and demonstrations |
 //! | `args`, `blocking`, `media`, `paging` | argument parsing, cancellable blocking work, binary detection, excerpts of long text |
 //!
@@ -33,11 +33,11 @@ pub mod exec;
 pub mod fetch;
 pub mod files;
 pub mod host;
-pub mod kept;
 pub mod mask;
 pub mod mcp;
 mod media;
 pub mod now;
+pub mod outputs;
 mod paging;
 pub mod policy;
 pub mod registry;
@@ -49,8 +49,8 @@ pub mod tool;
 
 pub use error::ToolsError;
 pub use host::{AppUser, ArtifactBody, ArtifactFile, ToolHost};
-pub use kept::Kept;
 pub use mask::Mask;
+pub use outputs::OutputStore;
 pub use registry::ToolRegistry;
 pub use rules::RuleBook;
 pub use tool::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest};
@@ -68,8 +68,11 @@ pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {
 /// All built-in tools. Those with side effects need a [`policy`] or a person who approves calls. `allowed` lists addresses
 /// that `fetch` may connect to in addition to the public Internet.
 pub fn all_built_in(exec: exec::Shell, allowed: fetch::Allowed) -> Result<ToolRegistry, ToolsError> {
-    let files =
-        files::Desk { roots: exec.roots.clone(), seen: files::Seen::default(), kept: exec.kept.clone() };
+    let files = files::Desk {
+        roots: exec.roots.clone(),
+        seen: files::Seen::default(),
+        outputs: exec.outputs.clone(),
+    };
     let exec = Arc::new(exec);
     let jobs = exec::Jobs::new(Arc::clone(&exec));
     let others: [Arc<dyn Tool>; 9] = [
@@ -80,8 +83,8 @@ pub fn all_built_in(exec: exec::Shell, allowed: fetch::Allowed) -> Result<ToolRe
         Arc::new(exec::ExecStart::new(Arc::clone(&jobs))),
         Arc::new(exec::ExecStatus::new(Arc::clone(&jobs))),
         Arc::new(exec::ExecStop::new(jobs)),
-        Arc::new(kept::ReadOutput::new(files.kept.clone())),
-        Arc::new(fetch::Fetch::new(files.kept.clone(), allowed)),
+        Arc::new(outputs::ReadOutput::new(files.outputs.clone())),
+        Arc::new(fetch::Fetch::new(files.outputs.clone(), allowed)),
     ];
     let mut registry = ToolRegistry::new();
     for tool in read_only_tools(&files.roots, &files.seen).into_iter().chain(others) {

@@ -22,7 +22,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tools::{
-    AppUser, ArtifactFile, Kept, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+    AppUser, ArtifactFile, OutputStore, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
     exec::{
         Cage, Environment, Exec, Limits, Shell, Watchdog,
         confine::{CONFINE, Files, Network, Wanted, confined_main},
@@ -121,7 +121,7 @@ fn exec_runs_in_its_cage(helper: &Path) {
         Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
     let shell = Shell {
         roots: Root::new(&root).unwrap().into(),
-        kept: Kept::new(&dir.path().join("kept")),
+        outputs: OutputStore::new(&dir.path().join("kept")),
         environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
         cage: cage.into(),
         watchdog: Watchdog::new(helper.to_owned()),

@@ -9,7 +9,7 @@ use bridge::{Guard, ToolAdapter};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
-    Kept, ToolRegistry,
+    OutputStore, ToolRegistry,
     mcp::{Ground, Link, Listed, Pins, ServerConfig, Servers},
     policy::Decision,
 };
@@ -18,7 +18,7 @@ use tools::{
 pub(super) fn servers(
     settings: &Settings,
     registry: &ToolRegistry,
-    kept: &Kept,
+    outputs: &OutputStore,
     tells: bool,
 ) -> Arc<Servers> {
     let make = || {
@@ -29,7 +29,7 @@ pub(super) fn servers(
             environment: said.environment.clone(),
             grace: said.limits.grace,
             max_time: said.limits.max_time,
-            kept: kept.clone(),
+            outputs: outputs.clone(),
             mask: said.mask.clone(),
             pins: Arc::clone(&pins),
             tell: Arc::new(move |problem| {

@@ -6,7 +6,7 @@ use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
-    Kept, RuleBook, ToolRegistry,
+    OutputStore, RuleBook, ToolRegistry,
     command::{Ground, OwnCommand},
     exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
     fetch::Allowed,
@@ -37,14 +37,16 @@ impl Toolbox {
     fn telling(settings: &Settings, attended: bool, tells: bool) -> anyhow::Result<Self> {
         let said = &settings.tools;
         let roots = roots(settings)?;
-        let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
+        let outputs = OutputStore::new(&settings.home.join("kept"))
+            .with_max_bytes(said.keep_bytes)
+            .with_mask(said.mask.clone());
         let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
         let guard = guard.users_decide(said.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(ourselves());
         let shell = Shell {
             roots,
-            kept: kept.clone(),
+            outputs: outputs.clone(),
             environment: said.environment.clone(),
             cage: LazyCage::new(wanted(settings)),
             watchdog: watchdog.clone(),
@@ -57,11 +59,12 @@ impl Toolbox {
         let (environment, grace) = (said.environment.clone(), said.limits.grace);
         for command in &settings.commands {
             let watchdog = watchdog.clone();
-            let ground = Ground { environment: environment.clone(), kept: kept.clone(), grace, watchdog };
+            let ground =
+                Ground { environment: environment.clone(), outputs: outputs.clone(), grace, watchdog };
             let command = Arc::new(OwnCommand::new(command.clone(), ground));
             registry.add("commands in lango.toml", command)?;
         }
-        let servers = mcp::servers(settings, &registry, &kept, tells);
+        let servers = mcp::servers(settings, &registry, &outputs, tells);
         Ok(Self { registry, servers, guard: Arc::new(guard) })
     }
 

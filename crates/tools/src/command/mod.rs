@@ -19,9 +19,9 @@ use tokio::{
 };
 
 use crate::{
-    Kept, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+    OutputStore, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
     exec::{Environment, Watchdog, process::Running, words::LastWords},
-    kept::{Capture, Shown},
+    outputs::{CapturedOutput, OutputCapture},
 };
 
 /// Its key, the same when an idempotent call is made again after a crash.
@@ -45,7 +45,7 @@ pub struct CommandConfig {
 #[derive(Debug, Clone)]
 pub struct Ground {
     pub environment: Environment,
-    pub kept: Kept,
+    pub outputs: OutputStore,
     /// Between the request to end and the end by force.
     pub grace: Duration,
     pub watchdog: Watchdog,
@@ -68,8 +68,8 @@ impl OwnCommand {
         host: &dyn ToolHost,
     ) -> Result<Value, ToolsError> {
         let (mut running, input, words) = self.start(id)?;
-        let mut capture = Capture::new(self.ground.kept.clone());
-        let mut sink = |piece: &[u8]| drop(capture.take(piece));
+        let mut capture = OutputCapture::new(self.ground.outputs.clone());
+        let mut sink = |piece: &[u8]| drop(capture.push(piece));
         let given = serde_json::to_vec(args).map_err(|error| ToolsError::Failed(error.to_string()))?;
         // A command that reads no arguments is no mistake.
         tokio::spawn(give(input, given));
@@ -122,7 +122,7 @@ impl OwnCommand {
     }
 
     /// What it said to standard error tells the most, and else its output does.
-    async fn failed(&self, how: &str, words: Words, shown: &Shown) -> ToolsError {
+    async fn failed(&self, how: &str, words: Words, shown: &CapturedOutput) -> ToolsError {
         let output = Some(shown.text.trim().to_owned()).filter(|text| !text.is_empty());
         let said = words.all().await.or(output).map(|said| format!(": {said}")).unwrap_or_default();
         self.named(&format!("{how}{said}"))
@@ -150,13 +150,13 @@ async fn give(input: Option<ChildStdin>, bytes: Vec<u8>) {
 }
 
 /// An object is a result as it is; all else is an output, with its bound.
-fn result(shown: Shown) -> Value {
+fn result(shown: CapturedOutput) -> Value {
     let whole = shown.handle.is_none() && shown.binary.is_none();
     if let Some(Ok(Value::Object(object))) = whole.then(|| serde_json::from_str(&shown.text)) {
         return object.into();
     }
     let mut answer = Map::new();
-    shown.tell(&mut answer);
+    shown.write_to(&mut answer);
     answer.into()
 }
 

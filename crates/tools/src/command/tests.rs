@@ -31,7 +31,7 @@ fn command(script: &str) -> Made {
             lang: "C.UTF-8".to_owned(),
             tmp: dir.path().join("tmp"),
         },
-        kept: Kept::new(&dir.path().join("kept")),
+        outputs: OutputStore::new(&dir.path().join("kept")),
         grace: Duration::from_millis(300),
         watchdog: Watchdog::none(),
     };

@@ -22,9 +22,9 @@ use super::{
     process::{Ended, Running},
 };
 use crate::{
-    AppUser, ToolsError,
-    kept::{Capture, Kind, plain},
-    media, paging,
+    AppUser, ToolsError, media,
+    outputs::{HandleKind, OutputCapture, to_plain_text},
+    paging,
 };
 
 /// How much of what is new is shown at one look.
@@ -87,7 +87,7 @@ impl Jobs {
         let table = tables.entry(owner).or_default();
         table.make_room(self.shell.limits.jobs)?;
         let running = Running::start(&self.shell, command, &directory)?;
-        let (capture, handle) = Capture::kept_from_the_start(self.shell.kept.clone())?;
+        let (capture, handle) = OutputCapture::stored_from_start(self.shell.outputs.clone())?;
         table.last += 1;
         let job = Arc::new(Job {
             number: table.last,
@@ -147,9 +147,9 @@ impl Table {
 }
 
 /// Carries a job to its end.
-async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
+async fn follow(job: Arc<Job>, mut running: Running, mut capture: OutputCapture) {
     let mut sink = |piece: &[u8]| {
-        drop(capture.take(piece));
+        drop(capture.push(piece));
         job.state.send_modify(|state| state.bytes = capture.total());
     };
     let (ended, stopped) = tokio::select! {
@@ -157,7 +157,7 @@ async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
         () = job.stop.notified() => (running.end(&mut sink).await, true),
         ended = running.finish(&mut sink) => (ended, false),
     };
-    capture.end();
+    capture.flush();
     job.state.send_modify(|state| {
         state.bytes = capture.total();
         state.ended = Some(ended);
@@ -182,7 +182,7 @@ impl Job {
         };
         line.insert("state".to_owned(), now.into());
         if let Some(ended) = state.ended {
-            ended.tell(&mut line);
+            ended.write_to(&mut line);
         }
         line
     }
@@ -204,7 +204,7 @@ impl Job {
     fn look(&self, shell: &Shell) -> Result<Value, ToolsError> {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut answer = self.line();
-        let mut file = shell.kept.open(Kind::Output, &self.handle)?;
+        let mut file = shell.outputs.open(HandleKind::Output, &self.handle)?;
         let bytes = self.state.borrow().bytes;
         let from = (*looked).max(bytes.saturating_sub(NEWS));
         let mut news = Vec::new();
@@ -217,7 +217,7 @@ impl Job {
         drop(looked);
         match media::binary_kind(&news[..news.len().min(media::SNIFF_BYTES)]) {
             Some(kind) => answer.insert("binary".to_owned(), kind.into()),
-            None => answer.insert("new_output".to_owned(), plain(&news[skipped..]).into()),
+            None => answer.insert("new_output".to_owned(), to_plain_text(&news[skipped..]).into()),
         };
         if left_out > 0 {
             answer.insert("left_out_bytes".to_owned(), left_out.into());

@@ -27,13 +27,13 @@ pub use run::Exec;
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{Kept, ToolsError, files::Roots};
+use crate::{OutputStore, ToolsError, files::Roots};
 
 /// What the tools that run commands share.
 #[derive(Debug, Clone)]
 pub struct Shell {
     pub roots: Roots,
-    pub kept: Kept,
+    pub outputs: OutputStore,
     pub environment: Environment,
     pub cage: LazyCage,
     pub watchdog: Watchdog,

@@ -55,7 +55,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    pub(super) fn tell(&self, answer: &mut Map<String, Value>) {
+    pub(super) fn write_to(&self, answer: &mut Map<String, Value>) {
         let code = self.status.and_then(|status| status.code());
         let signal = self.status.and_then(|status| status.signal());
         if let Some(code) = code {

@@ -14,9 +14,8 @@ use super::{
     process::{Ended, Running},
 };
 use crate::{
-    Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args,
-    kept::{Capture, plain},
-    media,
+    Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args, media,
+    outputs::{OutputCapture, to_plain_text},
 };
 
 pub(super) const NAME: &str = "exec";
@@ -67,8 +66,8 @@ impl Exec {
         let limit = limit(&self.shell, args.timeout_s);
         let began = Instant::now();
         let mut running = Running::start(&self.shell, &args.command, &directory)?;
-        let mut capture = Capture::new(self.shell.kept.clone());
-        let mut sink = |piece: &[u8]| tell(host, &capture.take(piece));
+        let mut capture = OutputCapture::new(self.shell.outputs.clone());
+        let mut sink = |piece: &[u8]| tell(host, &capture.push(piece));
         let (ended, in_time) = tokio::select! {
             biased;
             () = host.cancelled() => return Err(ToolsError::Cancelled),
@@ -80,7 +79,7 @@ impl Exec {
             let seconds = limit.as_secs_f64();
             answer.insert("timed_out".to_owned(), format!("ended after {seconds} s").into());
         }
-        capture.finish().tell(&mut answer);
+        capture.finish().write_to(&mut answer);
         Ok(answer.into())
     }
 }
@@ -92,7 +91,7 @@ fn limit(shell: &Shell, asked: Option<usize>) -> Duration {
 
 fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
     let mut answer = Map::new();
-    ended.tell(&mut answer);
+    ended.write_to(&mut answer);
     answer.insert("duration_ms".to_owned(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into());
     answer
 }
@@ -101,7 +100,7 @@ fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
 fn tell(host: &dyn ToolHost, piece: &[u8]) {
     let end = &piece[piece.len().saturating_sub(PROGRESS_BYTES)..];
     if media::binary_kind(end).is_none() {
-        host.progress(&plain(end));
+        host.progress(&to_plain_text(end));
     }
 }
 

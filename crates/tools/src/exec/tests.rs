@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     AppUser, Tool, ToolReply,
     files::Root,
-    kept::ReadOutput,
+    outputs::ReadOutput,
     testing::{RecordingHost, call_tool, request},
 };
 
@@ -27,7 +27,7 @@ fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
     };
     let shell = Shell {
         roots: Root::new(&root).unwrap().into(),
-        kept: Kept::new(&dir.path().join("kept")),
+        outputs: OutputStore::new(&dir.path().join("kept")),
         environment,
         cage: Cage::open("a test").into(),
         watchdog: Watchdog::none(),
@@ -168,7 +168,7 @@ async fn a_hundred_megabytes_stay_on_disk() {
     let text = answer["output"].as_str().unwrap();
     assert!(text.starts_with("first\n") && text.ends_with("last\n") && text.len() < 64 * 1024);
     let page = json!({"handle": answer["handle"], "tail": 1});
-    assert_eq!(call_tool(&ReadOutput::new(shell.kept.clone()), page).await.unwrap()["output"], "last\n");
+    assert_eq!(call_tool(&ReadOutput::new(shell.outputs.clone()), page).await.unwrap()["output"], "last\n");
 }
 
 /// The most memory that this process ever held.

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{io::AsyncReadExt, process::ChildStderr};
 
-use crate::kept::plain;
+use crate::outputs::to_plain_text;
 
 /// How much of it is kept.
 const KEPT: usize = 4 * 1024;
@@ -30,7 +30,7 @@ impl LastWords {
     /// What was heard, fit for people and models.
     pub(crate) fn text(&self) -> Option<String> {
         let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = plain(&words.iter().copied().collect::<Vec<u8>>());
+        let text = to_plain_text(&words.iter().copied().collect::<Vec<u8>>());
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 }

@@ -87,8 +87,8 @@ impl Names for Script {
 
 fn tool_with(names: Arc<Script>, limits: Limits) -> (TempDir, Fetch) {
     let dir = tempfile::tempdir().unwrap();
-    let kept = Kept::new(dir.path());
-    (dir, Fetch::with(kept, names, Allowed::loopback_for_tests(), limits))
+    let outputs = OutputStore::new(dir.path());
+    (dir, Fetch::with(outputs, names, Allowed::loopback_for_tests(), limits))
 }
 
 fn tool() -> (TempDir, Fetch) {
@@ -194,7 +194,7 @@ async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
     ];
     let dir = tempfile::tempdir().unwrap();
     let fetch =
-        Fetch::with(Kept::new(dir.path()), Script::new(&[&[]]), Allowed::default(), Limits::default());
+        Fetch::with(OutputStore::new(dir.path()), Script::new(&[&[]]), Allowed::default(), Limits::default());
     let mut lines = Vec::new();
     for url in urls {
         let error = call_tool(&fetch, json!({"url": url})).await.expect_err(url);
@@ -211,7 +211,7 @@ async fn a_name_is_refused_if_any_of_its_addresses_is() {
         assert!(error.contains("is not fetched: evil.test is "), "{error}");
     }
     let dir = tempfile::tempdir().unwrap();
-    let fetch = Fetch::new(Kept::new(dir.path()), Allowed::default());
+    let fetch = Fetch::new(OutputStore::new(dir.path()), Allowed::default());
     let error = call_tool(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
     assert!(error.contains("which is this machine"), "{error}");
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{Desk, EditFile, ListFiles, ReadFile, Root, Roots, SearchFiles, Seen, UndoEdit, WriteFile};
-use crate::{Kept, testing::call_tool};
+use crate::{OutputStore, testing::call_tool};
 
 /// `outside/secret.txt` beside `root/`, and every kind of link between them.
 fn trap() -> (TempDir, Root) {
@@ -87,7 +87,7 @@ fn second() -> (TempDir, Roots, Root) {
 }
 
 fn desk(dir: &TempDir, roots: Roots) -> Desk {
-    Desk { roots, seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) }
+    Desk { roots, seen: Seen::default(), outputs: OutputStore::new(&dir.path().join("kept")) }
 }
 
 #[tokio::test]

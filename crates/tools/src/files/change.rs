@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ToolsError,
-    kept::{Kept, Kind},
+    outputs::{HandleKind, OutputStore},
 };
 
 /// How much of a diff is shown to a model.
@@ -28,7 +28,7 @@ const MAX_DIFF: usize = 16 * 1024;
 pub struct Desk {
     pub roots: Roots,
     pub seen: Seen,
-    pub kept: Kept,
+    pub outputs: OutputStore,
 }
 
 /// The first line of what is kept of a change; the old content and the new one follow it.
@@ -86,7 +86,7 @@ impl Desk {
         bytes.push(b'\n');
         bytes.extend_from_slice(before.unwrap_or_default());
         bytes.extend_from_slice(after);
-        let (handle, mut file) = self.kept.create(Kind::Edit)?;
+        let (handle, mut file) = self.outputs.create(HandleKind::Edit)?;
         file.write_all(&bytes)
             .and_then(|()| file.sync_data())
             .map_err(|source| ToolsError::OutputStore { source })?;
@@ -94,7 +94,7 @@ impl Desk {
     }
 
     pub(super) fn record(&self, handle: &str) -> Result<Record, ToolsError> {
-        let file = self.kept.open(Kind::Edit, handle)?;
+        let file = self.outputs.open(HandleKind::Edit, handle)?;
         let (header, before, after) = parts(file).map_err(|source| ToolsError::OutputStore { source })?;
         let Some(root) = self.roots.at(header.root.as_ref()) else {
             let reason = format!("`{handle}` is an edit in another working directory");

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::thin::Shelf;
 use crate::{
-    ArtifactBody, ArtifactFile, Kept, ToolHost, ToolsError,
-    kept::{Capture, Kind, Shown, plain},
+    ArtifactBody, ArtifactFile, OutputStore, ToolHost, ToolsError,
+    outputs::{CapturedOutput, HandleKind, OutputCapture, to_plain_text},
 };
 
 /// Data that is longer than this when it is written out is shown as text, with its bound.
@@ -29,7 +29,7 @@ struct Sorted {
 /// Whose answer it is, and where its long texts are.
 pub(super) struct From<'a> {
     pub(super) tool: &'a str,
-    pub(super) kept: &'a Kept,
+    pub(super) outputs: &'a OutputStore,
     pub(super) shelf: &'a Shelf,
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn answer(
     }
     if failed {
         let mut shown = Map::new();
-        from.shown(parts.texts).tell(&mut shown);
+        from.shown(parts.texts).write_to(&mut shown);
         let said = shown.get("output").and_then(Value::as_str).unwrap_or_default();
         let said = if said.is_empty() { "the server says that it failed, and not why" } else { said };
         answer.insert("error".to_owned(), said.into());
@@ -62,7 +62,7 @@ pub(super) async fn answer(
     }
     let says_something = parts.texts.iter().any(|text| !text.is_empty());
     if says_something || answer.is_empty() && parts.files.is_empty() && parts.links.is_empty() {
-        from.shown(parts.texts).tell(&mut answer);
+        from.shown(parts.texts).write_to(&mut answer);
     }
     if !parts.links.is_empty() {
         answer.insert("links".to_owned(), parts.links.into());
@@ -79,7 +79,7 @@ pub(super) async fn answer(
 
 impl From<'_> {
     /// All texts as one output.
-    fn shown(&self, mut texts: Vec<String>) -> Shown {
+    fn shown(&self, mut texts: Vec<String>) -> CapturedOutput {
         if let [only] = texts.as_slice()
             && let Some(shown) = self.shelf.take(only)
         {
@@ -88,8 +88,8 @@ impl From<'_> {
         for text in &mut texts {
             self.name_if_left_out(text);
         }
-        let mut capture = Capture::new(self.kept.clone());
-        capture.take(texts.join("\n").as_bytes());
+        let mut capture = OutputCapture::new(self.outputs.clone());
+        capture.push(texts.join("\n").as_bytes());
         capture.finish()
     }
 
@@ -103,7 +103,7 @@ impl From<'_> {
     }
 
     fn name_if_left_out(&self, text: &mut String) {
-        if let Some(Shown { bytes, text: ends, handle, .. }) = self.shelf.take(text) {
+        if let Some(CapturedOutput { bytes, text: ends, handle, .. }) = self.shelf.take(text) {
             let handle = handle.unwrap_or_default();
             *text = format!("{ends}\n[{bytes} bytes, kept whole as {handle}]");
         }
@@ -117,14 +117,14 @@ impl From<'_> {
         mime_type: String,
         mut data: String,
     ) -> Result<Value, ToolsError> {
-        if let Some(Shown { bytes, handle, .. }) = self.shelf.take(&data) {
+        if let Some(CapturedOutput { bytes, handle, .. }) = self.shelf.take(&data) {
             let handle = handle.unwrap_or_default();
             if bytes > MOST_FILE {
                 let why = "it is too long for a file; its base64 is kept";
                 return Ok(json!({"mime_type": mime_type, "error": why, "handle": handle}));
             }
             data.clear();
-            let read = self.kept.open(Kind::Output, &handle)?.read_to_string(&mut data);
+            let read = self.outputs.open(HandleKind::Output, &handle)?.read_to_string(&mut data);
             read.map_err(|source| ToolsError::OutputStore { source })?;
         }
         let Ok(bytes) = BASE64_STANDARD.decode(&data) else {
@@ -167,6 +167,6 @@ fn sort(content: Vec<ContentBlock>) -> Sorted {
 fn named(link: &Resource) -> Value {
     let description = link.description.as_ref().map(|text| ("description", text));
     let said = [("uri", &link.uri), ("name", &link.name)].into_iter().chain(description);
-    let plain = said.map(|(key, text)| (key.to_owned(), Value::from(plain(text.as_bytes()))));
-    Value::Object(plain.collect())
+    let fields = said.map(|(key, text)| (key.to_owned(), Value::from(to_plain_text(text.as_bytes()))));
+    Value::Object(fields.collect())
 }

@@ -21,7 +21,7 @@ use rmcp::transport::{
 };
 
 use super::{post::Post, thin::Shelf};
-use crate::Kept;
+use crate::OutputStore;
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const MAX_HOPS: usize = 5;
 
 pub(super) fn transport(
     (url, headers): (&str, &[(String, String)]),
-    kept: Kept,
+    outputs: OutputStore,
     shelf: Shelf,
 ) -> Result<StreamableHttpClientTransport<Post>, String> {
     let address = Url::parse(url).map_err(|error| format!("its `url` is no address: {error}"))?;
@@ -46,7 +46,7 @@ pub(super) fn transport(
     let mut again = ExponentialBackoff::default();
     again.max_times = Some(RECONNECTS);
     config.retry_config = Arc::new(again);
-    let post = Post { client: client(&address)?, kept, shelf };
+    let post = Post { client: client(&address)?, outputs, shelf };
     Ok(StreamableHttpClientTransport::with_client(post, config))
 }
 

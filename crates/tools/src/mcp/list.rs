@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::kept::plain;
+use crate::outputs::to_plain_text;
 
 /// More than any server has; one that never ends its list must not fill the memory.
 const MOST_PAGES: usize = 100;
@@ -87,7 +87,7 @@ fn usable(tool: Tool) -> Result<Tool, String> {
 }
 
 fn fault(name: &str, why: &str) -> String {
-    let name: String = plain(name.as_bytes()).chars().take(100).collect();
+    let name: String = to_plain_text(name.as_bytes()).chars().take(100).collect();
     format!("`{name}`: {why}")
 }
 

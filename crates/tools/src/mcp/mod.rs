@@ -38,7 +38,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 pub use pins::Pins;
 pub use servers::{Listed, Servers};
 
-use crate::{Effect, Kept, Mask, Safety, exec::Environment};
+use crate::{Effect, Mask, OutputStore, Safety, exec::Environment};
 
 /// A server, as it was configured.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ pub struct Ground {
     pub grace: Duration,
     /// The most that a call may take, whatever its progress.
     pub max_time: Duration,
-    pub kept: Kept,
+    pub outputs: OutputStore,
     pub mask: Mask,
     pub pins: Arc<Pins>,
     /// Is told what is wrong with a server, each time that it is something new.

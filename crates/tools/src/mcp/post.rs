@@ -24,7 +24,7 @@ use rmcp::{
 use sse_stream::SseStream;
 
 use super::thin::{Shelf, Thinner};
-use crate::Kept;
+use crate::OutputStore;
 
 /// Of one message, without its long strings.
 const LONGEST: usize = 16 << 20;
@@ -37,7 +37,7 @@ const EVENTS: &str = "text/event-stream";
 #[derive(Clone)]
 pub(super) struct Post {
     pub(super) client: Client,
-    pub(super) kept: Kept,
+    pub(super) outputs: OutputStore,
     pub(super) shelf: Shelf,
 }
 
@@ -125,7 +125,7 @@ impl Post {
 
     /// The body, without its long strings.
     fn thin(&self, response: Response) -> impl Stream<Item = io::Result<VecDeque<u8>>> + Send + 'static {
-        let thinner = Thinner::new(self.kept.clone(), self.shelf.clone());
+        let thinner = Thinner::new(self.outputs.clone(), self.shelf.clone());
         stream::try_unfold(
             (response, thinner, Event::default()),
             |(mut response, mut thinner, mut event)| async {

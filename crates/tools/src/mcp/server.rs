@@ -253,8 +253,9 @@ impl Server {
         match &self.config.link {
             Link::None(why) => Err(format!("is not used: {why}")),
             Link::Http { url, headers } => {
-                let transport = http::transport((url, headers), self.ground.kept.clone(), self.shelf.clone())
-                    .map_err(|why| format!("cannot be reached: {why}"))?;
+                let transport =
+                    http::transport((url, headers), self.ground.outputs.clone(), self.shelf.clone())
+                        .map_err(|why| format!("cannot be reached: {why}"))?;
                 let served = timeout(limit, serve_client(Ears::default(), transport)).await;
                 let service = served.map_err(|_| late(limit))?.map_err(|error| not_reached(&error))?;
                 Ok(Connection { service, program: None })
@@ -262,7 +263,7 @@ impl Server {
             Link::Stdio { command, args, env, cwd } => {
                 let started = Program::start((command, args), env, cwd, &self.ground);
                 let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
-                let output = Thin::new(output, self.ground.kept.clone(), self.shelf.clone());
+                let output = Thin::new(output, self.ground.outputs.clone(), self.shelf.clone());
                 let why = match timeout(limit, serve_client(Ears::default(), (output, input))).await {
                     Ok(Ok(service)) => return Ok(Connection { service, program: Some(program) }),
                     Ok(Err(error)) => not_served(command, &error),

@@ -39,7 +39,7 @@ impl Place {
             },
             grace: Duration::from_secs(1),
             max_time: Duration::from_mins(10),
-            kept: Kept::new(&dir.join("kept")),
+            outputs: OutputStore::new(&dir.join("kept")),
             mask: Mask::new(["canary-secret".to_owned()]),
             pins: Arc::new(Pins::new(&dir.join("mcp.jsonl"))),
             tell: Arc::new(move |problem| told.lock().unwrap().push(problem.to_owned())),

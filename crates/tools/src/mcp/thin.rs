@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::unescape::Unescape;
 use crate::{
-    Kept,
-    kept::{Capture, Shown},
+    OutputStore,
+    outputs::{CapturedOutput, OutputCapture},
 };
 
 /// As it is written, in bytes. Pictures are shorter, as a rule.
@@ -27,11 +27,11 @@ const MOST_KEPT: usize = 256;
 
 /// Strings that were left out of messages, by their marks.
 #[derive(Clone, Default)]
-pub(super) struct Shelf(Arc<Mutex<VecDeque<(String, Shown)>>>);
+pub(super) struct Shelf(Arc<Mutex<VecDeque<(String, CapturedOutput)>>>);
 
 impl Shelf {
     /// Nobody but us can make a mark.
-    fn put(&self, shown: Shown) -> String {
+    fn put(&self, shown: CapturedOutput) -> String {
         let mark = format!("left out {}", uuid::Uuid::new_v4().simple());
         let mut all = self.all();
         all.push_back((mark.clone(), shown));
@@ -42,13 +42,13 @@ impl Shelf {
     }
 
     /// The string that a mark stands for.
-    pub(super) fn take(&self, mark: &str) -> Option<Shown> {
+    pub(super) fn take(&self, mark: &str) -> Option<CapturedOutput> {
         let mut all = self.all();
         let at = all.iter().position(|(known, _)| known == mark)?;
         all.remove(at).map(|(_, shown)| shown)
     }
 
-    fn all(&self) -> MutexGuard<'_, VecDeque<(String, Shown)>> {
+    fn all(&self) -> MutexGuard<'_, VecDeque<(String, CapturedOutput)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,8 +62,8 @@ pub(super) struct Thin<R> {
 }
 
 impl<R> Thin<R> {
-    pub(super) fn new(output: R, kept: Kept, shelf: Shelf) -> Self {
-        Self { output, thinner: Thinner::new(kept, shelf), piece: vec![0; PIECE], ready: VecDeque::new() }
+    pub(super) fn new(output: R, outputs: OutputStore, shelf: Shelf) -> Self {
+        Self { output, thinner: Thinner::new(outputs, shelf), piece: vec![0; PIECE], ready: VecDeque::new() }
     }
 }
 
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Thin<R> {
 
 /// JSON in pieces; a line break ends whatever was begun.
 pub(super) struct Thinner {
-    kept: Kept,
+    outputs: OutputStore,
     shelf: Shelf,
     place: Place,
     /// The string that we are in, as long as it is short enough.
@@ -104,12 +104,12 @@ pub(super) struct Thinner {
 enum Place {
     Outside,
     Inside { escaped: bool },
-    Long { escaped: bool, text: Box<(Unescape, Capture)> },
+    Long { escaped: bool, text: Box<(Unescape, OutputCapture)> },
 }
 
 impl Thinner {
-    pub(super) fn new(kept: Kept, shelf: Shelf) -> Self {
-        Self { kept, shelf, place: Place::Outside, string: Vec::new(), line: 0 }
+    pub(super) fn new(outputs: OutputStore, shelf: Shelf) -> Self {
+        Self { outputs, shelf, place: Place::Outside, string: Vec::new(), line: 0 }
     }
 
     pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut VecDeque<u8>) {
@@ -144,7 +144,7 @@ impl Thinner {
         }
         let longest = if self.line > LONGEST { LONGEST_IN_LONG_LINE } else { LONGEST };
         if self.string.len() > longest {
-            let mut text = Box::new((Unescape::default(), Capture::new(self.kept.clone())));
+            let mut text = Box::new((Unescape::default(), OutputCapture::new(self.outputs.clone())));
             keep(&mut text, &std::mem::take(&mut self.string));
             let escaped = matches!(self.place, Place::Inside { escaped: true });
             self.place = Place::Long { escaped, text };
@@ -163,10 +163,10 @@ impl Thinner {
     }
 }
 
-fn keep(text: &mut (Unescape, Capture), part: &[u8]) {
+fn keep(text: &mut (Unescape, OutputCapture), part: &[u8]) {
     let (unescape, capture) = text;
     for piece in part.chunks(PIECE) {
-        capture.take(&unescape.take(piece));
+        capture.push(&unescape.take(piece));
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     async fn thinned(lines: &str) -> (Vec<String>, Shelf, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let shelf = Shelf::default();
-        let mut thin = Thin::new(lines.as_bytes(), Kept::new(dir.path()), shelf.clone());
+        let mut thin = Thin::new(lines.as_bytes(), OutputStore::new(dir.path()), shelf.clone());
         let mut text = String::new();
         thin.read_to_string(&mut text).await.unwrap();
         (text.lines().map(str::to_owned).collect(), shelf, dir)
@@ -240,8 +240,8 @@ mod tests {
         let (thin, shelf, _dir) = thinned(&format!("{}\n{next}\n", json!(strings))).await;
         assert!(thin[0].len() < 5_000_000, "{}", thin[0].len());
         let strings: Vec<String> = serde_json::from_str(&thin[0]).unwrap();
-        let kept = strings.iter().filter_map(|mark| shelf.take(mark)).count();
-        assert!(strings.len() == 300 && kept >= 250, "{kept}");
+        let outputs = strings.iter().filter_map(|mark| shelf.take(mark)).count();
+        assert!(strings.len() == 300 && outputs >= 250, "{outputs}");
         assert_eq!(thin[1], next);
     }
 

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{answer, call::Trouble, class, digest, pins::Standing, server::Server};
-use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, kept::plain};
+use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, outputs::to_plain_text};
 
 pub(super) struct ServerTool {
     spec: Spec,
@@ -40,7 +40,7 @@ impl ServerTool {
             schema.entry("type").or_insert_with(|| json!("object"));
         }
         let (safety, effect) = class::classes(config, &tool.name, tool.annotations.as_ref());
-        let mut spec = Spec::new(name, &plain(description.as_bytes()), parameters, safety, effect);
+        let mut spec = Spec::new(name, &to_plain_text(description.as_bytes()), parameters, safety, effect);
         spec.untrusted = !config.trusted;
         let changed = AtomicBool::new(standing == Standing::Changed);
         Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }
@@ -57,7 +57,7 @@ impl ServerTool {
             Ok(result) => {
                 let from = answer::From {
                     tool: &self.spec.name,
-                    kept: &self.server.ground.kept,
+                    outputs: &self.server.ground.outputs,
                     shelf: &self.server.shelf,
                 };
                 answer::answer(result, &from, &*request.host).await

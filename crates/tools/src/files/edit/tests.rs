@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     files::{ReadFile, Root, Seen, UndoEdit, WriteFile},
-    kept::Kept,
+    outputs::OutputStore,
     testing::call_tool,
 };
 
@@ -34,8 +34,11 @@ impl Tools {
 
     fn at(dir: TempDir) -> Self {
         let root = Root::new(&dir.path().join("root")).unwrap();
-        let desk =
-            Desk { roots: root.into(), seen: Seen::default(), kept: Kept::new(&dir.path().join("kept")) };
+        let desk = Desk {
+            roots: root.into(),
+            seen: Seen::default(),
+            outputs: OutputStore::new(&dir.path().join("kept")),
+        };
         Self {
             read: ReadFile::new(desk.roots.clone(), desk.seen.clone()),
             write: WriteFile::new(desk.clone()),

@@ -1,8 +1,8 @@
-//! Output of programs as plain text: what would steer a terminal is taken out or made visible.
+//! Program output as plain text: terminal control sequences are removed or made visible.
 
-/// The text of `bytes`. Colours and other terminal sequences are dropped, control characters are written as `^X`, and
-/// characters that turn or hide text as their numbers. A carriage return that is not part of a line's end begins a line.
-pub(crate) fn plain(bytes: &[u8]) -> String {
+/// Converts `bytes` to plain text. ANSI escape sequences are dropped, other control characters are written as `^X`, and
+/// bidirectional and zero-width characters as `\u{…}`. A carriage return that is not part of CRLF becomes a line break.
+pub(crate) fn to_plain_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_ref();
@@ -12,7 +12,7 @@ pub(crate) fn plain(bytes: &[u8]) -> String {
             '\n' | '\t' => out.push(c),
             '\r' if rest.starts_with('\n') => {}
             '\r' => out.push('\n'),
-            '\u{1b}' => match sequence(rest) {
+            '\u{1b}' => match escape_sequence_length(rest) {
                 Some(length) => rest = &rest[length..],
                 None => out.push_str("^["),
             },
@@ -24,15 +24,15 @@ pub(crate) fn plain(bytes: &[u8]) -> String {
     out
 }
 
-/// How long the sequence after an escape character is.
-fn sequence(after: &str) -> Option<usize> {
+/// Length of the escape sequence that follows an ESC character, if it is a complete one.
+fn escape_sequence_length(after: &str) -> Option<usize> {
     let bytes = after.as_bytes();
     match bytes.first()? {
         b'[' => {
             let end = bytes.iter().skip(1).position(|byte| !(0x20..=0x3f).contains(byte))? + 1;
             (0x40..=0x7e).contains(&bytes[end]).then_some(end + 1)
         }
-        // A string for the terminal, up to a bell or its own end. One that never ends is no sequence.
+        // A control string (OSC, DCS, SOS, PM, APC) ends with BEL or ST. An unterminated one is not a sequence.
         b']' | b'P' | b'X' | b'^' | b'_' => {
             let end = after.find(['\u{7}', '\u{1b}', '\n'])?;
             match bytes[end] {
@@ -47,7 +47,7 @@ fn sequence(after: &str) -> Option<usize> {
     }
 }
 
-/// Characters that reorder what is around them, or cannot be seen.
+/// Bidirectional controls and invisible characters.
 fn is_hidden(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_does_not_get_through() {
+    fn escape_sequences_and_control_characters_are_removed_or_made_visible() {
         let rows: [(&[u8], &str); 14] = [
             (b"\x1b[31mred\x1b[0m", "red"),
             (b"\x1b]0;title\x07text", "text"),
@@ -74,8 +74,8 @@ mod tests {
             ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
             ("grüße 日本\t🙂".as_bytes(), "grüße 日本\t🙂"),
         ];
-        for (bytes, shown) in rows {
-            assert_eq!(plain(bytes), shown);
+        for (bytes, expected) in rows {
+            assert_eq!(to_plain_text(bytes), expected);
         }
     }
 
@@ -83,8 +83,8 @@ mod tests {
         #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn no_control_character_gets_through(bytes: Vec<u8>) {
-            let text = plain(&bytes);
+        fn no_control_character_but_newline_and_tab_remains(bytes: Vec<u8>) {
+            let text = to_plain_text(&bytes);
             proptest::prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{text:?}");
         }
     }

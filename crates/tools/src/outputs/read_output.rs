@@ -1,4 +1,4 @@
-//! `read_output`: an output that was too long to show, page by page.
+//! `read_output`: pages of a stored output.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Kept, Kind, plain};
+use super::{HandleKind, OutputStore, to_plain_text};
 use crate::{
     Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
     blocking::{self, CancelFlag},
@@ -19,21 +19,21 @@ use crate::{
 
 const NAME: &str = "read_output";
 const MAX_MATCHES: usize = 100;
-/// How much of a matching line is shown.
+/// How many bytes of a matching line are returned.
 const MAX_LINE: usize = 400;
-/// How far from the end `tail` looks for its lines.
+/// How many bytes from the end `tail` searches for lines.
 const MAX_TAIL: u64 = 40 * 1024;
 
-/// Reads what was kept of an output.
+/// The tool `read_output`.
 #[derive(Debug)]
 pub struct ReadOutput {
     spec: Spec,
-    kept: Kept,
+    store: OutputStore,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ReadOutputArgs {
     handle: String,
     #[serde(default, deserialize_with = "args::integer")]
     offset: Option<usize>,
@@ -45,11 +45,11 @@ struct Args {
 }
 
 impl ReadOutput {
-    pub fn new(kept: Kept) -> Self {
+    pub fn new(store: OutputStore) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "handle": {"type": "string", "description": "As the tool gave it that made the output."},
+                "handle": {"type": "string", "description": "The handle that the tool which made the output returned."},
                 "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1. Default: 1."},
                 "limit": {"type": "integer", "minimum": 0, "description": "How many lines to read. Default: as many as fit."},
                 "tail": {"type": "integer", "minimum": 1, "description": "Instead: this many lines from the end."},
@@ -59,8 +59,8 @@ impl ReadOutput {
             "additionalProperties": false,
         });
         let description =
-            "Reads on in an output that was too long to show: by lines, from the end, or by a text in it.";
-        Self { spec: Spec::read_only(NAME, description, parameters), kept }
+            "Reads more of an output that was too long to show: by lines, from the end, or by a text in it.";
+        Self { spec: Spec::read_only(NAME, description, parameters), store }
     }
 }
 
@@ -71,14 +71,14 @@ impl Tool for ReadOutput {
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: Args = args::parse(NAME, request.args)?;
-            let file = self.kept.open(Kind::Output, &args.handle)?;
+            let args: ReadOutputArgs = args::parse(NAME, request.args)?;
+            let file = self.store.open(HandleKind::Output, &args.handle)?;
             blocking::run(&*request.host, move |cancel| read(file, &args, cancel)).await.map(ToolReply::Done)
         })
     }
 }
 
-fn read(mut file: File, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
+fn read(mut file: File, args: &ReadOutputArgs, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let fail = |source| ToolsError::Read { path: args.handle.clone(), source };
     let size = file.metadata().map_err(fail)?.len();
     let mut sample = Vec::new();
@@ -89,36 +89,38 @@ fn read(mut file: File, args: &Args, cancel: &CancelFlag) -> Result<Value, Tools
     file.rewind().map_err(fail)?;
     match (&args.search, args.tail) {
         (Some(text), _) => search(file, args, text, cancel),
-        (None, Some(lines)) => tail(file, args, size, lines).map_err(fail),
-        (None, None) if args.offset.is_none() && args.limit.is_none() => ends(file, args, size).map_err(fail),
-        (None, None) => page(file, args, cancel),
+        (None, Some(lines)) => read_tail(file, args, size, lines).map_err(fail),
+        (None, None) if args.offset.is_none() && args.limit.is_none() => {
+            read_excerpt(file, args, size).map_err(fail)
+        }
+        (None, None) => read_page(file, args, cancel),
     }
 }
 
-fn ends(file: File, args: &Args, size: u64) -> std::io::Result<Value> {
+fn read_excerpt(file: File, args: &ReadOutputArgs, size: u64) -> std::io::Result<Value> {
     Ok(match paging::read_excerpt(file, size)? {
-        Excerpt::Whole(text) => json!({"handle": args.handle, "bytes": size, "output": plain(&text)}),
+        Excerpt::Whole(text) => json!({"handle": args.handle, "bytes": size, "output": to_plain_text(&text)}),
         Excerpt::HeadAndTail(HeadAndTail { head, tail, left_out, next }) => {
             let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
-            let text = format!("{}{note}{}", plain(&head), plain(&tail));
+            let text = format!("{}{note}{}", to_plain_text(&head), to_plain_text(&tail));
             json!({"handle": args.handle, "bytes": size, "output": text, "left_out_bytes": left_out, "next_offset": next})
         }
     })
 }
 
-fn page(file: File, args: &Args, cancel: &CancelFlag) -> Result<Value, ToolsError> {
+fn read_page(file: File, args: &ReadOutputArgs, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let first = args.offset.unwrap_or(1).max(1);
     let range = LineRange { first, count: args.limit.unwrap_or(usize::MAX) };
     let page =
         paging::read_lines(file, &range, cancel).map_err(|error| error.into_error(&args.handle, NAME))?;
-    let mut answer = json!({"handle": args.handle, "first_line": first, "output": plain(&page.text)});
+    let mut answer = json!({"handle": args.handle, "first_line": first, "output": to_plain_text(&page.text)});
     if let Some(next) = page.next {
         answer["next_offset"] = next.into();
     }
     Ok(answer)
 }
 
-fn tail(mut file: File, args: &Args, size: u64, lines: usize) -> std::io::Result<Value> {
+fn read_tail(mut file: File, args: &ReadOutputArgs, size: u64, lines: usize) -> std::io::Result<Value> {
     let start = size.saturating_sub(MAX_TAIL);
     file.seek(SeekFrom::Start(start))?;
     let mut end = Vec::new();
@@ -128,11 +130,11 @@ fn tail(mut file: File, args: &Args, size: u64, lines: usize) -> std::io::Result
     let text = end.strip_suffix(b"\n").unwrap_or(end);
     let breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let from = if lines == 0 { end.len() } else { breaks.into_iter().nth(lines - 1).unwrap_or(0) };
-    Ok(json!({"handle": args.handle, "bytes": size, "output": plain(&end[from..])}))
+    Ok(json!({"handle": args.handle, "bytes": size, "output": to_plain_text(&end[from..])}))
 }
 
-/// One pass that holds one line at a time, and no more than a piece of a line without end.
-fn search(file: File, args: &Args, text: &str, cancel: &CancelFlag) -> Result<Value, ToolsError> {
+/// Searches in one pass. Memory use is bounded: an overlong line is searched in parts.
+fn search(file: File, args: &ReadOutputArgs, text: &str, cancel: &CancelFlag) -> Result<Value, ToolsError> {
     let pattern = regex::bytes::RegexBuilder::new(&regex::escape(text))
         .case_insensitive(true)
         .build()
@@ -152,8 +154,8 @@ fn search(file: File, args: &Args, text: &str, cancel: &CancelFlag) -> Result<Va
             total += 1;
             if matches.len() < MAX_MATCHES {
                 let from = hit.start().saturating_sub(MAX_LINE / 4);
-                let shown = &line[from..line.len().min(from + MAX_LINE)];
-                matches.push(json!({"line": number, "text": plain(shown).trim_end_matches('\n')}));
+                let excerpt = &line[from..line.len().min(from + MAX_LINE)];
+                matches.push(json!({"line": number, "text": to_plain_text(excerpt).trim_end_matches('\n')}));
             }
         }
         number += usize::from(ended);
@@ -174,10 +176,10 @@ mod tests {
 
     fn tool(content: &[u8]) -> (tempfile::TempDir, ReadOutput, String) {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept::new(dir.path());
-        let (handle, mut file) = kept.create(Kind::Output).unwrap();
+        let store = OutputStore::new(dir.path());
+        let (handle, mut file) = store.create(HandleKind::Output).unwrap();
         file.write_all(content).unwrap();
-        (dir, ReadOutput::new(kept), handle)
+        (dir, ReadOutput::new(store), handle)
     }
 
     fn numbered(lines: usize) -> String {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_show_every_line_once() {
+    async fn consecutive_pages_return_every_line_once() {
         let content = numbered(20_000);
         let (_dir, tool, handle) = tool(content.as_bytes());
         let (mut all, mut next) = (String::new(), Some(1));
@@ -200,12 +202,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_is_read_by_its_lines() {
+    async fn tail_returns_the_last_lines() {
         let (_dir, tool, handle) = tool(numbered(20_000).as_bytes());
-        for (lines, shown) in [(1, "line 20000\n"), (2, "line 19999\nline 20000\n")] {
+        for (lines, expected) in [(1, "line 20000\n"), (2, "line 19999\nline 20000\n")] {
             assert_eq!(
                 call_tool(&tool, json!({"handle": handle, "tail": lines})).await.unwrap()["output"],
-                shown
+                expected
             );
         }
         let (_dir, tool, handle) = self::tool(b"one\ntwo");
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_is_found_with_its_line() {
+    async fn search_returns_matching_lines_with_their_numbers() {
         let (_dir, tool, handle) = tool(format!("{}\x1b[1mNeedle\x1b[0m\n", numbered(500)).as_bytes());
         let found = call_tool(&tool, json!({"handle": handle, "search": "needle"})).await.unwrap();
         assert_eq!(
@@ -228,10 +230,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_handle_and_binary_data_are_told() {
+    async fn unknown_handle_is_rejected_and_binary_output_is_identified() {
         let (_dir, tool, handle) = tool(b"\x89PNG\r\n\x1a\n\0");
         assert_eq!(call_tool(&tool, json!({"handle": handle})).await.unwrap()["binary"], "a PNG image");
         let error = call_tool(&tool, json!({"handle": "../x"})).await.unwrap_err();
-        assert!(error.contains("`../x` is no handle"), "{error}");
+        assert!(error.contains("`../x` is not a handle"), "{error}");
     }
 }
