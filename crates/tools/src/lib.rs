@@ -57,9 +57,9 @@ pub use tool::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest};
 
 /// The built-in tools that need no configuration and change nothing. File tools are confined to `root`.
 pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {
-    let roots = files::Root::new(root)?.into();
+    let roots = files::FileRoot::new(root)?.into();
     let mut registry = ToolRegistry::new();
-    for tool in read_only_tools(&roots, &files::Seen::default()) {
+    for tool in read_only_tools(&roots, &files::FileVersions::default()) {
         registry.add("built in", tool)?;
     }
     Ok(registry)
@@ -68,9 +68,9 @@ pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {
 /// All built-in tools. Those with side effects need a [`policy`] or a person who approves calls. `allowed` lists addresses
 /// that `fetch` may connect to in addition to the public Internet.
 pub fn all_built_in(exec: exec::Shell, allowed: fetch::Allowed) -> Result<ToolRegistry, ToolsError> {
-    let files = files::Desk {
+    let files = files::FileToolContext {
         roots: exec.roots.clone(),
-        seen: files::Seen::default(),
+        versions: files::FileVersions::default(),
         outputs: exec.outputs.clone(),
     };
     let exec = Arc::new(exec);
@@ -87,13 +87,13 @@ pub fn all_built_in(exec: exec::Shell, allowed: fetch::Allowed) -> Result<ToolRe
         Arc::new(fetch::Fetch::new(files.outputs.clone(), allowed)),
     ];
     let mut registry = ToolRegistry::new();
-    for tool in read_only_tools(&files.roots, &files.seen).into_iter().chain(others) {
+    for tool in read_only_tools(&files.roots, &files.versions).into_iter().chain(others) {
         registry.add("built in", tool)?;
     }
     Ok(registry)
 }
 
-fn read_only_tools(roots: &files::Roots, versions: &files::Seen) -> [Arc<dyn Tool>; 5] {
+fn read_only_tools(roots: &files::FileRoots, versions: &files::FileVersions) -> [Arc<dyn Tool>; 5] {
     [
         Arc::new(now::Now::new()),
         Arc::new(calculate::Calculate::new()),

@@ -27,7 +27,7 @@ use tools::{
         Cage, Environment, Exec, Limits, Shell, Watchdog,
         confine::{CONFINE, Files, Network, Wanted, confined_main},
     },
-    files::Root,
+    files::FileRoot,
 };
 
 type Check = fn(&Path);
@@ -120,7 +120,7 @@ fn exec_runs_in_its_cage(helper: &Path) {
     let limits =
         Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
     let shell = Shell {
-        roots: Root::new(&root).unwrap().into(),
+        roots: FileRoot::new(&root).unwrap().into(),
         outputs: OutputStore::new(&dir.path().join("kept")),
         environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
         cage: cage.into(),

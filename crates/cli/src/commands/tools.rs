@@ -14,7 +14,7 @@ use std::{
 };
 use tools::{
     AppUser, Effect, Safety, Tool,
-    files::Roots,
+    files::FileRoots,
     policy::{Decision, Ground, Policy, Request, Verdict},
 };
 
@@ -28,7 +28,7 @@ struct Row {
 /// All that is listed.
 struct Listed {
     rows: Vec<Row>,
-    roots: Roots,
+    roots: FileRoots,
     /// What is wrong with servers, by their names.
     problems: Vec<(String, String)>,
 }

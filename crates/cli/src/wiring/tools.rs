@@ -10,7 +10,7 @@ use tools::{
     command::{Ground, OwnCommand},
     exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
     fetch::Allowed,
-    files::{Root, Roots},
+    files::{FileRoot, FileRoots},
     mcp::Servers,
     stub::StubTool,
 };
@@ -88,13 +88,13 @@ impl Toolbox {
 }
 
 /// The directories that tools see.
-pub(crate) fn roots(settings: &Settings) -> Result<Roots, tools::ToolsError> {
+pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError> {
     let open = |said: &RootSettings| {
-        let root = Root::new(&said.path)?;
+        let root = FileRoot::new(&said.path)?;
         Ok(if said.write { root } else { root.read_only() })
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
-    Roots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
+    FileRoots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
 }
 
 /// What people have allowed for good.

@@ -27,12 +27,12 @@ pub use run::Exec;
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{OutputStore, ToolsError, files::Roots};
+use crate::{OutputStore, ToolsError, files::FileRoots};
 
 /// What the tools that run commands share.
 #[derive(Debug, Clone)]
 pub struct Shell {
-    pub roots: Roots,
+    pub roots: FileRoots,
     pub outputs: OutputStore,
     pub environment: Environment,
     pub cage: LazyCage,
@@ -106,7 +106,7 @@ impl Shell {
         if place.metadata.is_dir() {
             return Ok(place.absolute());
         }
-        Err(ToolsError::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
+        Err(ToolsError::WrongKind { path: place.display_path(), is: "a file", wanted: "a directory" })
     }
 }
 

@@ -50,7 +50,7 @@ impl Exec {
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", shell.roots.how_to_name())},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", shell.roots.path_syntax())},
                 "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is ended. Default: {time}.")},
             },
             "required": ["command"],

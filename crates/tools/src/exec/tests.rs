@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     AppUser, Tool, ToolReply,
-    files::Root,
+    files::FileRoot,
     outputs::ReadOutput,
     testing::{RecordingHost, call_tool, request},
 };
@@ -26,7 +26,7 @@ fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
         tmp,
     };
     let shell = Shell {
-        roots: Root::new(&root).unwrap().into(),
+        roots: FileRoot::new(&root).unwrap().into(),
         outputs: OutputStore::new(&dir.path().join("kept")),
         environment,
         cage: Cage::open("a test").into(),

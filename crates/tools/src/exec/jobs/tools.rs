@@ -35,7 +35,7 @@ impl ExecStart {
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.shell.roots.how_to_name())},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.shell.roots.path_syntax())},
             },
             "required": ["command"],
             "additionalProperties": false,

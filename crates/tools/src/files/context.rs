@@ -1,4 +1,5 @@
-//! One change of one file: kept so that it can be undone, made in one step, shown as a diff.
+//! The context that the writing file tools share. A change of a file is stored for undo, written atomically, and returned as
+//! a diff.
 
 use std::{
     fs::File,
@@ -11,71 +12,81 @@ use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
 use super::{
-    roots::Roots,
-    seen::{Digest, Seen},
-    target::Target,
+    roots::FileRoots,
+    versions::{ContentDigest, FileVersions},
+    write_target::WriteTarget,
 };
 use crate::{
     ToolsError,
     outputs::{HandleKind, OutputStore},
 };
 
-/// How much of a diff is shown to a model.
+/// How many bytes of a diff the model gets.
 const MAX_DIFF: usize = 16 * 1024;
 
-/// What the tools that change files share.
+/// Roots, file versions and undo store, shared by the tools that change files.
 #[derive(Debug, Clone)]
-pub struct Desk {
-    pub roots: Roots,
-    pub seen: Seen,
+pub struct FileToolContext {
+    pub roots: FileRoots,
+    pub versions: FileVersions,
     pub outputs: OutputStore,
 }
 
-/// The first line of what is kept of a change; the old content and the new one follow it.
+/// The first line of a stored change; the old and the new content follow it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct UndoHeader {
     root: String,
     path: String,
-    /// How many bytes there were; `None` if there was no file.
+    /// Length of the old content; `None` if the file did not exist.
     before: Option<usize>,
     after: usize,
 }
 
-/// A change that was made.
-pub(super) struct Record {
+/// A stored change.
+pub(super) struct UndoRecord {
     pub(super) path: String,
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
 }
 
-impl Desk {
-    /// The file that a call would change, wherever a link leads to.
+impl FileToolContext {
+    /// The path of the file that a call would change, with links resolved.
     pub(super) fn target(&self, args: &Map<String, Value>) -> Option<String> {
         let path = args.get("path")?.as_str()?;
-        Some(Target::find(&self.roots, path).map_or_else(|_| path.to_owned(), |target| target.shown()))
+        Some(
+            WriteTarget::find(&self.roots, path)
+                .map_or_else(|_| path.to_owned(), |target| target.display_path()),
+        )
     }
 
-    /// Refuses what somebody else has changed since it was read here.
-    pub(super) fn insist_on_seen(&self, target: &Target) -> Result<(), ToolsError> {
+    /// Fails if the file has changed since these tools last read or wrote it.
+    pub(super) fn require_unchanged(&self, target: &WriteTarget) -> Result<(), ToolsError> {
         let Some(before) = &target.before else { return Ok(()) };
-        if self.seen.has_changed(&target.absolute(), &before.metadata, &before.content) {
-            return Err(ToolsError::Changed { path: target.shown() });
+        if self.versions.has_changed(&target.absolute(), &before.metadata, &before.content) {
+            return Err(ToolsError::Changed { path: target.display_path() });
         }
         Ok(())
     }
 
-    /// Writes the new content; the answer says what changed, and how to undo it.
-    pub(super) fn put(&self, target: &Target, after: &[u8]) -> Result<Value, ToolsError> {
+    /// Writes the new content. The result has the diff and the undo handle.
+    pub(super) fn write(&self, target: &WriteTarget, after: &[u8]) -> Result<Value, ToolsError> {
         let before = target.before.as_ref().map(|before| before.content.as_slice());
-        let undo = self.keep(target, before, after)?;
+        let undo = self.store_undo(target, before, after)?;
         let metadata = target.write(after)?;
-        self.seen.note(&target.absolute(), &metadata, Some(Digest::of(after)));
-        let diff = diff(&target.shown(), before, after);
-        Ok(json!({"path": target.shown(), "bytes": after.len(), "diff": shortened(diff), "undo": undo}))
+        self.versions.record(&target.absolute(), &metadata, Some(ContentDigest::of(after)));
+        let diff = unified_diff(&target.display_path(), before, after);
+        Ok(
+            json!({"path": target.display_path(), "bytes": after.len(), "diff": truncate_diff(diff), "undo": undo}),
+        )
     }
 
-    fn keep(&self, target: &Target, before: Option<&[u8]>, after: &[u8]) -> Result<String, ToolsError> {
-        let header = Header {
+    fn store_undo(
+        &self,
+        target: &WriteTarget,
+        before: Option<&[u8]>,
+        after: &[u8],
+    ) -> Result<String, ToolsError> {
+        let header = UndoHeader {
             root: target.root().path().display().to_string(),
             path: target.relative().display().to_string(),
             before: before.map(<[u8]>::len),
@@ -93,22 +104,22 @@ impl Desk {
         Ok(handle)
     }
 
-    pub(super) fn record(&self, handle: &str) -> Result<Record, ToolsError> {
+    pub(super) fn load_undo(&self, handle: &str) -> Result<UndoRecord, ToolsError> {
         let file = self.outputs.open(HandleKind::Edit, handle)?;
-        let (header, before, after) = parts(file).map_err(|source| ToolsError::OutputStore { source })?;
-        let Some(root) = self.roots.at(header.root.as_ref()) else {
-            let reason = format!("`{handle}` is an edit in another working directory");
+        let (header, before, after) = read_undo(file).map_err(|source| ToolsError::OutputStore { source })?;
+        let Some(root) = self.roots.find(header.root.as_ref()) else {
+            let reason = format!("`{handle}` belongs to another working directory");
             return Err(ToolsError::Failed(reason));
         };
-        Ok(Record { path: root.shown(header.path.as_ref()), before, after })
+        Ok(UndoRecord { path: root.display_path(header.path.as_ref()), before, after })
     }
 }
 
-fn parts(file: File) -> std::io::Result<(Header, Option<Vec<u8>>, Vec<u8>)> {
+fn read_undo(file: File) -> std::io::Result<(UndoHeader, Option<Vec<u8>>, Vec<u8>)> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;
-    let header: Header = serde_json::from_slice(&line)?;
+    let header: UndoHeader = serde_json::from_slice(&line)?;
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest)?;
     let length = header.before.unwrap_or(0);
@@ -120,17 +131,17 @@ fn parts(file: File) -> std::io::Result<(Header, Option<Vec<u8>>, Vec<u8>)> {
     Ok((header, before, after))
 }
 
-/// The change as a unified diff.
-pub(super) fn diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+/// A change as a unified diff.
+pub(super) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
     let old = String::from_utf8_lossy(before.unwrap_or_default());
     let new = String::from_utf8_lossy(after);
     let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
-    // A diff that takes longer is coarser, not wrong.
+    // After the timeout the diff is coarser, but still correct.
     let diff = TextDiff::configure().timeout(Duration::from_millis(200)).diff_lines(&*old, &*new);
     diff.unified_diff().header(&from, &format!("b/{path}")).to_string()
 }
 
-fn shortened(mut diff: String) -> String {
+fn truncate_diff(mut diff: String) -> String {
     if diff.len() > MAX_DIFF {
         let cut = diff.floor_char_boundary(MAX_DIFF);
         let left_out = diff.len() - cut;

@@ -1,7 +1,8 @@
-//! A file that is going to be written: found inside the root, and replaced in one step.
+//! Atomic replacement of a file inside a root.
 //!
-//! The new content goes into a file beside the old one, which it then replaces by a rename: whoever reads sees the old
-//! content or the new one. The directory is opened step by step without following links, and held open meanwhile.
+//! The new content is written to a temporary file in the same directory and renamed over the old file: a reader sees either
+//! the old content or the new one. The directory is opened component by component with `O_NOFOLLOW` and stays open until
+//! the rename.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,42 +21,43 @@ use rustix::{
 };
 
 use super::{
-    root::{Root, cannot_read, tell_swap},
-    roots::Roots,
+    root::{FileRoot, read_error, swap_error},
+    roots::FileRoots,
 };
 use crate::ToolsError;
 
-/// Larger files are not text that somebody wrote.
+/// Larger files are not edited.
 const MAX_FILE: u64 = 8 * 1024 * 1024;
 
-/// Where a content goes, and what is there now.
-pub(super) struct Target {
-    root: Root,
+/// A file to be written, with its present content.
+pub(super) struct WriteTarget {
+    root: FileRoot,
     parent: PathBuf,
     name: OsString,
-    pub(super) before: Option<Before>,
+    pub(super) before: Option<PreviousContent>,
 }
 
-pub(super) struct Before {
+/// The content of an existing file.
+pub(super) struct PreviousContent {
     pub(super) content: Vec<u8>,
     pub(super) metadata: Metadata,
 }
 
-impl Target {
-    /// Finds the file, or the place where it would be, if it may be written there.
-    pub(super) fn find(roots: &Roots, path: &str) -> Result<Self, ToolsError> {
+impl WriteTarget {
+    /// Resolves the path of an existing or new file in a writable root.
+    pub(super) fn find(roots: &FileRoots, path: &str) -> Result<Self, ToolsError> {
         let (root, relative) = roots.split(path)?;
-        let found = Self::find_in(root, &relative).map_err(|error| roots.named(error, path))?;
-        if root.is_writable() { Ok(found) } else { Err(ToolsError::ReadOnly { path: found.shown() }) }
+        let found = Self::find_in(root, &relative).map_err(|error| roots.with_path(error, path))?;
+        if root.is_writable() { Ok(found) } else { Err(ToolsError::ReadOnly { path: found.display_path() }) }
     }
 
-    fn find_in(root: &Root, path: &str) -> Result<Self, ToolsError> {
+    fn find_in(root: &FileRoot, path: &str) -> Result<Self, ToolsError> {
         let (relative, before) = match root.resolve(path) {
-            Ok(place) => {
-                let before = read(place.open()?, path)?;
-                (place.relative, Some(before))
+            Ok(found) => {
+                let before = read(found.open()?, path)?;
+                (found.relative, Some(before))
             }
-            Err(ToolsError::NotFound { .. }) => (place_for(root, path)?, None),
+            Err(ToolsError::NotFound { .. }) => (resolve_new(root, path)?, None),
             Err(error) => return Err(error),
         };
         let name = relative.file_name().unwrap_or_default().to_owned();
@@ -63,7 +65,7 @@ impl Target {
         Ok(Self { root: root.clone(), parent, name, before })
     }
 
-    pub(super) fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &FileRoot {
         &self.root
     }
 
@@ -75,35 +77,35 @@ impl Target {
         self.parent.join(&self.name)
     }
 
-    pub(super) fn shown(&self) -> String {
-        self.root.shown(&self.relative())
+    pub(super) fn display_path(&self) -> String {
+        self.root.display_path(&self.relative())
     }
 
-    /// Replaces the content. A file that is no longer the one that was found is left as it is.
+    /// Replaces the content. Fails if the file has changed since it was resolved.
     pub(super) fn write(&self, content: &[u8]) -> Result<Metadata, ToolsError> {
-        let fail = |source| ToolsError::Write { path: self.shown(), source };
-        let dir = self.root.directory(&self.parent, Missing::Made).map_err(fail)?;
+        let fail = |source| ToolsError::Write { path: self.display_path(), source };
+        let dir = self.root.open_dir(&self.parent, MissingDir::Create).map_err(fail)?;
         let temporary = OsString::from(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
-        let put = self.fill(&dir, &temporary, content).map_err(fail).and_then(|metadata| {
-            self.swap_in(&dir, &temporary)?;
+        let written = self.write_temporary(&dir, &temporary, content).map_err(fail).and_then(|metadata| {
+            self.rename_over(&dir, &temporary)?;
             Ok(metadata)
         });
-        if put.is_err() {
-            // Best effort: the failure that led here is the one to tell.
+        if written.is_err() {
+            // Best effort: the caller gets the error that led here.
             let _ = rustix::fs::unlinkat(&dir, &temporary, AtFlags::empty());
         }
-        put
+        written
     }
 
-    /// Takes the file away, if it is still the one that was found.
+    /// Deletes the file. Fails if it has changed since it was resolved.
     pub(super) fn remove(&self) -> Result<(), ToolsError> {
-        let fail = |source| ToolsError::Write { path: self.shown(), source };
-        let dir = self.root.directory(&self.parent, Missing::Refused).map_err(fail)?;
-        self.insist_on_unchanged(&dir)?;
+        let fail = |source| ToolsError::Write { path: self.display_path(), source };
+        let dir = self.root.open_dir(&self.parent, MissingDir::Refuse).map_err(fail)?;
+        self.require_unchanged(&dir)?;
         rustix::fs::unlinkat(&dir, &self.name, AtFlags::empty()).map_err(|errno| fail(errno.into()))
     }
 
-    fn fill(&self, dir: &OwnedFd, temporary: &OsStr, content: &[u8]) -> io::Result<Metadata> {
+    fn write_temporary(&self, dir: &OwnedFd, temporary: &OsStr, content: &[u8]) -> io::Result<Metadata> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(dir, temporary, flags, Mode::from_raw_mode(0o666))?);
         if let Some(before) = &self.before {
@@ -114,26 +116,26 @@ impl Target {
         file.metadata()
     }
 
-    fn swap_in(&self, dir: &OwnedFd, temporary: &OsStr) -> Result<(), ToolsError> {
-        self.insist_on_unchanged(dir)?;
+    fn rename_over(&self, dir: &OwnedFd, temporary: &OsStr) -> Result<(), ToolsError> {
+        self.require_unchanged(dir)?;
         let flags = if self.before.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let renamed = match rustix::fs::renameat_with(dir, temporary, dir, &self.name, flags) {
-            // Not every file system knows the flag.
+            // Some file systems do not support RENAME_NOREPLACE.
             Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(dir, temporary, dir, &self.name),
             other => other,
         };
         match renamed {
             Ok(()) => {
-                // The rename is durable once its directory is; some file systems cannot say.
+                // The rename is durable after fsync of the directory, which some file systems do not support.
                 let _ = rustix::fs::fsync(dir);
                 Ok(())
             }
-            Err(Errno::EXIST) => Err(ToolsError::Changed { path: self.shown() }),
-            Err(errno) => Err(ToolsError::Write { path: self.shown(), source: errno.into() }),
+            Err(Errno::EXIST) => Err(ToolsError::Changed { path: self.display_path() }),
+            Err(errno) => Err(ToolsError::Write { path: self.display_path(), source: errno.into() }),
         }
     }
 
-    fn insist_on_unchanged(&self, dir: &OwnedFd) -> Result<(), ToolsError> {
+    fn require_unchanged(&self, dir: &OwnedFd) -> Result<(), ToolsError> {
         let now = rustix::fs::statat(dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         let same = match (&self.before, now) {
             (None, Err(Errno::NOENT)) => true,
@@ -146,37 +148,37 @@ impl Target {
             }
             (None, _) | (Some(_), Err(_)) => false,
         };
-        if same { Ok(()) } else { Err(ToolsError::Changed { path: self.shown() }) }
+        if same { Ok(()) } else { Err(ToolsError::Changed { path: self.display_path() }) }
     }
 }
 
-fn read(file: File, path: &str) -> Result<Before, ToolsError> {
-    let fail = |source| cannot_read(path, source);
+fn read(file: File, path: &str) -> Result<PreviousContent, ToolsError> {
+    let fail = |source| read_error(path, source);
     let metadata = file.metadata().map_err(fail)?;
     let mut content = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(fail)?;
     if content.len() as u64 > MAX_FILE {
-        let reason = format!("`{path}` has more than {} MiB and is not changed here", MAX_FILE >> 20);
+        let reason = format!("`{path}` is larger than {} MiB, which is the limit for edits", MAX_FILE >> 20);
         return Err(ToolsError::Failed(reason));
     }
-    Ok(Before { content, metadata })
+    Ok(PreviousContent { content, metadata })
 }
 
-/// Where a file that is not there would be: below the nearest directory that is.
-fn place_for(root: &Root, path: &str) -> Result<PathBuf, ToolsError> {
+/// The path of a new file, below its nearest existing ancestor with links resolved.
+fn resolve_new(root: &FileRoot, path: &str) -> Result<PathBuf, ToolsError> {
     if path.ends_with('/') {
         return Err(ToolsError::WrongKind { path: path.to_owned(), is: "a directory", wanted: "a file" });
     }
     for above in Path::new(path).ancestors().skip(1) {
         let Some(text) = above.to_str() else { break };
         match root.resolve(text) {
-            Ok(place) if place.metadata.is_dir() => {
+            Ok(found) if found.metadata.is_dir() => {
                 let rest = Path::new(path).strip_prefix(above).unwrap_or(Path::new(path));
-                return Ok(place.relative.join(rest));
+                return Ok(found.relative.join(rest));
             }
-            Ok(place) => {
+            Ok(found) => {
                 let is = "a file";
-                return Err(ToolsError::WrongKind { path: place.shown(), is, wanted: "a directory" });
+                return Err(ToolsError::WrongKind { path: found.display_path(), is, wanted: "a directory" });
             }
             Err(ToolsError::NotFound { .. }) => {}
             Err(error) => return Err(error),
@@ -185,35 +187,35 @@ fn place_for(root: &Root, path: &str) -> Result<PathBuf, ToolsError> {
     Err(ToolsError::NotFound { path: path.to_owned() })
 }
 
-/// What becomes of a directory that is not there.
+/// What to do about a missing directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    Made,
-    Refused,
+enum MissingDir {
+    Create,
+    Refuse,
 }
 
-impl Root {
-    /// Opens a directory inside, one step at a time and without following links.
-    fn directory(&self, relative: &Path, missing: Missing) -> io::Result<OwnedFd> {
+impl FileRoot {
+    /// Opens a directory inside the root, component by component without following links.
+    fn open_dir(&self, relative: &Path, missing: MissingDir) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::DIRECTORY;
         let mut at = rustix::fs::openat(rustix::fs::CWD, self.path(), flags, Mode::empty())?;
         for component in relative.components() {
             let step = |at: &OwnedFd| rustix::fs::openat(at, component.as_os_str(), flags, Mode::empty());
             let opened = match step(&at) {
-                Err(Errno::NOENT) if missing == Missing::Made => {
-                    make(at.as_fd(), component.as_os_str())?;
+                Err(Errno::NOENT) if missing == MissingDir::Create => {
+                    create_dir(at.as_fd(), component.as_os_str())?;
                     step(&at)
                 }
                 other => other,
             };
-            at = opened.map_err(tell_swap)?;
+            at = opened.map_err(swap_error)?;
         }
         Ok(at)
     }
 }
 
-/// Two calls may make the same directory at once.
-fn make(at: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+/// Creates a directory. A concurrent call may have created it already.
+fn create_dir(at: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno.into()),
