@@ -11,7 +11,7 @@ mod wiring;
 use args::{Args, Command};
 use clap::Parser;
 use std::{process::ExitCode, time::Duration};
-use tools::exec::confine::{CONFINE, confined_main};
+use tools::exec::sandbox::{CONFINE, confined_main};
 
 /// How long threads that are still at work may take when the program ends.
 const LAST_WAIT: Duration = Duration::from_secs(3);

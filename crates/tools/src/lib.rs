@@ -33,6 +33,7 @@ pub mod exec;
 pub mod fetch;
 pub mod files;
 pub mod host;
+
 pub mod mask;
 pub mod mcp;
 mod media;
@@ -67,14 +68,17 @@ pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {
 
 /// All built-in tools. Those with side effects need a [`policy`] or a person who approves calls. `allowed` lists addresses
 /// that `fetch` may connect to in addition to the public Internet.
-pub fn all_built_in(exec: exec::Shell, allowed: fetch::Allowed) -> Result<ToolRegistry, ToolsError> {
+pub fn all_built_in(
+    exec: exec::ExecToolContext,
+    allowed: fetch::Allowed,
+) -> Result<ToolRegistry, ToolsError> {
     let files = files::FileToolContext {
         roots: exec.roots.clone(),
         versions: files::FileVersions::default(),
         outputs: exec.outputs.clone(),
     };
     let exec = Arc::new(exec);
-    let jobs = exec::Jobs::new(Arc::clone(&exec));
+    let jobs = exec::BackgroundJobs::new(Arc::clone(&exec));
     let others: [Arc<dyn Tool>; 9] = [
         Arc::new(files::WriteFile::new(files.clone())),
         Arc::new(files::EditFile::new(files.clone())),

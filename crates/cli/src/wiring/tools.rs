@@ -7,8 +7,8 @@ use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
     OutputStore, RuleBook, ToolRegistry,
-    command::{Ground, OwnCommand},
-    exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
+    command::{CommandEnv, CommandTool},
+    exec::{Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog, sandbox::SandboxConfig},
     fetch::Allowed,
     files::{FileRoot, FileRoots},
     mcp::Servers,
@@ -44,24 +44,23 @@ impl Toolbox {
         let guard = guard.users_decide(said.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(ourselves());
-        let shell = Shell {
+        let context = ExecToolContext {
             roots,
             outputs: outputs.clone(),
-            environment: said.environment.clone(),
-            cage: LazyCage::new(wanted(settings)),
+            env: said.environment.clone(),
+            sandbox: LazySandbox::new(wanted(settings)),
             watchdog: watchdog.clone(),
             limits: said.limits,
         };
-        let mut registry = tools::all_built_in(shell, Allowed::places(said.fetch_local.clone()))?;
+        let mut registry = tools::all_built_in(context, Allowed::places(said.fetch_local.clone()))?;
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }
         let (environment, grace) = (said.environment.clone(), said.limits.grace);
         for command in &settings.commands {
             let watchdog = watchdog.clone();
-            let ground =
-                Ground { environment: environment.clone(), outputs: outputs.clone(), grace, watchdog };
-            let command = Arc::new(OwnCommand::new(command.clone(), ground));
+            let env = CommandEnv { env: environment.clone(), outputs: outputs.clone(), grace, watchdog };
+            let command = Arc::new(CommandTool::new(command.clone(), env));
             registry.add("commands in lango.toml", command)?;
         }
         let servers = mcp::servers(settings, &registry, &outputs, tells);
@@ -104,14 +103,19 @@ pub(crate) fn rule_book(settings: &Settings) -> RuleBook {
 
 /// What keeps commands from the rest of this machine. It starts processes to find out.
 pub(crate) fn confinement(settings: &Settings) -> Confinement {
-    Cage::build(wanted(settings)).confinement().clone()
+    Sandbox::build(wanted(settings)).confinement().clone()
 }
 
-fn wanted(settings: &Settings) -> Wanted {
+fn wanted(settings: &Settings) -> SandboxConfig {
     let said = &settings.tools;
     let roots = said.others.iter().chain([&said.root]).filter(|root| root.write).map(|root| &root.path);
     let writable = roots.chain([&said.environment.tmp]).chain(&said.writable).cloned().collect();
-    Wanted { helper: ourselves(), writable, network: said.network, path: said.environment.path.clone() }
+    SandboxConfig {
+        helper: ourselves(),
+        writable,
+        network: said.network,
+        path: said.environment.path.clone(),
+    }
 }
 
 /// This very program, also after another was put in its place.

@@ -38,7 +38,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 pub use pins::Pins;
 pub use servers::{Listed, Servers};
 
-use crate::{Effect, Mask, OutputStore, Safety, exec::Environment};
+use crate::{Effect, Mask, OutputStore, Safety, exec::EnvVars};
 
 /// A server, as it was configured.
 #[derive(Debug, Clone)]
@@ -112,7 +112,7 @@ impl fmt::Debug for Link {
 /// What all servers of an app share.
 #[derive(Clone)]
 pub struct Ground {
-    pub environment: Environment,
+    pub environment: EnvVars,
     /// Between the request to end and the end by force.
     pub grace: Duration,
     /// The most that a call may take, whatever its progress.

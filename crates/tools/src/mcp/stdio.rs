@@ -6,12 +6,12 @@ use std::{io, path::Path, process::Stdio};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use super::Ground;
-use crate::exec::{process::Leash, words::LastWords};
+use crate::exec::{process::ProcessGroupGuard, stderr_tail::StderrTail};
 
 /// A program that runs as long as this is there.
 pub(super) struct Program {
-    _leash: Leash,
-    words: LastWords,
+    _leash: ProcessGroupGuard,
+    words: StderrTail,
 }
 
 impl Program {
@@ -22,9 +22,9 @@ impl Program {
         cwd: &Path,
         ground: &Ground,
     ) -> Result<(Self, ChildStdout, ChildStdin), String> {
-        let _ = ground.environment.make_tmp();
+        let _ = ground.environment.create_tmp_dir();
         let mut line = Command::new(command);
-        ground.environment.give(&mut line);
+        ground.environment.apply(&mut line);
         line.args(args)
             .envs(env.iter().map(|(name, value)| (name, value)))
             .current_dir(cwd)
@@ -34,12 +34,12 @@ impl Program {
             .stderr(Stdio::piped());
         let mut child = line.spawn().map_err(|error| not_started(command, cwd, &error))?;
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
-        let leash = Leash::new(child, ground.grace);
+        let leash = ProcessGroupGuard::new(child, ground.grace);
         let (Some(output), Some(input), Some(errors)) = pipes else {
             return Err(format!("`{command}` has no pipes to talk through"));
         };
-        let words = LastWords::default();
-        tokio::spawn(words.clone().listen(errors));
+        let words = StderrTail::default();
+        tokio::spawn(words.clone().read_from(errors));
         Ok((Self { _leash: leash, words }, output, input))
     }
 

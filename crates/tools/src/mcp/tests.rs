@@ -31,7 +31,7 @@ impl Place {
     fn ground(&self) -> Ground {
         let (dir, told) = (self.dir.path(), Arc::clone(&self.told));
         Ground {
-            environment: Environment {
+            environment: EnvVars {
                 path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
                 home: dir.display().to_string(),
                 lang: "C.UTF-8".to_owned(),

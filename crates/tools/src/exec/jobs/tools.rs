@@ -1,4 +1,4 @@
-//! `exec_start`, `exec_status` and `exec_stop`.
+//! The tools `exec_start`, `exec_status` and `exec_stop`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,41 +6,41 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Jobs;
+use super::BackgroundJobs;
 use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, exec::run::preview};
 
 const START: &str = "exec_start";
 const STATUS: &str = "exec_status";
 const STOP: &str = "exec_stop";
-/// The longest that a look waits for something new.
+/// The longest time that `exec_status` waits for new output, in seconds.
 const MAX_WAIT: usize = 60;
 
-/// Starts a command and does not wait for it.
+/// The tool `exec_start`: starts a command without waiting for it.
 #[derive(Debug)]
 pub struct ExecStart {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StartArgs {
+struct ExecStartArgs {
     command: String,
     workdir: Option<String>,
 }
 
 impl ExecStart {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.shell.roots.path_syntax())},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.context.roots.path_syntax())},
             },
             "required": ["command"],
             "additionalProperties": false,
         });
-        let description = "Starts a shell command that runs on in the background, such as a server. Look at it with exec_status, end it with exec_stop.";
+        let description = "Starts a shell command that runs on in the background, such as a server. Check it with exec_status, stop it with exec_stop.";
         let spec = Spec::new(START, description, parameters, Safety::Execute, Effect::Once);
         Self { spec, jobs }
     }
@@ -53,10 +53,10 @@ impl Tool for ExecStart {
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StartArgs = args::parse(START, request.args)?;
-            crate::exec::prepared(&self.jobs.shell).await?;
+            let args: ExecStartArgs = args::parse(START, request.args)?;
+            crate::exec::prepare(&self.jobs.context).await?;
             let job = self.jobs.start(request.host.owner(), &args.command, args.workdir.as_deref())?;
-            Ok(ToolReply::Done(job.line().into()))
+            Ok(ToolReply::Done(job.summary().into()))
         })
     }
 
@@ -65,23 +65,23 @@ impl Tool for ExecStart {
     }
 }
 
-/// Looks at background commands.
+/// The tool `exec_status`: state and new output of a job.
 #[derive(Debug)]
 pub struct ExecStatus {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StatusArgs {
+struct ExecStatusArgs {
     job: Option<String>,
     #[serde(default, deserialize_with = "args::integer")]
     wait_s: Option<usize>,
 }
 
 impl ExecStatus {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -90,7 +90,7 @@ impl ExecStatus {
             },
             "additionalProperties": false,
         });
-        let description = "Whether a background command is running, and its output since the last look. read_output shows all of it.";
+        let description = "Whether a background command is running, and its output since the last call. read_output returns all of it.";
         Self { spec: Spec::read_only(STATUS, description, parameters), jobs }
     }
 }
@@ -102,44 +102,45 @@ impl Tool for ExecStatus {
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StatusArgs = args::parse(STATUS, request.args)?;
+            let args: ExecStatusArgs = args::parse(STATUS, request.args)?;
             let owner = request.host.owner();
             let Some(name) = args.job else { return Ok(ToolReply::Done(self.jobs.list(&owner))) };
             let job = self.jobs.find(&owner, &name)?;
-            let patience = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
+            let time = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
             tokio::select! {
                 biased;
                 () = request.host.cancelled() => return Err(ToolsError::Cancelled),
-                () = job.wait_for_news(patience) => {}
+                () = job.wait_for_output(time) => {}
             }
-            job.look(&self.jobs.shell).map(ToolReply::Done)
+            job.read_new_output(&self.jobs.context).map(ToolReply::Done)
         })
     }
 }
 
-/// Ends background commands.
+/// The tool `exec_stop`: terminates a job.
 #[derive(Debug)]
 pub struct ExecStop {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StopArgs {
+struct ExecStopArgs {
     job: String,
 }
 
 impl ExecStop {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {"job": {"type": "string", "description": "As exec_start named it."}},
             "required": ["job"],
             "additionalProperties": false,
         });
-        let description = "Ends a background command with all that it started, and gives its last output.";
-        // It undoes what a person has approved, so nobody is asked again.
+        let description =
+            "Terminates a background command with all its processes, and returns its last output.";
+        // Stopping reverts what was approved at the start, so it needs no approval of its own.
         let spec = Spec::new(STOP, description, parameters, Safety::Read, Effect::Idempotent);
         Self { spec, jobs }
     }
@@ -152,11 +153,11 @@ impl Tool for ExecStop {
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StopArgs = args::parse(STOP, request.args)?;
+            let args: ExecStopArgs = args::parse(STOP, request.args)?;
             let job = self.jobs.find(&request.host.owner(), &args.job)?;
             job.stop.notify_one();
             job.wait_for_end().await;
-            job.look(&self.jobs.shell).map(ToolReply::Done)
+            job.read_new_output(&self.jobs.context).map(ToolReply::Done)
         })
     }
 }

@@ -1,11 +1,11 @@
-//! Commands in their cage, as the kernel of this machine allows. The test is its own helper, so it has no harness.
+//! Commands in the sandbox, as far as this kernel supports it. The test binary is also the helper, so it has no harness.
 #![expect(
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a test without a harness looks like a program"
+    reason = "clippy does not recognize a test without a harness as one"
 )]
 
 use std::{
@@ -24,20 +24,20 @@ use serde_json::{Value, json};
 use tools::{
     AppUser, ArtifactFile, OutputStore, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
     exec::{
-        Cage, Environment, Exec, Limits, Shell, Watchdog,
-        confine::{CONFINE, Files, Network, Wanted, confined_main},
+        EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
+        sandbox::{CONFINE, FileConfinement, NetworkConfinement, SandboxConfig, confined_main},
     },
     files::FileRoot,
 };
 
-type Check = fn(&Path);
+type SandboxCheck = fn(&Path);
 
-const CHECKS: [(&str, Check); 5] = [
-    ("exec_runs_in_its_cage", exec_runs_in_its_cage),
-    ("writes_stay_inside", writes_stay_inside),
-    ("there_is_no_tcp_and_no_terminal", there_is_no_tcp_and_no_terminal),
-    ("the_cage_says_what_is_in_force", the_cage_says_what_is_in_force),
-    ("a_command_waits_for_leave", a_command_waits_for_leave),
+const CHECKS: [(&str, SandboxCheck); 5] = [
+    ("exec_runs_in_the_sandbox", exec_runs_in_the_sandbox),
+    ("writes_outside_are_denied", writes_outside_are_denied),
+    ("tcp_and_terminal_are_unavailable", tcp_and_terminal_are_unavailable),
+    ("confinement_describes_what_is_in_force", confinement_describes_what_is_in_force),
+    ("command_waits_at_the_gate", command_waits_at_the_gate),
 ];
 
 fn main() -> ExitCode {
@@ -46,16 +46,16 @@ fn main() -> ExitCode {
         return confined_main(args);
     }
     let args: Vec<String> = env::args().skip(1).collect();
-    let is = |name: &str| args.iter().any(|arg| arg == name);
-    let wanted = |name: &str| {
+    let has_flag = |name: &str| args.iter().any(|arg| arg == name);
+    let is_selected = |name: &str| {
         args.iter().all(|arg| arg.starts_with("--") || name.contains(arg.as_str()) || arg == "terse")
     };
-    for (name, check) in CHECKS.into_iter().filter(|(name, _)| wanted(name)) {
-        match (is("--list"), is("--ignored")) {
+    for (name, check) in CHECKS.into_iter().filter(|(name, _)| is_selected(name)) {
+        match (has_flag("--list"), has_flag("--ignored")) {
             (true, false) => println!("{name}: test"),
             (_, true) => {}
             (false, false) => {
-                let helper = env::current_exe().expect("this test is a file");
+                let helper = env::current_exe().expect("the path of the test binary");
                 check(&helper);
                 println!("test {name} ... ok");
             }
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 /// Runs a script confined to `dir`; `None` where the kernel has no Landlock.
 fn confined(helper: &Path, dir: &Path, script: &str) -> Option<(bool, String)> {
-    let probe = Command::new(helper).args([CONFINE, "--probe"]).output().expect("the helper starts");
+    let probe = Command::new(helper).args([CONFINE, "--probe"]).output().expect("the helper must start");
     if !probe.status.success() {
         eprintln!("skipped: {}", String::from_utf8_lossy(&probe.stderr));
         return None;
@@ -78,15 +78,15 @@ fn confined(helper: &Path, dir: &Path, script: &str) -> Option<(bool, String)> {
         .current_dir(dir)
         .stdin(Stdio::null())
         .output()
-        .expect("the helper starts");
+        .expect("the helper must start");
     let text = [output.stdout, output.stderr].concat();
     Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// A turn that nobody stops and nobody watches.
-struct Nobody;
+/// A host without state and without cancellation.
+struct NullHost;
 
-impl ToolHost for Nobody {
+impl ToolHost for NullHost {
     fn state(&self, _key: &str) -> Option<Value> {
         None
     }
@@ -106,56 +106,63 @@ impl ToolHost for Nobody {
     }
 }
 
-/// The whole way: the tool, the namespace, the helper, the shell.
-fn exec_runs_in_its_cage(helper: &Path) {
+/// End to end: tool, network namespace, helper and shell.
+fn exec_runs_in_the_sandbox(helper: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let (root, tmp) = (dir.path().join("root"), dir.path().join("tmp"));
     fs::create_dir(&root).unwrap();
     fs::create_dir(&tmp).unwrap();
     let path = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
     let writable = vec![root.clone(), tmp.clone()];
-    let cage =
-        Cage::build(Wanted { helper: helper.to_owned(), writable, network: false, path: path.clone() });
-    let confinement = cage.confinement().clone();
-    let limits =
-        Limits { time: Duration::from_secs(5), grace: Duration::from_millis(100), ..Limits::default() };
-    let shell = Shell {
+    let sandbox = Sandbox::build(SandboxConfig {
+        helper: helper.to_owned(),
+        writable,
+        network: false,
+        path: path.clone(),
+    });
+    let confinement = sandbox.confinement().clone();
+    let limits = ExecLimits {
+        time: Duration::from_secs(5),
+        grace: Duration::from_millis(100),
+        ..ExecLimits::default()
+    };
+    let context = ExecToolContext {
         roots: FileRoot::new(&root).unwrap().into(),
-        outputs: OutputStore::new(&dir.path().join("kept")),
-        environment: Environment { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
-        cage: cage.into(),
+        outputs: OutputStore::new(&dir.path().join("outputs")),
+        env: EnvVars { path, home: root.display().to_string(), lang: "C".to_owned(), tmp },
+        sandbox: sandbox.into(),
         watchdog: Watchdog::new(helper.to_owned()),
         limits,
     };
-    let tool = Exec::new(Arc::new(shell));
+    let tool = Exec::new(Arc::new(context));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = |command: &str| {
         let args = json!({"command": command, "timeout_s": 1});
-        let call = ToolRequest {
+        let request = ToolRequest {
             id: String::new(),
             args: args.as_object().unwrap().clone(),
-            host: Arc::new(Nobody),
+            host: Arc::new(NullHost),
         };
-        match runtime.block_on(tool.call(call)).unwrap() {
+        match runtime.block_on(tool.call(request)).unwrap() {
             ToolReply::Done(answer) => answer,
-            ToolReply::Pending(_) => panic!("exec answers at once"),
+            ToolReply::Pending(_) => panic!("exec must not be pending"),
         }
     };
     let fine = run("echo x > inside && echo y > \"$TMPDIR/t\" && cat inside && echo $HOME");
     assert_eq!(fine["output"], format!("x\n{}\n", root.display()), "{fine}");
     let slow = run("sleep 100 & sleep 100");
     assert!(slow["timed_out"].is_string(), "{slow}");
-    if let Files::Landlock(_) = confinement.files {
+    if let FileConfinement::Landlock(_) = confinement.files {
         let out = run("echo x > ../outside");
         assert!(out["exit_code"] != 0 && !dir.path().join("outside").exists(), "{out}");
     }
-    if let Network::Namespace(_) = confinement.network {
+    if let NetworkConfinement::Namespace(_) = confinement.network {
         let net = run("cat /proc/net/dev | tail -n +3 | cut -d: -f1");
         assert_eq!(net["output"].as_str().unwrap().trim(), "lo", "{net}");
     }
 }
 
-fn writes_stay_inside(helper: &Path) {
+fn writes_outside_are_denied(helper: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let (inside, outside) = (dir.path().join("inside"), dir.path().join("outside"));
     fs::create_dir(&inside).unwrap();
@@ -188,7 +195,7 @@ fn writes_stay_inside(helper: &Path) {
     assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
 }
 
-fn there_is_no_tcp_and_no_terminal(helper: &Path) {
+fn tcp_and_terminal_are_unavailable(helper: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -200,40 +207,42 @@ fn there_is_no_tcp_and_no_terminal(helper: &Path) {
     assert!(!ok, "{text}");
 }
 
-/// Whoever would give leave may be dead: then nothing runs.
-fn a_command_waits_for_leave(helper: &Path) {
+/// If the program dies before it opens the gate, the command never runs.
+fn command_waits_at_the_gate(helper: &Path) {
     let dir = tempfile::tempdir().unwrap();
     if confined(helper, dir.path(), "true").is_none() {
         return;
     }
-    let said = |leave: &[u8]| {
+    let output = |input: &[u8]| {
         let mut command = Command::new(helper);
         command.args([CONFINE, "--gate", "--", "sh", "-c", "echo ran; cat"]);
         let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the helper starts");
-        child.stdin.take().unwrap().write_all(leave).unwrap();
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the helper must start");
+        child.stdin.take().unwrap().write_all(input).unwrap();
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
-    assert_eq!((said(b"").as_str(), said(b"\n").as_str()), ("", "ran\n"));
+    assert_eq!((output(b"").as_str(), output(b"\n").as_str()), ("", "ran\n"));
 }
 
-fn the_cage_says_what_is_in_force(helper: &Path) {
-    let wanted = |network| Wanted {
+fn confinement_describes_what_is_in_force(helper: &Path) {
+    let config = |network| SandboxConfig {
         helper: helper.to_owned(),
         writable: Vec::new(),
         network,
         path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
     };
-    let cage = Cage::build(wanted(false));
-    let said = cage.confinement().to_string();
-    match &cage.confinement().files {
-        Files::Landlock(version) => assert!(said.contains(&format!("(Landlock {version})")), "{said}"),
-        Files::Open { why } => assert!(said.contains(why.as_str()) && !why.is_empty(), "{said}"),
+    let sandbox = Sandbox::build(config(false));
+    let text = sandbox.confinement().to_string();
+    match &sandbox.confinement().files {
+        FileConfinement::Landlock(version) => {
+            assert!(text.contains(&format!("(Landlock {version})")), "{text}");
+        }
+        FileConfinement::Open { why } => assert!(text.contains(why.as_str()) && !why.is_empty(), "{text}"),
     }
-    assert_ne!(cage.confinement().network, Network::Allowed);
-    assert_eq!(Cage::build(wanted(true)).confinement().network, Network::Allowed);
-    let nobody = Cage::build(Wanted { helper: "/no/such/helper".into(), ..wanted(false) });
+    assert_ne!(sandbox.confinement().network, NetworkConfinement::Allowed);
+    assert_eq!(Sandbox::build(config(true)).confinement().network, NetworkConfinement::Allowed);
+    let no_helper = Sandbox::build(SandboxConfig { helper: "/no/such/helper".into(), ..config(false) });
     assert!(
-        matches!(&nobody.confinement().files, Files::Open { why } if why.contains("could not be started"))
+        matches!(&no_helper.confinement().files, FileConfinement::Open { why } if why.contains("could not be started"))
     );
 }
