@@ -17,7 +17,7 @@
 //! | [`mask`] | redaction of secrets in results |
 //! | [`outputs`] | the store of long outputs, and `read_output` |
 //! | [`stub`] | stub tools for tests and demonstrations |
-//! | `args`, `blocking`, `media`, `paging` | argument parsing, cancellable blocking work, binary detection, excerpts of long text |
+//! | `args`, `blocking`, `http`, `media`, `paging` | argument parsing, cancellable blocking work, HTTP clients, binary detection, excerpts of long text |
 //!
 //! **Invariant.** A tool knows no session, event or provider: it reaches the turn only through [`ToolHost`]. A failing tool
 //! never ends the turn: every failure is a [`ToolsError`], whose text becomes the result for the model.
@@ -33,7 +33,7 @@ pub mod exec;
 pub mod fetch;
 pub mod files;
 pub mod host;
-
+mod http;
 pub mod mask;
 pub mod mcp;
 mod media;
@@ -70,7 +70,7 @@ pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {
 /// that `fetch` may connect to in addition to the public Internet.
 pub fn all_built_in(
     exec: exec::ExecToolContext,
-    allowed: fetch::Allowed,
+    allowed: fetch::AllowedAddrs,
 ) -> Result<ToolRegistry, ToolsError> {
     let files = files::FileToolContext {
         roots: exec.roots.clone(),

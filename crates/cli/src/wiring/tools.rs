@@ -9,7 +9,7 @@ use tools::{
     OutputStore, RuleBook, ToolRegistry,
     command::{CommandEnv, CommandTool},
     exec::{Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog, sandbox::SandboxConfig},
-    fetch::Allowed,
+    fetch::AllowedAddrs,
     files::{FileRoot, FileRoots},
     mcp::Servers,
     stub::StubTool,
@@ -52,7 +52,7 @@ impl Toolbox {
             watchdog: watchdog.clone(),
             limits: said.limits,
         };
-        let mut registry = tools::all_built_in(context, Allowed::places(said.fetch_local.clone()))?;
+        let mut registry = tools::all_built_in(context, AllowedAddrs::new(said.fetch_local.clone()))?;
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }

@@ -281,7 +281,7 @@ async fn running_jobs_are_limited_and_terminated_on_drop() {
 #[tokio::test]
 async fn built_in_tools_with_their_classes() {
     let (_dir, context) = context(short_grace());
-    let registry = crate::all_built_in((*context).clone(), crate::fetch::Allowed::default()).unwrap();
+    let registry = crate::all_built_in((*context).clone(), crate::fetch::AllowedAddrs::default()).unwrap();
     let lines: Vec<String> = registry
         .iter()
         .map(|tool| format!("{:<13} {:?}, {:?}", tool.spec().name, tool.spec().safety, tool.spec().effect))
