@@ -23,7 +23,7 @@ use std::{
 use tokio::runtime::Runtime;
 use tools::{
     Effect, Mask, RuleBook, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError,
-    policy::{Decision, Policy, Rule, Subject},
+    policy::{Decision, Policy, PolicyRule, Subject},
 };
 
 const WARM_UP: usize = 20;
@@ -69,7 +69,7 @@ fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
     let directory = lab.directory()?;
     let options = Options::default();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
-    let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
+    let rule = PolicyRule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
     let roots = vec![directory.path().to_path_buf()];
     let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, roots, Mask::default()));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
     AppUser, Mask, RuleBook, Tool,
-    policy::{Decision, Ground, Policy, Request, Rule, Verdict},
+    policy::{Decision, PathScope, Policy, PolicyRequest, PolicyRule, Verdict},
 };
 
 /// The state key that says which untrusted text has come in. It is stored with the answer that brought it, and outlives
@@ -105,20 +105,20 @@ impl Guard {
     /// Stored rules only allow, so that they are looked at only where somebody would be asked.
     fn verdict(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Verdict {
         let workdir = args.get("workdir").and_then(Value::as_str).unwrap_or_default();
-        let ground = Ground::on_disk(self.roots.clone(), workdir.as_ref());
+        let scope = PathScope::on_disk(self.roots.clone(), workdir.as_ref());
         let (target, source) = (tool.target(args), context.state(UNTRUSTED));
         let tainted_by = source.as_ref().and_then(Value::as_str);
-        let request = Request { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
-        let verdict = self.policy.decide(&request, &ground);
+        let request = PolicyRequest { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
+        let verdict = self.policy.decide(&request, &scope);
         if verdict.decision != Decision::Ask || self.is_for_guest(context) {
             return verdict;
         }
-        let stored = self.book.of(&owner(context)).unwrap_or_default();
+        let stored = self.book.rules_of(&owner(context)).unwrap_or_default();
         if stored.is_empty() {
             return verdict;
         }
         let rules = self.policy.rules.iter().cloned().chain(stored).collect();
-        Policy { rules }.decide(&request, &ground)
+        Policy { rules }.decide(&request, &scope)
     }
 
     fn question(&self, tool: &dyn Tool, args: &Map<String, Value>, verdict: &Verdict) -> ToolConfirmation {
@@ -129,7 +129,7 @@ impl Guard {
         }
         let can_be_stored = !verdict.always.is_empty();
         if can_be_stored {
-            let rules: Vec<String> = verdict.always.iter().map(Rule::to_string).collect();
+            let rules: Vec<String> = verdict.always.iter().map(PolicyRule::to_string).collect();
             hint = format!("{hint}\n\nFor good it would be: {}.", rules.join("; "));
         }
         let payload = can_be_stored.then(|| json!({"always": false}));

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | [`tool`] | the port [`Tool`]: the description of a tool, and one call of it |
 //! | [`host`] | [`ToolHost`]: what a turn offers to the tools it runs |
-//! | [`policy`] | approval: rules, and the analysis of shell commands |
-//! | [`rules`] | rules that people stored by answering "always" |
+//! | [`policy`] | approval: rules, stored rules, and the analysis of shell commands |
 //! | [`registry`] | [`ToolRegistry`]: the tools of one agent, with unique names |
 //! | [`error`] | [`ToolsError`]: why a call failed, as text for the model |
 //! | [`now`], [`calculate`] | clock and calculator |
@@ -42,7 +41,6 @@ pub mod outputs;
 mod paging;
 pub mod policy;
 pub mod registry;
-pub mod rules;
 pub mod stub;
 #[cfg(test)]
 mod testing;
@@ -52,8 +50,8 @@ pub use error::ToolsError;
 pub use host::{AppUser, ArtifactBody, ArtifactFile, ToolHost};
 pub use mask::Mask;
 pub use outputs::OutputStore;
+pub use policy::RuleBook;
 pub use registry::ToolRegistry;
-pub use rules::RuleBook;
 pub use tool::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest};
 
 /// The built-in tools that need no configuration and change nothing. File tools are confined to `root`.

@@ -10,7 +10,7 @@ use std::{
 use tools::{
     Mask, Safety,
     exec::{EnvVars, ExecLimits},
-    policy::{Decision, Policy, Rule, Subject},
+    policy::{Decision, Policy, PolicyRule, Subject},
 };
 
 /// How many bytes of outputs are kept if nobody says.
@@ -175,6 +175,6 @@ impl Approval {
         let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
         let commands = self.commands.into_iter().map(|(text, said)| (Subject::Command(words(text)), said));
         let all = classes.chain(tools).chain(commands);
-        Policy { rules: all.map(|(subject, said)| Rule::new(subject, said)).collect() }
+        Policy { rules: all.map(|(subject, said)| PolicyRule::new(subject, said)).collect() }
     }
 }

@@ -1,28 +1,28 @@
-//! The table: names, options that only look, and what their other arguments are.
+//! The table of read-only commands: names, allowed options, and the meaning of operands.
 
-/// One row.
+/// One row: commands with the same syntax.
 #[derive(Clone, Copy)]
-pub(super) struct Harmless {
+pub(super) struct ReadOnlyCommand {
     pub(super) names: &'static [&'static str],
-    /// Letters of short options. Digits are always among them, for counts.
+    /// Letters of allowed short options. Digits are always allowed, for counts.
     pub(super) short: &'static str,
     pub(super) long: &'static [&'static str],
     pub(super) operands: Operands,
-    /// Other options of it write or run something, so that none may come from the name of a file.
+    /// The command has other options that write or run something, so an operand must not expand to an option.
     pub(super) is_guarded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
-    /// Words that name no file.
+    /// Words that are not paths.
     Text,
-    /// The same, and the first of them is known.
+    /// Like `Text`, but the first word must be known.
     FormatThenText,
-    /// The same, and options are not looked at either.
+    /// Like `Text`, without a check of options.
     Anything,
     Paths,
     PatternThenPaths,
-    /// Paths, and one more would be written to.
+    /// At most this many paths; the command would write to one more.
     AtMost(usize),
 }
 
@@ -33,16 +33,17 @@ const fn row(
     short: &'static str,
     long: &'static [&'static str],
     operands: Operands,
-) -> Harmless {
-    Harmless { names, short, long, operands, is_guarded: false }
+) -> ReadOnlyCommand {
+    ReadOnlyCommand { names, short, long, operands, is_guarded: false }
 }
 
-const fn guarded(row: Harmless) -> Harmless {
-    Harmless { is_guarded: true, ..row }
+const fn guarded(row: ReadOnlyCommand) -> ReadOnlyCommand {
+    ReadOnlyCommand { is_guarded: true, ..row }
 }
 
-/// What follows links on its way (`grep -R`, `rg -L`, `diff -r`), or reads arguments from a file (`strings @x`), is not here.
-pub(super) const PLAIN: [Harmless; 28] = [
+/// Options that follow links (`grep -R`, `rg -L`, `diff -r`) and commands that read arguments from a file (`strings @x`) are
+/// deliberately absent.
+pub(super) const COMMANDS: [ReadOnlyCommand; 28] = [
     row(&["pwd"], "LP", &[], AtMost(0)),
     row(&["true", "false", ":", "exit"], "", &[], Text),
     row(&["echo", "sleep", "seq"], "neE", &[], Text),
@@ -88,7 +89,8 @@ pub(super) const PLAIN: [Harmless; 28] = [
     guarded(row(&["uniq"], "cdui", &["count"], AtMost(1))),
 ];
 
-const DIFF: &[&str] = &[
+/// Options of `git diff`, `log` and `show`.
+const DIFF_OPTIONS: &[&str] = &[
     "stat",
     "shortstat",
     "numstat",
@@ -130,15 +132,15 @@ const DIFF: &[&str] = &[
     "no-textconv",
 ];
 
-/// Subcommands of git.
-pub(super) const GIT: [Harmless; 9] = [
+/// Read-only subcommands of git.
+pub(super) const GIT_SUBCOMMANDS: [ReadOnlyCommand; 9] = [
     guarded(row(
         &["status"],
         "sbuzv",
         &["short", "branch", "porcelain", "untracked-files", "ignored", "long", "show-stash"],
         Paths,
     )),
-    guarded(row(&["diff", "log", "show"], "pnUwbMCRzs", DIFF, Paths)),
+    guarded(row(&["diff", "log", "show"], "pnUwbMCRzs", DIFF_OPTIONS, Paths)),
     guarded(row(&["branch"], "avr", &["all", "show-current", "remotes", "verbose"], AtMost(0))),
     guarded(row(&["remote"], "v", &["verbose"], AtMost(0))),
     guarded(row(&["tag"], "l", &["list"], AtMost(0))),

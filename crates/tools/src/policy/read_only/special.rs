@@ -1,13 +1,13 @@
-//! Commands whose arguments are a small language.
+//! Commands whose arguments have a syntax of their own: `find`, `sed`, `cd`, `date`.
 
-use super::{Around, option};
+use super::{CommandCheck, option};
 use crate::policy::{
-    shell::Word,
-    wrappers::{FIND_STARTS, exec_length},
+    shell::ShellWord,
+    wrappers::{FIND_EXEC, exec_length},
 };
 
-/// Tests of `find` that look at files, and actions that print their names.
-const FIND: [&str; 34] = [
+/// Tests of `find`, and actions that only print.
+const FIND_READ_ONLY: [&str; 34] = [
     "-name",
     "-iname",
     "-path",
@@ -44,59 +44,59 @@ const FIND: [&str; 34] = [
     "-depth",
 ];
 
-impl Around<'_> {
-    /// What `-exec` starts is judged elsewhere.
-    pub(super) fn find(&self, args: &[Word]) -> Result<(), String> {
+impl CommandCheck<'_> {
+    /// The command of `-exec` gets its own verdict.
+    pub(super) fn find(&self, args: &[ShellWord]) -> Result<(), String> {
         let mut words = args;
         while let [word, after @ ..] = words {
             words = after;
             match option(word) {
-                Some(option) if FIND_STARTS.contains(&option) => words = &after[exec_length(after)..],
-                Some(option) if FIND.contains(&option) => {}
-                Some(option) => return Err(format!("`find {option}` is not known to only look")),
+                Some(option) if FIND_EXEC.contains(&option) => words = &after[exec_length(after)..],
+                Some(option) if FIND_READ_ONLY.contains(&option) => {}
+                Some(option) => return Err(format!("`find {option}` is not known to be read-only")),
                 None if matches!(word.known(), Some(";" | "+")) => {}
-                None => self.inside(word)?,
+                None => self.require_inside(word)?,
             }
             if word.known().is_none() && word.raw.starts_with(['*', '?', '[']) {
-                return Err(format!("`{}` may become an option of `find`", word.raw));
+                return Err(format!("`{}` may expand to an option of `find`", word.raw));
             }
         }
         Ok(())
     }
 
-    /// `sed -n 5p`, `sed -n '1,40p'`: lines are printed, and nothing else.
-    pub(super) fn sed(&self, args: &[Word]) -> Result<(), String> {
+    /// Allows only printing of lines by number: `sed -n 5p`, `sed -n '1,40p'`.
+    pub(super) fn sed(&self, args: &[ShellWord]) -> Result<(), String> {
         let [quiet, script, files @ ..] = args else {
-            return Err("`sed` is not on the allowed list, unless it prints lines".to_owned());
+            return Err("`sed` is allowed only to print lines by number".to_owned());
         };
         if quiet.known() != Some("-n") || !script.known().is_some_and(prints_lines) {
-            return Err("`sed` is allowed to print lines by their numbers only".to_owned());
+            return Err("`sed` is allowed only to print lines by number".to_owned());
         }
         for file in files {
             if option(file).is_some() || file.raw.starts_with(['*', '?', '[']) {
-                return Err(format!("`sed … {}` is not known to only look", file.raw));
+                return Err(format!("`sed … {}` is not known to be read-only", file.raw));
             }
-            self.inside(file)?;
+            self.require_inside(file)?;
         }
         Ok(())
     }
 
-    pub(super) fn cd(&self, args: &[Word]) -> Result<(), String> {
+    pub(super) fn cd(&self, args: &[ShellWord]) -> Result<(), String> {
         match args {
             [target] if target.known().is_some_and(|text| !text.is_empty() && !text.starts_with('-')) => {
-                self.inside(target)
+                self.require_inside(target)
             }
-            _ => Err("`cd` is allowed to a directory inside the working directory only".to_owned()),
+            _ => Err("`cd` is allowed only to a directory inside the working directory".to_owned()),
         }
     }
 
-    /// A word without `+` would set the clock.
-    pub(super) fn date(&self, args: &[Word]) -> Result<(), String> {
-        let shows = |word: &Word| {
+    /// An operand without `+` would set the clock.
+    pub(super) fn date(&self, args: &[ShellWord]) -> Result<(), String> {
+        let only_prints = |word: &ShellWord| {
             word.known()
                 .is_some_and(|text| text.starts_with('+') || ["-u", "-R", "-I", "-Iseconds"].contains(&text))
         };
-        if args.iter().all(shows) { Ok(()) } else { Err(format!("`{}` may set the clock", self.name)) }
+        if args.iter().all(only_prints) { Ok(()) } else { Err(format!("`{}` may set the clock", self.name)) }
     }
 }
 
