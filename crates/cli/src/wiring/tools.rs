@@ -11,7 +11,7 @@ use tools::{
     exec::{Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog, sandbox::SandboxConfig},
     fetch::AllowedAddrs,
     files::{FileRoot, FileRoots},
-    mcp::Servers,
+    mcp::McpServers,
     stub::StubTool,
 };
 
@@ -19,7 +19,7 @@ use tools::{
 pub(crate) struct Toolbox {
     pub(crate) registry: ToolRegistry,
     /// Tools that servers have.
-    pub(crate) servers: Arc<Servers>,
+    pub(crate) servers: Arc<McpServers>,
     guard: Arc<Guard>,
 }
 

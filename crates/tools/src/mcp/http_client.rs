@@ -1,4 +1,5 @@
-//! Messages to a server at an address. What it answers is made thin while it comes, so that no answer fills the memory.
+//! The HTTP client of the streamable HTTP transport. Long strings are spilled while a response is received, which bounds
+//! memory use.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,27 +24,28 @@ use rmcp::{
 };
 use sse_stream::SseStream;
 
-use super::thin::{Shelf, Thinner};
+use super::spill::{SpilledStrings, StringSpiller};
 use crate::OutputStore;
 
-/// Of one message, without its long strings.
-const LONGEST: usize = 16 << 20;
-/// Of a refusal.
-const REFUSAL: usize = 64 << 10;
+/// Size limit of a message without its spilled strings.
+const MAX_MESSAGE: usize = 16 << 20;
+/// Size limit of an error response.
+const MAX_ERROR: usize = 64 << 10;
 const SESSION: &str = "mcp-session-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
+/// A client that spills long strings of responses.
 #[derive(Clone)]
-pub(super) struct Post {
+pub(super) struct SpillingHttpClient {
     pub(super) client: Client,
     pub(super) outputs: OutputStore,
-    pub(super) shelf: Shelf,
+    pub(super) spilled: SpilledStrings,
 }
 
-type Failure = StreamableHttpError<reqwest::Error>;
+type HttpTransportError = StreamableHttpError<reqwest::Error>;
 
-impl StreamableHttpClient for Post {
+impl StreamableHttpClient for SpillingHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -53,7 +55,7 @@ impl StreamableHttpClient for Post {
         session: Option<Arc<str>>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         let mut request = self.client.post(&*uri).header(ACCEPT, format!("{JSON}, {EVENTS}"));
         for (name, value) in headers {
             request = request.header(name, value);
@@ -67,8 +69,8 @@ impl StreamableHttpClient for Post {
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Ok(StreamableHttpPostResponse::Accepted),
             StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
-            status if status.is_success() => self.answer(response, &message).await,
-            _ => refused(response, &message, session.is_some()).await,
+            status if status.is_success() => self.read_response(response, &message).await,
+            _ => read_error(response, &message, session.is_some()).await,
         }
     }
 
@@ -78,7 +80,7 @@ impl StreamableHttpClient for Post {
         session: Arc<str>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HttpTransportError> {
         self.client.delete_session(uri, session, token, headers).await
     }
 
@@ -89,25 +91,25 @@ impl StreamableHttpClient for Post {
         last_event: Option<String>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxedSseResponse, Failure> {
+    ) -> Result<BoxedSseResponse, HttpTransportError> {
         self.client.get_stream(uri, session, last_event, token, headers).await
     }
 }
 
-impl Post {
-    async fn answer(
+impl SpillingHttpClient {
+    async fn read_response(
         &self,
         response: Response,
         message: &ClientJsonRpcMessage,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         let session = header(&response, SESSION);
         let kind = header(&response, CONTENT_TYPE.as_str());
         let is = |wanted: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(wanted));
         if is(EVENTS) {
-            let events = SseStream::from_bytes_stream(self.thin(response)).boxed();
+            let events = SseStream::from_bytes_stream(self.spill_body(response)).boxed();
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
-        // Only a request needs an answer, whatever there is.
+        // The body of a response to a notification is ignored.
         let is_request = matches!(message, JsonRpcMessage::Request(_));
         if !is_request {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -115,48 +117,51 @@ impl Post {
         if !is(JSON) {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
-        let whole = self.thin(response).try_fold(Vec::new(), |mut whole, piece| async move {
-            whole.extend(piece);
-            if whole.len() > LONGEST { Err(too_long()) } else { Ok(whole) }
+        let whole = self.spill_body(response).try_fold(Vec::new(), |mut whole, chunk| async move {
+            whole.extend(chunk);
+            if whole.len() > MAX_MESSAGE { Err(too_long()) } else { Ok(whole) }
         });
         let answer = serde_json::from_slice(&whole.await?)?;
         Ok(StreamableHttpPostResponse::Json(answer, session))
     }
 
-    /// The body, without its long strings.
-    fn thin(&self, response: Response) -> impl Stream<Item = io::Result<VecDeque<u8>>> + Send + 'static {
-        let thinner = Thinner::new(self.outputs.clone(), self.shelf.clone());
+    /// The body with placeholders for its long strings.
+    fn spill_body(
+        &self,
+        response: Response,
+    ) -> impl Stream<Item = io::Result<VecDeque<u8>>> + Send + 'static {
+        let spiller = StringSpiller::new(self.outputs.clone(), self.spilled.clone());
         stream::try_unfold(
-            (response, thinner, Event::default()),
-            |(mut response, mut thinner, mut event)| async {
-                let Some(piece) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
-                let mut thin = VecDeque::new();
-                thinner.take(&piece, &mut thin);
-                for &byte in &thin {
-                    event.take(byte);
+            (response, spiller, SseEventLength::default()),
+            |(mut response, mut spiller, mut event)| async {
+                let Some(chunk) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
+                let mut out = VecDeque::new();
+                spiller.push(&chunk, &mut out);
+                for &byte in &out {
+                    event.push(byte);
                 }
-                if event.length > LONGEST {
+                if event.length > MAX_MESSAGE {
                     return Err(too_long());
                 }
-                Ok(Some((thin, (response, thinner, event))))
+                Ok(Some((out, (response, spiller, event))))
             },
         )
     }
 }
 
 fn too_long() -> io::Error {
-    io::Error::other("its answer is too long")
+    io::Error::other("the response is too long")
 }
 
-/// How long the event is that we are in. An empty line ends it.
+/// Measures the length of the current SSE event. An empty line ends it.
 #[derive(Default)]
-struct Event {
+struct SseEventLength {
     length: usize,
     begins_line: bool,
 }
 
-impl Event {
-    fn take(&mut self, byte: u8) {
+impl SseEventLength {
+    fn push(&mut self, byte: u8) {
         self.length = if byte == b'\n' && self.begins_line { 0 } else { self.length + 1 };
         self.begins_line = byte == b'\n' || byte == b'\r' && self.begins_line;
     }
@@ -166,24 +171,25 @@ fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-async fn refused(
+/// Converts an error response, in the forms that servers use.
+async fn read_error(
     mut response: Response,
     message: &ClientJsonRpcMessage,
     has_session: bool,
-) -> Result<StreamableHttpPostResponse, Failure> {
+) -> Result<StreamableHttpPostResponse, HttpTransportError> {
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
         let challenge = header(&response, WWW_AUTHENTICATE.as_str()).unwrap_or_default();
         return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)));
     }
     let mut body = Vec::new();
-    while let Ok(Some(piece)) = response.chunk().await
-        && body.len() < REFUSAL
+    while let Ok(Some(chunk)) = response.chunk().await
+        && body.len() < MAX_ERROR
     {
-        body.extend_from_slice(&piece);
+        body.extend_from_slice(&chunk);
     }
-    let told = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-        Ok(JsonRpcMessage::Error(told)) => Some(told),
+    let reported = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+        Ok(JsonRpcMessage::Error(reported)) => Some(reported),
         Ok(_) | Err(_) => None,
     };
     if let JsonRpcMessage::Request(request) = message
@@ -191,22 +197,22 @@ async fn refused(
         && status.is_client_error()
         && !has_session
     {
-        // Older servers do not know it, and say so in many ways.
-        let error =
-            told.map_or_else(|| ErrorData::invalid_request(status.to_string(), None), |told| told.error);
+        // Older servers do not support this request and reject it with various errors.
+        let error = reported
+            .map_or_else(|| ErrorData::invalid_request(status.to_string(), None), |reported| reported.error);
         let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
         return Ok(StreamableHttpPostResponse::Json(answer, None));
     }
-    match told {
-        Some(told) if told.id.is_some() => {
-            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(told), None))
+    match reported {
+        Some(reported) if reported.id.is_some() => {
+            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(reported), None))
         }
-        // Many servers say so that they do not know a session, where the protocol wants 404.
-        Some(told) if has_session && is_about_the_session(status, &told.error) => {
+        // Many servers report an unknown session like this, although the protocol requires 404.
+        Some(reported) if has_session && is_about_the_session(status, &reported.error) => {
             Err(StreamableHttpError::SessionExpired)
         }
-        Some(told) => Err(StreamableHttpError::UnexpectedServerResponse(
-            format!("HTTP {status}: {}", told.error.message).into(),
+        Some(reported) => Err(StreamableHttpError::UnexpectedServerResponse(
+            format!("HTTP {status}: {}", reported.error.message).into(),
         )),
         None => Err(HttpStatusError::new(status.as_u16(), None).into()),
     }
