@@ -73,7 +73,7 @@ impl FileToolContext {
         let before = target.before.as_ref().map(|before| before.content.as_slice());
         let undo = self.store_undo(target, before, after)?;
         let metadata = target.write(after)?;
-        self.versions.record(&target.absolute(), &metadata, Some(ContentDigest::of(after)));
+        self.versions.record(&target.absolute(), &metadata, Some(ContentDigest::compute(after)));
         let diff = unified_diff(&target.display_path(), before, after);
         Ok(
             json!({"path": target.display_path(), "bytes": after.len(), "diff": truncate_diff(diff), "undo": undo}),

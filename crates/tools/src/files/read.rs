@@ -114,7 +114,7 @@ fn read_whole_or_ends(
     let ends = match paging::read_excerpt(file, size)? {
         Excerpt::Whole(text) => {
             let answer = json!({"path": target.display_path(), "bytes": text.len(), "text": decode(&text)});
-            return Ok((answer, Some(ContentDigest::of(&text))));
+            return Ok((answer, Some(ContentDigest::compute(&text))));
         }
         Excerpt::HeadAndTail(ends) => ends,
     };

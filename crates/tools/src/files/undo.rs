@@ -79,7 +79,7 @@ fn undo(context: &FileToolContext, args: &UndoEditArgs) -> Result<Value, ToolsEr
     }
     if let Some(before) = &record.before {
         let metadata = target.write(before)?;
-        context.versions.record(&target.absolute(), &metadata, Some(ContentDigest::of(before)));
+        context.versions.record(&target.absolute(), &metadata, Some(ContentDigest::compute(before)));
         Ok(json!({"path": record.path, "bytes": before.len(), "undone": true}))
     } else {
         target.remove()?;

@@ -18,7 +18,7 @@ pub struct FileVersions(Arc<Mutex<HashMap<PathBuf, FileVersion>>>);
 pub(super) struct ContentDigest(u64);
 
 impl ContentDigest {
-    pub(super) fn of(content: &[u8]) -> Self {
+    pub(super) fn compute(content: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(content);
         Self(hasher.finish())
@@ -57,7 +57,7 @@ impl FileVersions {
     pub(super) fn has_changed(&self, path: &Path, metadata: &Metadata, content: &[u8]) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         known.is_some_and(|known| match known.digest {
-            Some(digest) => digest != ContentDigest::of(content),
+            Some(digest) => digest != ContentDigest::compute(content),
             None => known.stamp != FileStamp::from(metadata),
         })
     }
