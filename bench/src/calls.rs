@@ -22,8 +22,8 @@ use std::{
 };
 use tokio::runtime::Runtime;
 use tools::{
-    Call, Effect, Error, Mask, Outcome, RuleBook, Safety, Spec, Tool,
-    policy::{Decision, Policy, Rule, Subject},
+    Effect, Mask, RuleBook, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError,
+    policy::{Decision, Policy, PolicyRule, Subject},
 };
 
 const WARM_UP: usize = 20;
@@ -69,7 +69,7 @@ fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
     let directory = lab.directory()?;
     let options = Options { inline_commits: true, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
-    let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
+    let rule = PolicyRule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
     let roots = vec![directory.path().to_path_buf()];
     let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, roots, Mask::default()));
@@ -131,7 +131,7 @@ struct Nothing {
 impl Nothing {
     fn new(kind: Kind) -> Self {
         let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
-        let reading = Spec::reading("nothing", "Does nothing.", parameters);
+        let reading = Spec::read_only("nothing", "Does nothing.", parameters);
         match kind {
             Kind::Looks => Self { spec: reading, wait: None },
             Kind::Acts => {
@@ -148,12 +148,12 @@ impl Tool for Nothing {
         &self.spec
     }
 
-    fn call(&self, _call: Call) -> BoxFuture<'_, std::result::Result<Outcome, Error>> {
+    fn call(&self, _call: ToolRequest) -> BoxFuture<'_, std::result::Result<ToolReply, ToolsError>> {
         Box::pin(async {
             if let Some(wait) = self.wait {
                 tokio::time::sleep(wait).await;
             }
-            Ok(Outcome::Done(json!({"done": true})))
+            Ok(ToolReply::Done(json!({"done": true})))
         })
     }
 }

@@ -13,7 +13,7 @@ use clap::Parser;
 use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
-use tools::exec::confine::{CONFINE, confined_main};
+use tools::exec::sandbox::{CONFINE, confined_main};
 
 /// How long threads that are still at work may take when the program ends.
 const LAST_WAIT: Duration = Duration::from_secs(3);

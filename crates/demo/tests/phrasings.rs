@@ -8,7 +8,7 @@ use provider::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use tools::{Call, File, Host, Outcome, Owner, Tool, calculate::Calculate};
+use tools::{AppUser, ArtifactFile, Tool, ToolHost, ToolReply, ToolRequest, calculate::Calculate};
 
 /// The phrasings that the rules do not handle. A phrasing that starts to work must be removed from this list.
 const KNOWN_FAILURES: [&str; 7] = [
@@ -166,10 +166,10 @@ fn run_tool(call: &ToolCall) -> ToolResult {
 }
 
 fn calculate(call: &ToolCall) -> Value {
-    let call = Call { id: call.id.clone(), args: call.args.clone(), host: Arc::new(NullHost) };
+    let call = ToolRequest { id: call.id.clone(), args: call.args.clone(), host: Arc::new(NullHost) };
     match block_on(Calculate::new().call(call)) {
-        Ok(Outcome::Done(value)) => value,
-        Ok(Outcome::Pending(_)) => Value::Null,
+        Ok(ToolReply::Done(value)) => value,
+        Ok(ToolReply::Pending(_)) => Value::Null,
         Err(error) => json!({"error": error.to_string()}),
     }
 }
@@ -177,19 +177,23 @@ fn calculate(call: &ToolCall) -> Value {
 /// A host without state, artifacts and owner.
 struct NullHost;
 
-impl Host for NullHost {
+impl ToolHost for NullHost {
     fn state(&self, _key: &str) -> Option<Value> {
         None
     }
 
     fn set_state(&self, _key: &str, _value: Value) {}
 
-    fn save_artifact(&self, _name: String, _file: File) -> BoxFuture<'_, Result<u64, tools::Error>> {
+    fn save_artifact(
+        &self,
+        _name: String,
+        _file: ArtifactFile,
+    ) -> BoxFuture<'_, Result<u64, tools::ToolsError>> {
         async { Ok(0) }.boxed()
     }
 
-    fn owner(&self) -> Owner {
-        Owner::default()
+    fn owner(&self) -> AppUser {
+        AppUser::default()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
