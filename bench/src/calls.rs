@@ -33,11 +33,11 @@ const MANY: usize = 32;
 const WAIT: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let said = turns(lab, 0, Kind::Looks)?;
-    let one = turns(lab, 1, Kind::Looks)?;
-    let many = turns(lab, MANY, Kind::Looks)?;
-    let acts = turns(lab, 1, Kind::Acts)?;
-    let waits = turns(lab, MANY, Kind::Waits)?;
+    let said = turns(lab, 0, ToolKind::Looks)?;
+    let one = turns(lab, 1, ToolKind::Looks)?;
+    let many = turns(lab, MANY, ToolKind::Looks)?;
+    let acts = turns(lab, 1, ToolKind::Acts)?;
+    let waits = turns(lab, MANY, ToolKind::Waits)?;
     let more = u32::try_from(MANY - 1)?;
     let per_call = (many.cpu.median() - one.cpu.median()) / f64::from(more);
     let figures = vec![
@@ -52,7 +52,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ToolKind {
     Looks,
     /// It may not run twice, so that its begin is written down first.
     Acts,
@@ -65,7 +65,7 @@ struct Spent {
 }
 
 /// Turns in which the model makes so many calls at once, and then answers.
-fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
+fn turns(lab: &Lab, calls: usize, kind: ToolKind) -> Result<Spent> {
     let directory = lab.directory()?;
     let options = Options { inline_commits: true, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
@@ -129,16 +129,16 @@ struct Nothing {
 }
 
 impl Nothing {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ToolKind) -> Self {
         let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
         let reading = Spec::read_only("nothing", "Does nothing.", parameters);
         match kind {
-            Kind::Looks => Self { spec: reading, wait: None },
-            Kind::Acts => {
+            ToolKind::Looks => Self { spec: reading, wait: None },
+            ToolKind::Acts => {
                 let spec = Spec { safety: Safety::Write, effect: Effect::Once, ..reading };
                 Self { spec, wait: None }
             }
-            Kind::Waits => Self { spec: reading, wait: Some(WAIT) },
+            ToolKind::Waits => Self { spec: reading, wait: Some(WAIT) },
         }
     }
 }

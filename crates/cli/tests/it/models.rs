@@ -63,7 +63,7 @@ fn a_provider_that_does_not_answer_is_told_with_the_fix() {
     );
     assert_snapshot!(place.lango(&["models"]).well().picture(), @"
     openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
-    mine is temporarily unavailable: no connection to http://127.0.0.1:9: Connection refused; start the server, or set its address as `baseUrl` in [providers.mine]
+    mine is temporarily unavailable: cannot connect to http://127.0.0.1:9: Connection refused; start the server, or set its address as `baseUrl` in [providers.mine]
     the key of team is ${TEAM_KEY}, which is not set: set it to the key
     demo is always there, and scripted/FILE replays a script
     [exit 0]

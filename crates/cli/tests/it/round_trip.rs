@@ -152,7 +152,7 @@ fn files_go_along_where_they_are_taken_and_are_named_where_they_are_not() {
         let body = fake.requests()[0].body.to_string();
         assert!(body.contains(image), "{body}");
         assert!(body.contains("The file notes.txt:\\nbuy milk"), "{body}");
-        let warned = said.err.contains("does not take song.mp4 (video/mp4)");
+        let warned = said.err.contains("does not accept song.mp4 (video/mp4)");
         assert_eq!(warned, api != ProviderApi::Gemini, "{}", said.err);
     }
 }

@@ -77,7 +77,7 @@ impl AnthropicSettings {
         let effort = if self.is_forced() { Some(ReasoningEffort::Off) } else { options.reasoning };
         match (generation, effort) {
             (ClaudeGeneration::ThinksByDefault, Some(ReasoningEffort::Off)) => {
-                self.thinking = Some(json!({"type": "disabled"}))
+                self.thinking = Some(json!({"type": "disabled"}));
             }
             (_, None | Some(ReasoningEffort::Off)) => {}
             (ClaudeGeneration::Budgeted, Some(_)) if !thinking_allowed => {}
@@ -85,7 +85,7 @@ impl AnthropicSettings {
                 self.set_budget(effort_tokens(effort), options.max_output_tokens);
             }
             (ClaudeGeneration::Adaptive, Some(effort)) => {
-                self.set_effort(effort, json!({"type": "adaptive"}))
+                self.set_effort(effort, json!({"type": "adaptive"}));
             }
             (
                 ClaudeGeneration::NoSampling

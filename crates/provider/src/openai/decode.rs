@@ -133,7 +133,7 @@ impl ChatDecoder {
             "abort" => return Err(Error::Truncated { provider }),
             _ => FinishReason::Stop,
         };
-        if let Some(signature) = self.details.to_signature() {
+        if let Some(signature) = self.details.take_signature() {
             out.push(StreamEvent::thought_delta(String::new(), Some(signature)));
         }
         out.extend(self.complete_calls(&finish).into_iter().map(StreamEvent::ToolCall));

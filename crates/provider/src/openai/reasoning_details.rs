@@ -23,7 +23,7 @@ impl ReasoningDetails {
         }
     }
 
-    pub(super) fn to_signature(&mut self) -> Option<String> {
+    pub(super) fn take_signature(&mut self) -> Option<String> {
         let details: Value = std::mem::take(&mut self.0).into_iter().collect();
         (details != Value::Array(Vec::new())).then(|| STANDARD.encode(details.to_string()))
     }

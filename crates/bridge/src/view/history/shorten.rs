@@ -104,7 +104,7 @@ fn plain(message: ModelMessage) -> ModelMessage {
             }
             (_, MessagePart::Text { text, .. }) => parts.push(MessagePart::text(text)),
             (_, part @ (MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_))) => {
-                parts.push(part)
+                parts.push(part);
             }
         }
     }
