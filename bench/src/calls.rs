@@ -10,7 +10,7 @@ use adk::{
 };
 use bridge::{Agent, Budget, Guard, ModelAdapter, ToolAdapter};
 use futures::{StreamExt, future::BoxFuture, stream};
-use provider::{Done, EventStream, Part, Provider, Request, StreamEvent, ToolCall};
+use provider::{Done, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent, ToolCall};
 use serde_json::{Map, json};
 use session::{
     Store,
@@ -22,8 +22,8 @@ use std::{
 };
 use tokio::runtime::Runtime;
 use tools::{
-    Call, Effect, Error, Mask, Outcome, RuleBook, Safety, Spec, Tool,
-    policy::{Decision, Policy, Rule, Subject},
+    Effect, Mask, RuleBook, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError,
+    policy::{Decision, Policy, PolicyRule, Subject},
 };
 
 const WARM_UP: usize = 20;
@@ -33,11 +33,11 @@ const MANY: usize = 32;
 const WAIT: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let said = turns(lab, 0, Kind::Looks)?;
-    let one = turns(lab, 1, Kind::Looks)?;
-    let many = turns(lab, MANY, Kind::Looks)?;
-    let acts = turns(lab, 1, Kind::Acts)?;
-    let waits = turns(lab, MANY, Kind::Waits)?;
+    let said = turns(lab, 0, ToolKind::Looks)?;
+    let one = turns(lab, 1, ToolKind::Looks)?;
+    let many = turns(lab, MANY, ToolKind::Looks)?;
+    let acts = turns(lab, 1, ToolKind::Acts)?;
+    let waits = turns(lab, MANY, ToolKind::Waits)?;
     let more = u32::try_from(MANY - 1)?;
     let per_call = (many.cpu.median() - one.cpu.median()) / f64::from(more);
     let figures = vec![
@@ -52,7 +52,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ToolKind {
     Looks,
     /// It may not run twice, so that its begin is written down first.
     Acts,
@@ -65,11 +65,11 @@ struct Spent {
 }
 
 /// Turns in which the model makes so many calls at once, and then answers.
-fn turns(lab: &Lab, calls: usize, kind: Kind) -> Result<Spent> {
+fn turns(lab: &Lab, calls: usize, kind: ToolKind) -> Result<Spent> {
     let directory = lab.directory()?;
-    let options = Options::default();
+    let options = Options { inline_commits: true, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
-    let rule = Rule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
+    let rule = PolicyRule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
     let roots = vec![directory.path().to_path_buf()];
     let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, roots, Mask::default()));
@@ -104,9 +104,9 @@ impl Provider for Calls {
         "calls"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         let mut parts = request.messages.iter().flat_map(|message| &message.parts);
-        if self.0 == 0 || parts.any(|part| matches!(part, Part::Result(_))) {
+        if self.0 == 0 || parts.any(|part| matches!(part, MessagePart::Result(_))) {
             return stream::iter([StreamEvent::text("Done."), StreamEvent::Done(Done::default())]).boxed();
         }
         let call = |number: usize| {
@@ -129,16 +129,16 @@ struct Nothing {
 }
 
 impl Nothing {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ToolKind) -> Self {
         let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
-        let reading = Spec::reading("nothing", "Does nothing.", parameters);
+        let reading = Spec::read_only("nothing", "Does nothing.", parameters);
         match kind {
-            Kind::Looks => Self { spec: reading, wait: None },
-            Kind::Acts => {
+            ToolKind::Looks => Self { spec: reading, wait: None },
+            ToolKind::Acts => {
                 let spec = Spec { safety: Safety::Write, effect: Effect::Once, ..reading };
                 Self { spec, wait: None }
             }
-            Kind::Waits => Self { spec: reading, wait: Some(WAIT) },
+            ToolKind::Waits => Self { spec: reading, wait: Some(WAIT) },
         }
     }
 }
@@ -148,12 +148,12 @@ impl Tool for Nothing {
         &self.spec
     }
 
-    fn call(&self, _call: Call) -> BoxFuture<'_, std::result::Result<Outcome, Error>> {
+    fn call(&self, _call: ToolRequest) -> BoxFuture<'_, std::result::Result<ToolReply, ToolsError>> {
         Box::pin(async {
             if let Some(wait) = self.wait {
                 tokio::time::sleep(wait).await;
             }
-            Ok(Outcome::Done(json!({"done": true})))
+            Ok(ToolReply::Done(json!({"done": true})))
         })
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures::{StreamExt, executor::block_on, stream};
 use provider::{
-    Api, Frame, Request, StreamEvent,
+    ModelRequest, StreamEvent, StreamFrame, WireApi,
     http::{Framing, Splitter},
 };
 use std::{convert::Infallible, time::Instant};
@@ -87,8 +87,8 @@ fn rate(pieces: &[Bytes], read: Read) -> Result<f64> {
 
 /// Reads an answer; answers with how much text it had.
 fn ours(pieces: &[Bytes]) -> Result<usize> {
-    let mut splitter = Splitter::new(Framing::Events);
-    let mut decoder = Api::Chat.decoder("bench", &Request::default());
+    let mut splitter = Splitter::new(Framing::Sse);
+    let mut decoder = WireApi::Chat.decoder("bench", &ModelRequest::default());
     let (mut out, mut text) = (Vec::new(), 0);
     for piece in pieces {
         splitter.feed(piece);
@@ -103,11 +103,11 @@ fn ours(pieces: &[Bytes]) -> Result<usize> {
 fn theirs(pieces: &[Bytes]) -> Result<usize> {
     let body = stream::iter(pieces.iter().cloned().map(Ok::<_, Infallible>));
     let mut events = body.eventsource();
-    let mut decoder = Api::Chat.decoder("bench", &Request::default());
+    let mut decoder = WireApi::Chat.decoder("bench", &ModelRequest::default());
     let (mut out, mut text) = (Vec::new(), 0);
     while let Some(event) = block_on(events.next()) {
         let event = event?;
-        decoder.read(Frame { event: "", data: &event.data }, &mut out)?;
+        decoder.read(StreamFrame { event: "", data: &event.data }, &mut out)?;
         text += spoken(&mut out);
     }
     Ok(text)

@@ -3,7 +3,7 @@
 use crate::Result;
 use rusqlite::Connection;
 use session::{
-    Message, NewSession, OnConflict, SessionKey, SessionStore,
+    NewSession, OnConflict, SessionKey, SessionMessage, SessionStore,
     sqlite::{Options, SqliteStore},
 };
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 /// Makes the sessions in a file, through the store, so that the schema and its settings are the store's own.
 pub(crate) fn create(path: &Path, sessions: &[SessionKey]) -> Result<SqliteStore> {
-    let store = SqliteStore::open(path, Options::default())?;
+    let store = SqliteStore::open(path, Options { inline_commits: true, ..Options::default() })?;
     let runtime = Runtime::new()?;
     for key in sessions {
         let (state, steps) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ impl Raw {
     }
 
     /// The three statements of the store's append: find the session, store the message, move the session's end.
-    pub(crate) fn append(&self, key: &SessionKey, message: &Message) -> Result<()> {
+    pub(crate) fn append(&self, key: &SessionKey, message: &SessionMessage) -> Result<()> {
         let (session_key, last_seq): (i64, i64) = self
             .conn
             .prepare_cached(
@@ -71,11 +71,11 @@ impl Raw {
         Ok(())
     }
 
-    fn insert(&self, (session_key, seq): (i64, i64), message: &Message) -> Result<()> {
+    fn insert(&self, (session_key, seq): (i64, i64), message: &SessionMessage) -> Result<()> {
         let calls = (!message.tool_calls.is_empty())
             .then(|| serde_json::to_string(&message.tool_calls))
             .transpose()?;
-        let Message { id, role, author, content, timestamp, tokens, counted_by, meta, .. } = message;
+        let SessionMessage { id, role, author, content, timestamp, tokens, counted_by, meta, .. } = message;
         self.conn
             .prepare_cached(
                 "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
@@ -89,7 +89,7 @@ impl Raw {
 }
 
 /// Makes a file's only session `length` messages long. Nothing is durable meanwhile, and nobody else may have it open.
-pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> Message, length: i64) -> Result<()> {
+pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> SessionMessage, length: i64) -> Result<()> {
     let raw = Raw { conn: Connection::open(path)? };
     raw.conn.pragma_update(None, "journal_mode", "OFF")?;
     raw.conn.pragma_update(None, "synchronous", "OFF")?;

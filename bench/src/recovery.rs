@@ -14,7 +14,7 @@ use bridge::{
     store::row::save,
 };
 use session::{
-    Commit, Message, NewRun, NewSession, OnConflict, Owners, RunLog, RunStatus, Seq, SessionKey,
+    Commit, NewRun, NewSession, OnConflict, Owners, RunLog, RunStatus, Seq, SessionKey, SessionMessage,
     SessionStore, Start, Store, TurnChange,
     sqlite::{Options, SqliteStore},
 };
@@ -77,9 +77,15 @@ async fn interrupt(path: &Path) -> Result<()> {
 }
 
 /// A session whose only run is running. Each run has an owner of its own, and all of them are of one process that is gone.
-fn interrupted(number: u32, message: Message) -> NewSession {
+fn interrupted(number: u32, message: SessionMessage) -> NewSession {
     let run = NewRun { id: format!("run-{number}"), owner: format!("1-gone#{number}"), request_key: None };
-    let turn = TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new(), options: None });
+    let turn = TurnChange::Start(Start {
+        run,
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    });
     let steps = vec![Commit { turn, ..Commit::message(message) }];
     NewSession { key: key(number), state: Vec::new(), steps, on_conflict: OnConflict::Fail }
 }

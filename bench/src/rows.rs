@@ -1,6 +1,6 @@
 //! The rows that the store is measured with: 0.5–4 KB of text, evenly spread on a logarithmic scale, 500 tokens each.
 
-use session::{Message, ToolCall};
+use session::{SessionMessage, ToolCall};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const TOKENS: u32 = 500;
@@ -24,12 +24,12 @@ impl Rows {
     }
 
     /// One that no other is equal to. Every fourth carries a call.
-    pub(crate) fn next(&self) -> Message {
+    pub(crate) fn next(&self) -> SessionMessage {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // 37 and 64 have no common divisor: all sizes come, in an order without a trend.
         let content = self.contents[number * 37 % PERIOD].clone();
         let tool_calls = if number % 4 == 3 { vec![call(number)] } else { Vec::new() };
-        Message {
+        SessionMessage {
             id: format!("message-{number:012}"),
             role: "assistant".into(),
             author: "bench".into(),

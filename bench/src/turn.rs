@@ -12,9 +12,9 @@ use crate::{
 use adk::{agent::LlmAgent, content::Content, event::Event, runner::RunRequest, session::SessionKey};
 use bridge::{Agent, Budget, ModelAdapter, store::row::save};
 use futures::{StreamExt, stream};
-use provider::{Done, EventStream, Provider, Request, StreamEvent};
+use provider::{Done, ModelRequest, ModelStream, Provider, StreamEvent};
 use session::{
-    Message, Store,
+    SessionMessage, Store,
     sqlite::{Options, SqliteStore},
 };
 use std::{path::Path, slice, sync::Arc, time::Instant};
@@ -90,7 +90,7 @@ fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
 }
 
 /// Messages from both sides in turn, as the runner stores them.
-pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
+pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> SessionMessage> {
     let mut rows = Vec::new();
     for &size in sizes {
         let text: String =
@@ -101,11 +101,11 @@ pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> Message> {
 }
 
 /// One exchange again and again.
-fn exchange(question: &str, answer: &str) -> Result<impl FnMut() -> Message> {
+fn exchange(question: &str, answer: &str) -> Result<impl FnMut() -> SessionMessage> {
     Ok(numbered("exchange", pair(question, answer)?.into()))
 }
 
-fn pair(question: &str, answer: &str) -> Result<[Message; 2]> {
+fn pair(question: &str, answer: &str) -> Result<[SessionMessage; 2]> {
     let mut user = Event::new("e-bench", "user");
     user.content = Some(Content::user(question));
     let mut model = Event::new("e-bench", "bench");
@@ -113,12 +113,12 @@ fn pair(question: &str, answer: &str) -> Result<[Message; 2]> {
     Ok([save(&user)?, save(&model)?])
 }
 
-fn numbered(name: &'static str, rows: Vec<Message>) -> impl FnMut() -> Message {
+fn numbered(name: &'static str, rows: Vec<SessionMessage>) -> impl FnMut() -> SessionMessage {
     let mut number = 0;
     move || {
         let row = rows[number % rows.len()].clone();
         number += 1;
-        Message { id: format!("{name}-{number}"), ..row }
+        SessionMessage { id: format!("{name}-{number}"), ..row }
     }
 }
 
@@ -127,7 +127,8 @@ fn turns(
     [other, key]: [SessionKey; 2],
     mut two_commits: impl FnMut() -> Result<()>,
 ) -> Result<Turns> {
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path, Options::default())?);
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(path, Options { inline_commits: true, ..Options::default() })?);
     let agent = agent(store)?;
     let runtime = Runtime::new()?;
     let (mut wall, mut cpu, mut commits) = (Vec::new(), Vec::new(), Vec::new());
@@ -167,7 +168,7 @@ impl Provider for Instantly {
         "instantly"
     }
 
-    fn stream(&self, _request: Request) -> EventStream {
+    fn stream(&self, _request: ModelRequest) -> ModelStream {
         stream::iter([StreamEvent::text(ANSWER), StreamEvent::Done(Done::default())]).boxed()
     }
 }

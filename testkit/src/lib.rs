@@ -1,6 +1,16 @@
-//! What tests of more than one crate need. Nothing here is ever part of the product.
+//! Test support that several crates share. It is never part of the product.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`store_suite`] | tests that every store backend must pass |
+//! | [`property`] | deterministic property tests with coverage counts |
+//! | [`legal`] | the rules of each provider's wire format |
+//! | [`fakeprov`] | fake provider servers with fault scenarios |
 
 pub mod fakeprov;
 pub mod legal;
 pub mod property;
+mod provider_api;
 pub mod store_suite;
+
+pub use provider_api::ProviderApi;

@@ -1,4 +1,4 @@
-//! Properties: many cases, the same every time unless the environment asks for others, and a tally of what they were.
+//! Property tests: deterministic cases unless the environment sets a seed, and counts of what the cases covered.
 
 use proptest::{
     strategy::Strategy,
@@ -6,35 +6,35 @@ use proptest::{
 };
 use std::{cell::RefCell, collections::BTreeMap};
 
-/// Checks a property with so many cases. `PROPTEST_CASES` and `PROPTEST_RNG_SEED` override, as ever.
+/// Checks a property. `PROPTEST_CASES` and `PROPTEST_RNG_SEED` override the number of cases and the seed.
 pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = Config::default();
-    let is_asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let default = Config::default();
+    let has_cases = std::env::var_os("PROPTEST_CASES").is_some();
     let config = Config {
-        cases: if is_asked { asked.cases } else { cases },
-        rng_seed: if asked.rng_seed == RngSeed::Random { RngSeed::Fixed(7) } else { asked.rng_seed },
+        cases: if has_cases { default.cases } else { cases },
+        rng_seed: if default.rng_seed == RngSeed::Random { RngSeed::Fixed(7) } else { default.rng_seed },
         failure_persistence: None,
         max_shrink_iters: 2_000,
-        ..asked
+        ..default
     };
     let failure = TestRunner::new(config).run(strategy, test).err().map(|failure| failure.to_string());
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
 }
 
-/// What the cases had in them: a run that missed what it was made for proves nothing.
+/// Counts what the generated cases contain, so that a test fails if they never contained an interesting case.
 #[derive(Debug, Default)]
-pub struct Tally(RefCell<BTreeMap<&'static str, usize>>);
+pub struct CaseTally(RefCell<BTreeMap<&'static str, usize>>);
 
-impl Tally {
+impl CaseTally {
     pub fn count(&self, what: &'static str, seen: bool) {
         *self.0.borrow_mut().entry(what).or_default() += usize::from(seen);
     }
 
-    /// Fails if any of the things that were counted never came, and says how often each did.
+    /// Panics with all counts if one of them is zero.
     pub fn judge(&self) {
         let counts = self.0.borrow();
         let is_complete = !counts.is_empty() && counts.values().all(|&count| count > 0);
-        assert!(is_complete, "something was never made: {counts:#?}");
+        assert!(is_complete, "a kind of case was never generated: {counts:#?}");
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_without_something_that_was_counted_fails() {
-        let tally = Tally::default();
+    fn a_tally_with_a_zero_count_fails() {
+        let tally = CaseTally::default();
         tally.count("calls", true);
         tally.judge();
         tally.count("orphans", false);
@@ -52,8 +52,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "something was never made")]
-    fn a_tally_of_nothing_fails() {
-        Tally::default().judge();
+    #[should_panic(expected = "a kind of case was never generated")]
+    fn an_empty_tally_fails() {
+        CaseTally::default().judge();
     }
 }

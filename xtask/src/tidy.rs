@@ -5,6 +5,7 @@
 //! | [`arrows`] | which crate may depend on which |
 //! | [`sizes`], [`exceptions`] | lines of a file, methods of a trait, and those that may have more |
 //! | [`habits`] | the first line of a file, words that stay out |
+//! | [`names`] | type names that are unique, glossary terms that exist |
 //! | [`specs`] | every scenario of the specification has a test with its id, and every id is in the specification |
 //! | [`manifests`] | lints in every crate, no second TLS stack |
 //! | [`source`] | a Rust file without its comments, strings and tests |
@@ -15,6 +16,7 @@ mod arrows;
 mod exceptions;
 mod habits;
 mod manifests;
+mod names;
 mod sizes;
 mod source;
 mod specs;
@@ -75,6 +77,7 @@ fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
     let mut problems = arrows::check(&workspace.packages);
     problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
     problems.extend(sources.iter().flat_map(habits::check));
+    problems.extend(names::check_types(&sources));
     problems.extend(files.iter().flat_map(|(path, text)| habits::machine_paths(path, text)));
     let tests = specs::tests(&sources);
     let page = files.iter().find(|(path, _)| path == spec::PAGE).map_or("", |(_, text)| text);
@@ -84,6 +87,9 @@ fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
     for (path, text) in files {
         if workspace.packages.iter().any(|package| package.manifest == *path) {
             problems.extend(manifests::check_manifest(path, text));
+        }
+        if path == "ARCHITECTURE.md" {
+            problems.extend(names::check_glossary(path, text, &sources));
         }
         if path == "Cargo.lock" {
             problems.extend(manifests::check_lock(text));

@@ -40,7 +40,7 @@ pub(super) struct Connection {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
@@ -58,9 +58,9 @@ impl Connection {
         Ok(Self { address, stream: BufReader::with_capacity(1024, stream) })
     }
 
-    pub(super) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
+    pub(super) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<HttpAnswer> {
         let (status, length) = self.begin(method, path, body).await?;
-        let mut answer = Answer { status, body: Vec::new() };
+        let mut answer = HttpAnswer { status, body: Vec::new() };
         match length {
             Length::Known(length) => {
                 answer.body.resize(length, 0);
@@ -154,7 +154,7 @@ impl Connection {
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(super) fn well(self) -> Result<String> {
         let body = String::from_utf8(self.body)?;
         if self.status < 300 { Ok(body) } else { Err(format!("{}: {body}", self.status).into()) }

@@ -2,24 +2,24 @@
 
 use crate::{
     error::TreeError,
-    facts::REQUEST_CONFIRMATION,
     flow::transfer::TRANSFER,
     model::{GenerateContentConfig, Llm},
+    pending::REQUEST_CONFIRMATION,
     tool::{Tool, Toolset},
 };
 use std::{collections::HashMap, fmt, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
-/// Which part of the history an agent is shown.
+/// The part of the history in an agent's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeContents {
     #[default]
     Default,
-    /// The present turn only.
+    /// Only the current turn.
     None,
 }
 
-/// An agent that is led by a model.
+/// An agent driven by a language model.
 #[derive(Clone)]
 pub struct LlmAgent {
     pub name: String,
@@ -27,12 +27,12 @@ pub struct LlmAgent {
     pub instruction: String,
     pub model: Arc<dyn Llm>,
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Tools beside those; a name that is among those is theirs.
+    /// Dynamic tools. On a name clash, the tool in `tools` wins.
     pub toolsets: Vec<Arc<dyn Toolset>>,
     pub sub_agents: Vec<LlmAgent>,
     pub config: GenerateContentConfig,
     pub include_contents: IncludeContents,
-    /// The state key that takes the agent's final text.
+    /// The state key that the agent's final text is written to.
     pub output_key: Option<String>,
     pub disallow_transfer_to_parent: bool,
     pub disallow_transfer_to_peers: bool,
@@ -66,20 +66,20 @@ impl fmt::Debug for LlmAgent {
     }
 }
 
-/// A tool that an agent holds, with its schema made ready.
-pub(crate) struct Armed {
+/// A tool of an agent with its compiled JSON Schema.
+pub(crate) struct CompiledTool {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) schema: jsonschema::Validator,
 }
 
-/// An agent in its place.
+/// An agent and its position in the tree.
 pub struct Node {
     pub agent: LlmAgent,
-    /// From the root, as ADK's `nodeInfo.path` says it.
+    /// The path from the root, in the format of ADK's `nodeInfo.path`.
     pub path: String,
     parent: Option<usize>,
     children: Vec<usize>,
-    pub(crate) tools: HashMap<String, Armed>,
+    pub(crate) tools: HashMap<String, CompiledTool>,
 }
 
 impl fmt::Debug for Node {
@@ -89,23 +89,23 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// All tools that the agent has now, its own first; `None` if nobody waits for them any more.
+    /// All current tools, the agent's own first; `None` if `cancel` fires while a toolset is listed.
     pub(crate) async fn all_tools(&self, cancel: &CancellationToken) -> Option<Vec<Arc<dyn Tool>>> {
         let mut all = self.agent.tools.clone();
         for toolset in &self.agent.toolsets {
-            let found = cancel.run_until_cancelled(toolset.tools()).await?;
+            let listed = cancel.run_until_cancelled(toolset.tools()).await?;
             let is_free = |tool: &Arc<dyn Tool>| {
                 let name = &tool.declaration().name;
                 !all.iter().any(|known| known.declaration().name == *name) && !is_reserved(name)
             };
-            let found: Vec<_> = found.into_iter().filter(is_free).collect();
-            all.extend(found);
+            let listed: Vec<_> = listed.into_iter().filter(is_free).collect();
+            all.extend(listed);
         }
         Some(all)
     }
 }
 
-/// All agents of an app, checked once: every name leads to exactly one agent.
+/// All agents of an app. Construction checks that names are unique and tool schemas compile.
 #[derive(Debug)]
 pub struct AgentTree {
     nodes: Vec<Node>,
@@ -130,7 +130,7 @@ impl AgentTree {
         let above = parent.map_or(String::new(), |parent| format!("{}/", self.nodes[parent].path));
         let path = format!("{above}{}@1", agent.name);
         let children = std::mem::take(&mut agent.sub_agents);
-        let tools = arm(&agent)?;
+        let tools = compile_tools(&agent)?;
         self.nodes.push(Node { agent, path, parent, children: Vec::new(), tools });
         for child in children {
             let child = self.add(child, Some(index))?;
@@ -147,13 +147,13 @@ impl AgentTree {
         self.by_name.get(name).map(|&index| &self.nodes[index])
     }
 
-    /// The agent of that name; the root for a name that is no longer there.
+    /// The agent with that name, or the root if the tree has no such agent (any more).
     pub fn find_or_root(&self, name: Option<&str>) -> &Node {
         name.and_then(|name| self.find(name)).unwrap_or_else(|| self.root())
     }
 
-    /// Whether the agent keeps the word over turns: it does if the conversation can get back from it to the root.
-    pub fn keeps_the_word(&self, node: &Node) -> bool {
+    /// Whether the agent stays active over turns: true if transfers to the parent are allowed all the way to the root.
+    pub fn is_sticky(&self, node: &Node) -> bool {
         let up = |node: &&Node| node.parent.map(|parent| &self.nodes[parent]);
         std::iter::successors(Some(node), up).all(|node| !node.agent.disallow_transfer_to_parent)
     }
@@ -162,12 +162,12 @@ impl AgentTree {
         self.nodes.iter()
     }
 
-    /// The agents below a node.
+    /// The direct sub-agents of a node.
     pub fn children(&self, node: &Node) -> impl Iterator<Item = &Node> {
         node.children.iter().map(|&index| &self.nodes[index])
     }
 
-    /// Whom this agent may hand the conversation to: its children, its parent, its siblings.
+    /// The agents that this agent may transfer to: its children, its parent, its siblings.
     pub fn targets(&self, node: &Node) -> Vec<&Node> {
         let mut targets: Vec<&Node> = self.children(node).collect();
         let Some(parent) = node.parent.map(|index| &self.nodes[index]) else { return targets };
@@ -192,8 +192,8 @@ fn is_reserved(tool: &str) -> bool {
     [TRANSFER, REQUEST_CONFIRMATION].contains(&tool)
 }
 
-fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
-    let mut armed = HashMap::new();
+fn compile_tools(agent: &LlmAgent) -> Result<HashMap<String, CompiledTool>, TreeError> {
+    let mut compiled = HashMap::new();
     for tool in &agent.tools {
         let declaration = tool.declaration();
         let name = declaration.name.clone();
@@ -203,9 +203,9 @@ fn arm(agent: &LlmAgent) -> Result<HashMap<String, Armed>, TreeError> {
         let schema = jsonschema::validator_for(&declaration.parameters_json_schema).map_err(|error| {
             TreeError::BadSchema { agent: agent.name.clone(), tool: name.clone(), message: error.to_string() }
         })?;
-        if armed.insert(name.clone(), Armed { tool: Arc::clone(tool), schema }).is_some() {
+        if compiled.insert(name.clone(), CompiledTool { tool: Arc::clone(tool), schema }).is_some() {
             return Err(TreeError::DuplicateTool { agent: agent.name.clone(), tool: name });
         }
     }
-    Ok(armed)
+    Ok(compiled)
 }

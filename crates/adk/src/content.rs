@@ -1,23 +1,23 @@
-//! What is said: a content is a list of parts in order, and every part survives a round trip through JSON.
+//! Contents and parts in ADK's JSON. Every part survives a round trip, unknown fields included.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 use serde_json::{Map, Value};
-use text::Text;
+use shared_text::SharedText;
 
-/// One message. The role is `user` or `model` on ADK's wire; the log may show others.
+/// One message. The role is `user` or `model` on ADK's wire; stored rows may have other roles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     #[serde(default)]
     pub parts: Vec<Part>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Which model made it. Kept beside ADK's JSON, never in it: opaque data goes back to that model alone.
+    /// The model that produced the content. Not part of ADK's JSON: signatures are sent back to this model only.
     #[serde(skip)]
     pub origin: Option<Origin>,
 }
 
-/// The model that made a content.
+/// The model that produced a content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     pub provider: String,
@@ -29,11 +29,11 @@ impl Content {
         Self { parts, role: Some(role.into()), origin: None }
     }
 
-    pub fn user(text: impl Into<Text>) -> Self {
+    pub fn user(text: impl Into<SharedText>) -> Self {
         Self::new("user", vec![Part::text(text)])
     }
 
-    pub fn model(text: impl Into<Text>) -> Self {
+    pub fn model(text: impl Into<SharedText>) -> Self {
         Self::new("model", vec![Part::text(text)])
     }
 
@@ -45,7 +45,7 @@ impl Content {
         self.parts.iter().filter_map(Part::response)
     }
 
-    /// The same for a reader who only looks on: opaque data belongs to the whole, never to a piece of it.
+    /// Removes the thought signatures. They are valid in a complete answer only, not in a piece of a stream.
     pub(crate) fn without_signatures(mut self) -> Self {
         for part in &mut self.parts {
             part.thought_signature = None;
@@ -53,47 +53,47 @@ impl Content {
         self
     }
 
-    /// Whether there is any text beside thoughts, if only an empty one.
-    pub fn has_said(&self) -> bool {
+    /// Whether there is a text part that is not a thought. The text may be empty.
+    pub fn has_text(&self) -> bool {
         self.parts.iter().any(|part| !part.is_thought() && part.as_text().is_some())
     }
 
-    /// What the speaker said, without thoughts.
-    pub fn said(&self) -> String {
+    /// The concatenated text parts, without thoughts.
+    pub fn text(&self) -> String {
         self.parts.iter().filter(|part| !part.is_thought()).filter_map(Part::as_text).collect()
     }
 }
 
-/// A piece of a content: one kind of data, and what may accompany it.
+/// One part of a content: its data and the fields that may accompany it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
     pub data: Data,
     pub thought: Option<bool>,
-    /// Base64 as it came; never decoded, so that it returns byte for byte.
+    /// Base64 as received. It is never decoded, so that it is sent back byte for byte.
     pub thought_signature: Option<String>,
-    /// Fields that we do not know. A second kind of data in one part is kept here too.
+    /// Unknown fields, and a second kind of data in the same part.
     pub extra: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
-    Text(Text),
-    /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
+    Text(SharedText),
+    /// Boxed, as the variants below: most parts are texts, and a part should not be larger than one.
     FunctionCall(Box<FunctionCall>),
     FunctionResponse(Box<FunctionResponse>),
     InlineData(Box<Blob>),
     FileData(Box<FileData>),
-    /// Nothing that we know; see [`Part::extra`].
+    /// No known data; see [`Part::extra`].
     #[default]
     Unknown,
 }
 
 impl Part {
-    pub fn text(text: impl Into<Text>) -> Self {
+    pub fn text(text: impl Into<SharedText>) -> Self {
         Self::from(Data::Text(text.into()))
     }
 
-    pub fn thought(text: impl Into<Text>) -> Self {
+    pub fn thought(text: impl Into<SharedText>) -> Self {
         Self { thought: Some(true), ..Self::text(text) }
     }
 
@@ -101,7 +101,7 @@ impl Part {
         if let Data::Text(text) = &self.data { Some(text) } else { None }
     }
 
-    /// What a reader of text can make of it: the text, or a file of text.
+    /// The text, or the contents of an inline text file.
     pub fn to_text(&self) -> Option<String> {
         match &self.data {
             Data::Text(text) => Some(text.to_string()),
@@ -122,16 +122,16 @@ impl Part {
         self.thought == Some(true)
     }
 
-    /// Whether it says nothing at all, to anybody.
+    /// Whether the part carries no data, no signature and no unknown fields.
     pub fn is_empty(&self) -> bool {
-        let silent = match &self.data {
+        let is_blank = match &self.data {
             Data::Text(text) => text.is_empty(),
             Data::Unknown => true,
             Data::FunctionCall(_) | Data::FunctionResponse(_) | Data::InlineData(_) | Data::FileData(_) => {
                 false
             }
         };
-        silent && self.thought_signature.is_none() && self.extra.is_empty()
+        is_blank && self.thought_signature.is_none() && self.extra.is_empty()
     }
 }
 
@@ -159,7 +159,7 @@ impl From<Blob> for Part {
     }
 }
 
-/// The model asks for a tool.
+/// A tool call by a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,28 +172,29 @@ pub struct FunctionCall {
     pub extra: Map<String, Value>,
 }
 
-/// In a call: what the model wrote as its arguments, where that is not a JSON object. Such a call is answered, never run.
+/// The field of a call with the raw text of arguments that are not a JSON object. Such a call gets an error as its response
+/// and is never run.
 const MALFORMED: &str = "malformedArgs";
 
 impl FunctionCall {
-    /// A call whose arguments cannot be read. It has none, and keeps what was written.
-    pub fn malformed(id: Option<String>, name: impl Into<String>, written: String) -> Self {
-        let extra = Map::from_iter([(MALFORMED.to_owned(), Value::from(written))]);
+    /// A call whose arguments do not parse: empty `args`, and the raw text beside them.
+    pub fn malformed(id: Option<String>, name: impl Into<String>, raw: String) -> Self {
+        let extra = Map::from_iter([(MALFORMED.to_owned(), Value::from(raw))]);
         Self { id, args: Some(Map::new()), name: name.into(), extra }
     }
 
-    /// What was written in place of arguments, if they cannot be read.
+    /// The raw text of arguments that do not parse.
     pub fn malformed_args(&self) -> Option<&str> {
         self.extra.get(MALFORMED).and_then(Value::as_str)
     }
 
-    /// The id, or the name that stands in for one (spec J2, P2).
+    /// The id, or one derived from the name if the call has none (spec J2, P2).
     pub fn id_or_name(&self) -> String {
         id_or_name(self.id.as_deref(), &self.name)
     }
 }
 
-/// What the tool answered.
+/// The response to a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,7 +208,7 @@ pub struct FunctionResponse {
 }
 
 impl FunctionResponse {
-    /// An answer to the call with that id. What is not an object becomes the `result` of one.
+    /// The response to the call with that id. A value that is not an object is wrapped as `{"result": value}`.
     pub fn new(id: impl Into<String>, name: impl Into<String>, answer: Value) -> Self {
         let response = match answer {
             Value::Object(map) => map,
@@ -220,13 +221,13 @@ impl FunctionResponse {
         id_or_name(self.id.as_deref(), &self.name)
     }
 
-    /// What went wrong, if the tool's answer is that.
+    /// The `error` field of the response.
     pub(crate) fn error(&self) -> Option<&Value> {
         self.response.as_ref()?.get("error")
     }
 }
 
-/// One rule for calls and for responses: an answer must find its call by it.
+/// Calls and responses share this rule, so that a response without an id finds its call.
 fn id_or_name(id: Option<&str>, name: &str) -> String {
     match id {
         Some(id) if !id.is_empty() => id.to_owned(),
@@ -234,7 +235,7 @@ fn id_or_name(id: Option<&str>, name: &str) -> String {
     }
 }
 
-/// Bytes inside the message, as base64 text.
+/// Inline bytes, as base64.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blob {
@@ -249,7 +250,7 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// The bytes as text, if they are text.
+    /// The bytes as text, if the MIME type is textual and the bytes are UTF-8.
     fn to_text(&self) -> Option<String> {
         let kind = self.mime_type.as_deref().unwrap_or_default();
         let is_text = kind.starts_with("text/") || kind.starts_with("application/json");
@@ -258,7 +259,7 @@ impl Blob {
     }
 }
 
-/// A reference to a file elsewhere.
+/// A reference to a file by URI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileData {
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_part_prints_back_what_it_was_read_from() {
+    fn every_kind_of_part_round_trips_through_json() {
         round_trip(&json!({"text": "hi", "thought": true, "thoughtSignature": "c2ln+/=="}));
         round_trip(
             &json!({"functionCall": {"id": "1", "args": {"b": 1.10, "a": null}, "name": "f", "willContinue": true}}),
@@ -359,12 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_two_kinds_of_data_loses_neither() {
+    fn a_part_with_two_kinds_of_data_round_trips() {
         round_trip(&json!({"text": "a", "functionCall": {"name": "f"}}));
     }
 
     #[test]
-    fn a_call_keeps_what_was_written_in_place_of_arguments() {
+    fn a_malformed_call_keeps_the_raw_text_of_its_arguments() {
         let call = FunctionCall::malformed(Some("1".to_owned()), "f", "{oops".to_owned());
         let json = json!({"id": "1", "args": {}, "name": "f", "malformedArgs": "{oops"});
         assert_eq!(serde_json::to_value(&call).unwrap(), json);
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn snake_case_is_read_and_camel_case_is_written() {
+    fn snake_case_is_accepted_and_camel_case_is_written() {
         let part: Part =
             serde_json::from_value(json!({"function_call": {"name": "f"}, "thought_signature": "x"}))
                 .unwrap();
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_and_its_response_without_ids_fall_back_to_the_same_name() {
+    fn a_call_and_a_response_without_ids_derive_the_same_id() {
         let call = FunctionCall { name: "search".into(), ..Default::default() };
         let response =
             FunctionResponse { id: Some(String::new()), name: "search".into(), ..Default::default() };

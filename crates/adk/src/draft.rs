@@ -1,4 +1,4 @@
-//! The draft of an answer: text that was shown and is not in the log yet.
+//! The draft of an answer: streamed text that is not in the log yet.
 
 use crate::{
     content::{Content, Part},
@@ -10,16 +10,15 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-/// Has runs save what they have shown at once, and show no more, because their process is about to end. Clones belong
-/// together.
+/// Flushes the drafts of running answers before the process exits, and stops their output. Clones share one state.
 #[derive(Clone, Default)]
 pub struct DraftFlush {
     requested: CancellationToken,
-    /// A token for each answer with text that is not saved.
+    /// One token per answer with unsaved text.
     unsaved: TaskTracker,
 }
 
-/// Text that is shown and not saved: a flush waits until it is dropped.
+/// Guard of emitted, unsaved text: a flush waits until it is dropped.
 pub(crate) struct UnsavedText {
     _token: TaskTrackerToken,
 }
@@ -31,8 +30,8 @@ impl fmt::Debug for DraftFlush {
 }
 
 impl DraftFlush {
-    /// Waits until all text that was shown is saved. From now on no run shows any more, so nothing is shown and lost when
-    /// the process ends after this.
+    /// Waits until all emitted text is saved. No run emits text after this call, so a process that exits now loses nothing
+    /// that a client has seen.
     pub async fn flush(&self) {
         self.requested.cancel();
         self.unsaved.close();
@@ -43,10 +42,10 @@ impl DraftFlush {
         self.requested.is_cancelled()
     }
 
-    /// Admits text that is about to be shown. Never returns once a flush was requested.
+    /// Admits text that is about to be emitted. Pending for ever once a flush is requested.
     ///
-    /// The token is acquired before the request is looked for: a flush either sees the token and waits, or was requested
-    /// in time for this to stop.
+    /// The token is acquired before the flag is read: either the flush sees the token and waits, or this call sees the flag
+    /// and stops.
     pub(crate) async fn admit(&self) -> UnsavedText {
         let unsaved = UnsavedText { _token: self.unsaved.token() };
         if self.is_requested() {
@@ -62,30 +61,30 @@ impl DraftFlush {
     }
 }
 
-/// The text that a streamed answer has shown so far. Neighbouring pieces of one kind, thought or not, are merged; calls and
-/// signatures are left out, because they count only in a complete answer.
+/// The text that a streamed answer has emitted so far. Adjacent pieces of one kind (thought or text) are merged. Calls and
+/// signatures are left out, because they are valid in a complete answer only.
 ///
-/// A service that stores a draft in pieces merges them with this type.
+/// A service that stores a draft in increments merges them with this type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
-    segments: Vec<Segment>,
-    saved: Position,
+pub struct AnswerDraft {
+    segments: Vec<DraftSegment>,
+    saved: DraftPosition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Segment {
+struct DraftSegment {
     thought: bool,
     text: String,
 }
 
-/// A place in a draft. Drafts only grow, so a position stays valid.
+/// A position in a draft. Drafts only grow, so a position stays valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct DraftPosition {
     segment: usize,
     byte: usize,
 }
 
-impl Draft {
+impl AnswerDraft {
     /// Appends the texts of a content.
     pub fn push(&mut self, content: &Content) {
         for part in &content.parts {
@@ -93,43 +92,43 @@ impl Draft {
             let thought = part.is_thought();
             match self.segments.last_mut().filter(|last| last.thought == thought) {
                 Some(last) => last.text.push_str(text),
-                None => self.segments.push(Segment { thought, text: text.to_owned() }),
+                None => self.segments.push(DraftSegment { thought, text: text.to_owned() }),
             }
         }
     }
 
-    /// The interrupted event that the draft becomes, made of `frame`; `None` if nothing but whitespace was shown.
+    /// Turns the draft into an interrupted event based on `frame`; `None` if the draft is blank.
     pub fn into_event(self, frame: Event) -> Option<Event> {
         let content = content(self.segments.iter().map(|segment| (segment.thought, segment.text.as_str())))?;
         Some(Event { content: Some(content), interrupted: Some(true), ..frame })
     }
 
-    /// What is not saved, and where it ends; `None` if that is nothing but whitespace.
-    pub(crate) fn unsaved(&self) -> Option<(Content, Position)> {
+    /// The unsaved text and its end; `None` if it is blank.
+    pub(crate) fn unsaved(&self) -> Option<(Content, DraftPosition)> {
         Some((content(self.unsaved_texts())?, self.end()))
     }
 
-    /// Whether anything but whitespace is not saved.
+    /// Whether the unsaved text is not blank.
     pub(crate) fn has_unsaved(&self) -> bool {
         self.unsaved_texts().any(|(_, text)| !text.trim().is_empty())
     }
 
     fn unsaved_texts(&self) -> impl Iterator<Item = (bool, &str)> {
-        let Position { segment: first, byte } = self.saved;
-        self.segments.iter().enumerate().skip(first).map(move |(at, Segment { thought, text })| {
+        let DraftPosition { segment: first, byte } = self.saved;
+        self.segments.iter().enumerate().skip(first).map(move |(at, DraftSegment { thought, text })| {
             let from = if at == first { byte } else { 0 };
             (*thought, text.get(from..).unwrap_or_default())
         })
     }
 
-    /// Everything up to `end` is saved.
-    pub(crate) fn mark_saved(&mut self, end: Position) {
+    /// Marks everything up to `end` as saved.
+    pub(crate) fn mark_saved(&mut self, end: DraftPosition) {
         self.saved = end;
     }
 
-    fn end(&self) -> Position {
+    fn end(&self) -> DraftPosition {
         let byte = self.segments.last().map_or(0, |last| last.text.len());
-        Position { segment: self.segments.len().saturating_sub(1), byte }
+        DraftPosition { segment: self.segments.len().saturating_sub(1), byte }
     }
 }
 
@@ -145,8 +144,8 @@ mod tests {
     use super::*;
     use crate::content::FunctionCall;
 
-    fn draft(parts: Vec<Part>) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(parts: Vec<Part>) -> AnswerDraft {
+        let mut draft = AnswerDraft::default();
         for part in parts {
             draft.push(&Content::new("model", vec![part]));
         }
@@ -157,12 +156,12 @@ mod tests {
         content.parts.iter().map(|part| (part.is_thought(), part.as_text().unwrap())).collect()
     }
 
-    fn event(draft: Draft) -> Option<Event> {
+    fn event(draft: AnswerDraft) -> Option<Event> {
         draft.into_event(Event::new("e", "root"))
     }
 
     #[test]
-    fn neighbouring_texts_of_one_kind_are_merged() {
+    fn adjacent_texts_of_one_kind_are_merged() {
         let shown = draft(vec![
             Part::thought("h"),
             Part::thought("m"),
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_alone_is_nothing() {
+    fn a_blank_draft_is_empty() {
         for parts in [vec![], vec![Part::text("")], vec![Part::text("\n"), Part::thought(" ")]] {
             assert_eq!(draft(parts.clone()).unsaved(), None);
             assert!(!draft(parts.clone()).has_unsaved());
@@ -196,14 +195,22 @@ mod tests {
     }
 
     #[test]
-    fn the_unsaved_text_begins_where_the_saved_text_ends() {
+    fn unsaved_text_starts_at_the_saved_position() {
         let mut shown = draft(vec![Part::thought("hm"), Part::text("né")]);
         let (first, end) = shown.unsaved().unwrap();
         assert_eq!(parts(&first), [(true, "hm"), (false, "né")]);
         shown.push(&Content::model("e "));
-        assert_eq!(parts(&shown.unsaved().unwrap().0), [(true, "hm"), (false, "née ")], "a save that failed");
+        assert_eq!(
+            parts(&shown.unsaved().unwrap().0),
+            [(true, "hm"), (false, "née ")],
+            "after a failed save"
+        );
         shown.mark_saved(end);
-        assert_eq!(parts(&shown.unsaved().unwrap().0), [(false, "e ")], "a save that took a while");
+        assert_eq!(
+            parts(&shown.unsaved().unwrap().0),
+            [(false, "e ")],
+            "text emitted during a save stays unsaved"
+        );
         shown.mark_saved(shown.unsaved().unwrap().1);
         assert_eq!(shown.unsaved(), None);
         shown.push(&Content::model(" "));
@@ -214,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn saved_pieces_merge_to_the_same_event() {
+    fn saved_increments_merge_to_the_same_event() {
         let mut shown = draft(vec![Part::thought("hm"), Part::text("Hel")]);
         let (first, end) = shown.unsaved().unwrap();
         shown.mark_saved(end);
         shown.push(&Content::new("model", vec![Part::text("lo"), Part::thought("!")]));
         let (second, _) = shown.unsaved().unwrap();
-        let mut merged = Draft::default();
+        let mut merged = AnswerDraft::default();
         merged.push(&first);
         merged.push(&second);
         let frame = Event::new("e", "root");

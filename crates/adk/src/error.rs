@@ -1,38 +1,41 @@
-//! What can end a run, and what only a model is told.
+//! Errors that end a run, and errors of tool calls, which only the model sees.
 
-use crate::{flow::settle::INTERRUPTED, session::SessionKey};
-use failpoint::Fault;
+use crate::{
+    notes::{AGENT_NOT_FOUND, INTERRUPTED_CALL},
+    session::SessionKey,
+};
+use failpoint::InjectedFault;
 use std::time::Duration;
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A run that did not come to its end.
+/// The error that a run ended with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The text is the seeds' contract (spec G1).
-    #[error("failed to find agent: {name}")]
+    /// Clients match this text (spec G1).
+    #[error("{AGENT_NOT_FOUND}{name}")]
     AgentNotFound { name: String },
-    #[error("the agents hand the conversation around without doing anything: {}", path.join(" → "))]
+    #[error("the agents transfer the conversation in a loop: {}", path.join(" → "))]
     TransferLoop { path: Vec<String> },
-    #[error("the run has used its {limit} model calls")]
+    #[error("limit of {limit} model calls reached")]
     TooManyModelCalls { limit: u32 },
-    #[error("the run has used its {limit} tool calls")]
+    #[error("limit of {limit} tool calls reached")]
     TooManyToolCalls { limit: u32 },
-    #[error("the run has used its time of {limit:?}")]
+    #[error("time limit of {limit:?} reached")]
     OutOfTime { limit: Duration },
-    #[error("the run has used its {limit} tokens")]
+    #[error("limit of {limit} tokens reached")]
     OutOfTokens { limit: u64 },
-    #[error("the run has used its money: {limit}")]
+    #[error("cost limit of {limit} reached")]
     OutOfMoney { limit: f64 },
-    #[error("{tool} was called {times} times with the same arguments, and nothing new came of it")]
+    #[error("{tool} was called {times} times with the same arguments and the same result")]
     NothingNew { tool: String, times: u32 },
     #[error("there is no session {0}")]
     SessionNotFound(SessionKey),
-    #[error("there is no call with the id {id} in this session that an answer could belong to")]
+    #[error("no call with the id {id} in this session waits for a response")]
     UnknownCall { id: String },
     #[error(
-        "the instruction of {agent} names {{{key}}}, which is not in the session's state; set it, or write {{{key}?}}"
+        "the instruction of {agent} uses {{{key}}}, which is not in the session's state; set it, or write {{{key}?}}"
     )]
     MissingKey { agent: String, key: String },
     #[error("the run was cancelled")]
@@ -41,7 +44,7 @@ pub enum RunError {
     Model(#[from] LlmError),
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// A second attempt failed too; the first failure is the cause (spec G3).
+    /// The retry failed, too; the source is the first error (spec G3).
     #[error("{retry}")]
     RetryFailed {
         retry: Box<RunError>,
@@ -51,7 +54,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// ADK's `errorCode` for a failure that an event in the log tells of; `None` if no event does.
+    /// ADK's `errorCode` of the error event; `None` for errors that are not logged.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Model(error) => Some(&error.code),
@@ -73,13 +76,13 @@ impl RunError {
     }
 }
 
-impl From<Fault> for RunError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for RunError {
+    fn from(fault: InjectedFault) -> Self {
         Self::Model(fault.into())
     }
 }
 
-/// A model call that failed.
+/// A failed model call.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct LlmError {
@@ -87,7 +90,7 @@ pub struct LlmError {
     pub code: String,
     pub message: String,
     #[source]
-    pub source: Option<Cause>,
+    pub source: Option<BoxError>,
 }
 
 impl LlmError {
@@ -96,13 +99,13 @@ impl LlmError {
     }
 }
 
-impl From<Fault> for LlmError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for LlmError {
+    fn from(fault: InjectedFault) -> Self {
         Self { source: Some(fault.into()), ..Self::new("INJECTED", fault.to_string()) }
     }
 }
 
-/// A session or artifact service that failed.
+/// An error of the session or artifact service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
@@ -110,37 +113,37 @@ pub enum ServiceError {
     NotFound(SessionKey),
     #[error("session {0} exists already")]
     Exists(SessionKey),
-    #[error("session {0} was changed by somebody else in the meantime")]
+    #[error("session {0} was modified concurrently")]
     Stale(SessionKey),
     #[error("an event of session {key} cannot be stored: {message}")]
     Invalid { key: SessionKey, message: String },
-    /// Rows of this session cannot be read.
-    #[error("session {} is damaged: restore a copy of the database, or delete the session; other sessions go on", key.session_id)]
+    /// Rows of the session do not parse.
+    #[error("session {} is damaged: restore a copy of the database, or delete the session; other sessions are not affected", key.session_id)]
     Damaged {
         key: SessionKey,
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A store that failed. What it prints names nothing of the machine; the cause may.
+/// A failure of the store. Its text contains no paths or other details of the machine; the cause may.
 #[derive(Debug, thiserror::Error)]
 #[error("{fault}")]
 pub struct StoreError {
     pub fault: StoreFault,
     #[source]
-    pub cause: Cause,
+    pub cause: BoxError,
 }
 
 impl StoreError {
-    pub fn new(fault: StoreFault, cause: impl Into<Cause>) -> Self {
+    pub fn new(fault: StoreFault, cause: impl Into<BoxError>) -> Self {
         Self { fault, cause: cause.into() }
     }
 }
 
-/// What is wrong with a store, and what to do about it.
+/// The kind of a store failure; the text says how to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreFault {
@@ -175,7 +178,7 @@ pub enum StoreFault {
 }
 
 impl StoreFault {
-    /// A name for programs.
+    /// The machine-readable name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DiskFull => "disk_full",
@@ -193,28 +196,28 @@ impl StoreFault {
     }
 }
 
-impl From<Fault> for ServiceError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for ServiceError {
+    fn from(fault: InjectedFault) -> Self {
         let kind = if fault.is_disk_full() { StoreFault::DiskFull } else { StoreFault::Io };
         StoreError::new(kind, fault).into()
     }
 }
 
-/// A tool call that failed. The model is told; the run goes on.
+/// A failed tool call. The error becomes the response to the call, and the run continues.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
     #[error("there is no tool named {name}; the tools are: {known}")]
     Unknown { name: String, known: String },
-    #[error("the arguments do not fit the tool's schema: {0}")]
+    #[error("the arguments do not match the tool's schema: {0}")]
     Arguments(String),
     #[error(
-        "the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {0}"
+        "the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: {0}"
     )]
     NotJson(String),
-    #[error("the tool stopped working in the middle of the call (it panicked)")]
+    #[error("the tool panicked during the call")]
     Panicked,
-    #[error("{INTERRUPTED}")]
+    #[error("{INTERRUPTED_CALL}")]
     Interrupted,
     #[error("the tool did not answer within {0:?}")]
     TimedOut(Duration),
@@ -222,13 +225,13 @@ pub enum ToolError {
     Failed(String),
 }
 
-impl From<Fault> for ToolError {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedFault> for ToolError {
+    fn from(fault: InjectedFault) -> Self {
         Self::Failed(fault.to_string())
     }
 }
 
-/// Agents that cannot be put together.
+/// An invalid tree of agents.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TreeError {
@@ -240,8 +243,8 @@ pub enum TreeError {
     BadName(String),
     #[error("the agent {agent} has two tools named {tool}")]
     DuplicateTool { agent: String, tool: String },
-    #[error("the agent {agent} cannot have a tool named {tool}: the name belongs to ADK")]
+    #[error("the agent {agent} cannot have a tool named {tool}: the name is reserved by ADK")]
     ReservedTool { agent: String, tool: String },
-    #[error("the tool {tool} of the agent {agent} has a schema that cannot be used: {message}")]
+    #[error("the tool {tool} of the agent {agent} has an invalid schema: {message}")]
     BadSchema { agent: String, tool: String, message: String },
 }

@@ -1,11 +1,11 @@
-//! One entry of a session's history: who said or did what, and what it changed.
+//! Events: the entries of a session's log, with author, content and actions.
 
 use crate::content::{Content, FunctionCall, FunctionResponse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An event in ADK's words and order of fields. Fields that we do not know are kept.
+/// An event with ADK's field names and field order. Unknown fields are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Event {
@@ -13,7 +13,7 @@ pub struct Event {
     pub model_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// A piece of an answer that is still under way: shown, never stored.
+    /// `true` on a piece of a streamed answer: emitted, never stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
     #[serde(alias = "turn_complete", skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct Event {
     pub error_code: Option<String>,
     #[serde(alias = "error_message", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// `true` on the part of an answer that was shown before its stream failed or was cancelled, or its process died.
+    /// `true` on the emitted part of an answer whose stream failed, was cancelled, or ended with its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
     #[serde(alias = "custom_metadata", skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub struct Event {
     pub actions: EventActions,
     #[serde(alias = "node_info")]
     pub node_info: NodeInfo,
-    /// Present, if only empty, on every event with calls.
+    /// Present on every event with calls, possibly empty.
     #[serde(alias = "long_running_tool_ids", skip_serializing_if = "Option::is_none")]
     pub long_running_tool_ids: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// A new event of `author`, with an id and the present time.
+    /// A new event of `author` with a fresh id and the current time.
     pub fn new(invocation_id: impl Into<String>, author: impl Into<String>) -> Self {
         Self {
             invocation_id: invocation_id.into(),
@@ -76,7 +76,7 @@ impl Event {
         self.author == "user"
     }
 
-    /// Whether it is the shown part of an answer that was interrupted. Such an answer has no calls.
+    /// Whether it is the emitted part of an interrupted answer. Such an event has no calls.
     pub fn is_interrupted_answer(&self) -> bool {
         self.interrupted == Some(true)
             && !self.is_from_user()
@@ -85,7 +85,7 @@ impl Event {
             && self.responses().next().is_none()
     }
 
-    /// Whether it changes the state and does nothing else (spec C3).
+    /// Whether it only changes the state (spec C3).
     pub fn is_state_only(&self) -> bool {
         self.content.is_none()
             && self.error_code.is_none()
@@ -93,7 +93,7 @@ impl Event {
             && EventActions { state_delta: Map::new(), ..self.actions.clone() } == EventActions::default()
     }
 
-    /// Whether the agent has said its word: nothing follows without a new message.
+    /// ADK's `is_final_response`: the run ends after this event.
     pub fn is_final_response(&self) -> bool {
         if self.actions.skip_summarization == Some(true) {
             return true;
@@ -105,7 +105,7 @@ impl Event {
     }
 }
 
-/// What an event changes beside the conversation.
+/// Side effects of an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EventActions {
@@ -121,7 +121,7 @@ pub struct EventActions {
     pub escalate: Option<bool>,
     #[serde(alias = "requested_auth_configs")]
     pub requested_auth_configs: Map<String, Value>,
-    /// By the id of the call that asks to be confirmed.
+    /// Keyed by the id of the call that requires a confirmation.
     #[serde(alias = "requested_tool_confirmations")]
     pub requested_tool_confirmations: Map<String, Value>,
     #[serde(flatten)]
@@ -129,7 +129,7 @@ pub struct EventActions {
 }
 
 impl EventActions {
-    /// Adds what another call of the same step changed.
+    /// Merges the actions of another call of the same step.
     pub fn merge(&mut self, other: Self) {
         self.skip_summarization = self.skip_summarization.or(other.skip_summarization);
         self.transfer_to_agent = self.transfer_to_agent.take().or(other.transfer_to_agent);
@@ -142,7 +142,7 @@ impl EventActions {
     }
 }
 
-/// A question to a person before a tool runs, and the answer.
+/// A request to confirm a call, or the user's reply to one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolConfirmation {
     #[serde(default)]
@@ -153,7 +153,7 @@ pub struct ToolConfirmation {
     pub payload: Option<Value>,
 }
 
-/// Where in the tree of agents the event was made.
+/// The position of the author in the tree of agents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeInfo {
     #[serde(default)]
@@ -162,7 +162,7 @@ pub struct NodeInfo {
     pub extra: Map<String, Value>,
 }
 
-/// Tokens of one model call.
+/// Token counts of one model call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UsageMetadata {
@@ -188,7 +188,7 @@ pub fn mint_invocation_id() -> String {
     format!("e-{}", uuid::Uuid::new_v4())
 }
 
-/// The id of a call that came without one.
+/// An id for a call without one.
 pub fn mint_call_id() -> String {
     format!("adk-{}", uuid::Uuid::new_v4())
 }

@@ -1,21 +1,21 @@
-//! Instructions are templates: `{key}` is a value of the state, `{key?}` may be missing, `{artifact.name}` is a file.
+//! Instruction templates: `{key}` is a state value, `{key?}` an optional one, `{artifact.name}` the text of an artifact.
 
 use crate::state::Scope;
 
-/// A piece of a template.
+/// A literal or a placeholder of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece<'a> {
+enum TemplatePart<'a> {
     Text(&'a str),
     Key { name: &'a str, optional: bool },
 }
 
-/// Fills a template. `lookup` answers with a key's text; a key that is missing and not optional is the error.
+/// Fills a template. `lookup` returns the text of a key. Fails with the first required key that is missing.
 pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut filled = String::with_capacity(template.len());
     for piece in pieces(template) {
         match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Key { name, optional } => match lookup(name) {
+            TemplatePart::Text(text) => filled.push_str(text),
+            TemplatePart::Key { name, optional } => match lookup(name) {
                 Some(value) => filled.push_str(&value),
                 None if optional => {}
                 None => return Err(name.to_owned()),
@@ -25,38 +25,38 @@ pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<S
     Ok(filled)
 }
 
-/// The files that a template names.
+/// The artifacts that a template refers to.
 pub fn artifact_names(template: &str) -> Vec<&str> {
     let keys = pieces(template).into_iter().filter_map(|piece| match piece {
-        Piece::Key { name, .. } => name.strip_prefix("artifact."),
-        Piece::Text(_) => None,
+        TemplatePart::Key { name, .. } => name.strip_prefix("artifact."),
+        TemplatePart::Text(_) => None,
     });
     keys.collect()
 }
 
-fn pieces(template: &str) -> Vec<Piece<'_>> {
+fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
     let mut searched = 0;
     while let Some(open) = rest[searched..].find('{').map(|at| at + searched) {
         let braces = braces_at(&rest[open..]);
         let length = braces.map_or_else(|| run_of('{', &rest[open..]), str::len);
-        // `${key}` belongs to a shell and `\{key}` to whoever wants it as it is.
+        // `${key}` is shell syntax and `\{key}` an escape: both stay literal.
         let escaped = rest[..open].ends_with(['$', '\\']);
         let Some(key) = braces.filter(|_| !escaped).and_then(key_in) else {
             searched = open + length;
             continue;
         };
-        pieces.push(Piece::Text(&rest[..open]));
+        pieces.push(TemplatePart::Text(&rest[..open]));
         pieces.push(key);
         rest = &rest[open + length..];
         searched = 0;
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(TemplatePart::Text(rest));
     pieces
 }
 
-/// The braces at the start of the text with what is in them. As in ADK, `{{key}}` is the same as `{key}`.
+/// The braces at the start of the text, with their contents. As in ADK, `{{key}}` is the same as `{key}`.
 fn braces_at(text: &str) -> Option<&str> {
     let open = run_of('{', text);
     let close = text[open..].find(['{', '}']).map(|at| at + open)?;
@@ -68,11 +68,11 @@ fn run_of(brace: char, text: &str) -> usize {
     text.len() - text.trim_start_matches(brace).len()
 }
 
-/// The key in braces. Braces around anything else are text: code and JSON are common in instructions.
-fn key_in(braces: &str) -> Option<Piece<'_>> {
+/// The placeholder in braces. Braces around anything else are literal: instructions often contain code and JSON.
+fn key_in(braces: &str) -> Option<TemplatePart<'_>> {
     let inside = braces.trim_matches(['{', '}']).trim();
     let (name, optional) = inside.strip_suffix('?').map_or((inside, false), |name| (name, true));
-    is_key(name).then_some(Piece::Key { name, optional })
+    is_key(name).then_some(TemplatePart::Key { name, optional })
 }
 
 fn is_key(name: &str) -> bool {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_braces_is_replaced_by_its_value() {
+    fn a_placeholder_is_replaced_by_its_value() {
         assert_eq!(with_name("Hello {name}, {user:lang}!").unwrap(), "Hello Ada, Ada!");
     }
 
@@ -105,24 +105,24 @@ mod tests {
     }
 
     #[test]
-    fn braces_around_anything_else_are_left_alone() {
+    fn braces_without_a_key_are_literal() {
         for text in [r#"{"a": 1}"#, "{}", "{ a b }", "fn main() { x; }}", "{", "}{", "{1}", "{é{"] {
             assert_eq!(with_name(text).unwrap(), text);
         }
     }
 
     #[test]
-    fn doubled_braces_are_the_same_as_single_ones() {
+    fn doubled_braces_equal_single_braces() {
         assert_eq!(with_name("{{name}} {{{name} {name}}!").unwrap(), "Ada Ada Ada!");
     }
 
     #[test]
-    fn a_key_behind_a_dollar_or_a_backslash_is_text() {
+    fn a_key_after_a_dollar_or_backslash_is_literal() {
         assert_eq!(with_name(r"${name} \{name} {name}").unwrap(), r"${name} \{name} Ada");
     }
 
     #[test]
-    fn the_files_of_a_template_are_found() {
+    fn artifact_names_lists_the_artifacts_of_a_template() {
         assert_eq!(artifact_names("{artifact.notes.txt} {name} {artifact.b?}"), ["notes.txt", "b"]);
     }
 }

@@ -1,30 +1,35 @@
-//! Google's Agent Development Kit in Rust: the same words, the same JSON, the same behaviour.
+//! Google's Agent Development Kit (ADK) in Rust: the same terms, the same JSON, the same behaviour.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
-//! | [`content`], [`event`] | what is said and done, in ADK's JSON |
-//! | [`state`], [`session`], [`facts`] | what a session is, and what of its past the next step depends on |
-//! | [`model`], [`tool`], [`agent`] | the ports to models and tools, and the tree of agents |
-//! | [`flow`] | deciding: the next step, the contents of a request, the answers to calls |
-//! | [`draft`] | the text of an answer that was shown and is not in the log yet |
-//! | [`progress`] | what a call says while it runs |
-//! | [`limits`] | what a run may use |
-//! | [`trace`] | what happened, for whoever looks on from outside |
-//! | [`runner`] | doing: one turn, from a message to its last event |
+//! | [`content`], [`event`] | content, part, function call and response, event, actions: ADK's JSON |
+//! | [`session`], [`state`] | ports to the session and artifact stores, log entries, state scopes |
+//! | [`pending`] | pending work: open calls, questions to the user, deferred calls, the active agent |
+//! | [`agent`], [`instruction`] | the tree of agents, instruction templates |
+//! | [`model`], [`tool`] | ports to language models and tools, requests and responses, the ledger |
+//! | [`flow`] | decisions as pure functions: next step, contents of a request, transfer, settling, span attributes |
+//! | [`notes`] | the kernel's own texts in requests and in the log |
+//! | [`runner`] | one turn, from a message to its last event |
+//! | [`draft`] | emitted text of an answer that is not in the log yet, flush before exit |
+//! | [`progress`] | progress of running calls |
+//! | [`limits`] | limits of a run and its usage, detection of repeated calls |
+//! | [`trace`] | spans, as in OpenTelemetry |
+//! | [`error`] | errors of runs, models, stores and tools |
 //!
-//! **Invariant.** No I/O: this crate knows no network, no file and no database. An event is stored before it is shown,
-//! and a turn that is dropped at any await leaves a log from which the next turn can go on.
+//! **Invariants.** No I/O: this crate uses no network, no files and no database. An event is stored before it is emitted. A
+//! turn that is dropped at any await leaves a log that the next turn can settle and continue.
 
 pub mod agent;
 pub mod content;
 pub mod draft;
 pub mod error;
 pub mod event;
-pub mod facts;
 pub mod flow;
 pub mod instruction;
 pub mod limits;
 pub mod model;
+pub mod notes;
+pub mod pending;
 pub mod progress;
 pub mod runner;
 pub mod session;

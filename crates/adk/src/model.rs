@@ -1,17 +1,18 @@
-//! The port to a language model, in ADK's words.
+//! The port to a language model, in ADK's terms.
 
 use crate::{
     content::Content,
     error::LlmError,
     event::{Event, UsageMetadata},
+    notes::Note,
 };
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use shared_text::SharedText;
 use std::{ops::Deref, sync::Arc};
-use text::Text;
 
-/// Partial responses first, if streaming was asked for; then one that is whole; or an error, and nothing after it.
+/// With streaming, partial responses and then the complete one; without, the complete one. An error ends the stream.
 pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
 
 pub trait Llm: Send + Sync {
@@ -21,56 +22,62 @@ pub trait Llm: Send + Sync {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmRequest {
-    pub contents: Vec<Said>,
-    /// What the user asked for before the first of the contents, if the session was read without it.
-    pub task: Option<Text>,
+    pub contents: Vec<ContentRef>,
+    /// The user's request, if it lies before the loaded part of the session.
+    pub task: Option<SharedText>,
     pub config: GenerateContentConfig,
-    /// In the order in which the agent names them, so that the same agent always asks the same way.
+    /// In the agent's order, so that equal requests are equal bytes and hit the provider's cache.
     pub tools: Vec<FunctionDeclaration>,
 }
 
-/// A content of a request. Most are what an event says, word for word: a long history is shown without being copied.
+/// A content of a request. Most refer to the content of an event, so that a long history is not copied.
 #[derive(Clone, Debug)]
-pub enum Said {
-    /// By an event that has a content.
-    By(Arc<Event>),
-    Anew(Box<Content>),
+pub enum ContentRef {
+    /// The content of an event, shared with the log.
+    Event(Arc<Event>),
+    Owned(Box<Content>),
+    /// A text of the kernel's own, in the user role.
+    Note(Note, Box<Content>),
 }
 
-impl Said {
+impl ContentRef {
+    pub(crate) fn note(kind: Note, content: Content) -> Self {
+        Self::Note(kind, Box::new(content))
+    }
+
     pub(crate) fn into_content(self) -> Content {
         match self {
-            Self::By(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
-            Self::Anew(content) => *content,
+            Self::Event(event) => Arc::unwrap_or_clone(event).content.unwrap_or_default(),
+            Self::Owned(content) | Self::Note(_, content) => *content,
         }
     }
 }
 
-impl Deref for Said {
+impl Deref for ContentRef {
     type Target = Content;
 
     fn deref(&self) -> &Content {
-        const NOTHING: &Content = &Content { parts: Vec::new(), role: None, origin: None };
+        const EMPTY: &Content = &Content { parts: Vec::new(), role: None, origin: None };
         match self {
-            Self::By(event) => event.content.as_ref().unwrap_or(NOTHING),
-            Self::Anew(content) => content,
+            Self::Event(event) => event.content.as_ref().unwrap_or(EMPTY),
+            Self::Owned(content) | Self::Note(_, content) => content,
         }
     }
 }
 
-impl From<Content> for Said {
+impl From<Content> for ContentRef {
     fn from(content: Content) -> Self {
-        Self::Anew(Box::new(content))
+        Self::Owned(Box::new(content))
     }
 }
 
-impl PartialEq for Said {
+impl PartialEq for ContentRef {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-/// Settings of a call, in the names of ADK's `generate_content_config`.
+/// Settings of a model call: the fields of ADK's `generate_content_config`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GenerateContentConfig {
@@ -107,11 +114,11 @@ pub struct LlmResponse {
     pub partial: bool,
     pub turn_complete: bool,
     pub finish_reason: Option<String>,
-    /// The model answered that it will not answer. This is a response, not a failure of the call.
+    /// Set if the model refused to answer. This is a response, not a failed call.
     pub error_code: Option<String>,
     pub error_message: Option<String>,
     pub usage_metadata: Option<UsageMetadata>,
     pub model_version: Option<String>,
-    /// Put on the event. A partial response may carry it alone: word of what goes on while there is no answer yet.
+    /// Copied to the event. A partial response may carry nothing else, e.g. the status of a retry.
     pub custom_metadata: Option<Map<String, Value>>,
 }

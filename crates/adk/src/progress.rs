@@ -1,4 +1,4 @@
-//! How far calls are, for whoever looks on: told while they run, never waited for and never stored.
+//! Progress of running calls for live clients. Best effort: never stored, and it never delays a call.
 
 use crate::event::Event;
 use serde::{Deserialize, Serialize};
@@ -10,25 +10,25 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Where an event carries it, in its `customMetadata`.
+/// The key in an event's `customMetadata`.
 pub const PROGRESS: &str = "lango:progress";
 
-/// How many bytes of what a call has said are told at a time.
-const MOST: usize = 400;
-/// Those who look on are told no more often than this.
-const PACE: Duration = Duration::from_millis(100);
+/// The maximum size of a progress text in bytes.
+const MAX_BYTES: usize = 400;
+/// The minimum interval between two progress events.
+const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a call has said by now. Each tells all that the one before did, so that any of them may be missed.
+/// The progress text of a call so far. Each value replaces the one before, so clients may miss some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallProgress {
     pub call_id: String,
     pub tool: String,
-    /// Its end, if it is long.
+    /// Only the end of a long text.
     pub text: String,
 }
 
 impl CallProgress {
-    /// The progress that an event carries.
+    /// Reads the progress from an event.
     pub fn of(event: &Event) -> Option<Self> {
         let progress = event.custom_metadata.as_ref().filter(|_| event.is_partial())?.get(PROGRESS)?;
         Self::deserialize(progress).ok()
@@ -39,62 +39,62 @@ impl CallProgress {
     }
 }
 
-/// What the calls of one step have said.
+/// The progress of all calls of one step.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    lines: Mutex<Vec<Line>>,
-    news: Notify,
+pub(crate) struct ProgressBoard {
+    lines: Mutex<Vec<CallLine>>,
+    changed: Notify,
 }
 
 #[derive(Debug)]
-struct Line {
+struct CallLine {
     progress: CallProgress,
-    told: bool,
+    published: bool,
 }
 
-impl Board {
-    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+impl ProgressBoard {
+    fn lines(&self) -> MutexGuard<'_, Vec<CallLine>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn say(&self, call_id: &str, tool: &str, text: &str) {
+    pub(crate) fn push(&self, call_id: &str, tool: &str, text: &str) {
         if text.is_empty() {
             return;
         }
         let mut lines = self.lines();
         if let Some(line) = lines.iter_mut().find(|line| line.progress.call_id == call_id) {
-            let said = &mut line.progress.text;
-            said.push_str(end_of(text));
-            said.drain(..said.len() - end_of(said).len());
-            line.told = false;
+            let kept = &mut line.progress.text;
+            kept.push_str(tail(text));
+            kept.drain(..kept.len() - tail(kept).len());
+            line.published = false;
         } else {
-            let (call_id, tool, text) = (call_id.to_owned(), tool.to_owned(), end_of(text).to_owned());
-            lines.push(Line { progress: CallProgress { call_id, tool, text }, told: false });
+            let (call_id, tool, text) = (call_id.to_owned(), tool.to_owned(), tail(text).to_owned());
+            lines.push(CallLine { progress: CallProgress { call_id, tool, text }, published: false });
         }
         drop(lines);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Tells what is new as it comes, for as long as it is polled.
-    pub(crate) async fn tell(&self, show: impl Fn(&CallProgress)) -> Infallible {
+    /// Publishes changes until it is dropped.
+    pub(crate) async fn publish(&self, show: impl Fn(&CallProgress)) -> Infallible {
         loop {
-            self.news.notified().await;
-            for progress in self.take_new() {
+            self.changed.notified().await;
+            for progress in self.take_changed() {
                 show(&progress);
             }
-            tokio::time::sleep(PACE).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    fn take_new(&self) -> Vec<CallProgress> {
+    fn take_changed(&self) -> Vec<CallProgress> {
         let mut lines = self.lines();
-        let is_new = |line: &mut Line| !std::mem::replace(&mut line.told, true);
-        lines.iter_mut().filter_map(|line| is_new(line).then(|| line.progress.clone())).collect()
+        let is_changed = |line: &mut CallLine| !std::mem::replace(&mut line.published, true);
+        lines.iter_mut().filter_map(|line| is_changed(line).then(|| line.progress.clone())).collect()
     }
 }
 
-fn end_of(text: &str) -> &str {
-    let from = text.len().saturating_sub(MOST);
+fn tail(text: &str) -> &str {
+    let from = text.len().saturating_sub(MAX_BYTES);
     let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[from..]
 }
@@ -104,36 +104,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_end_is_told_and_no_letter_is_cut() {
-        let board = Board::default();
-        board.say("c1", "exec", "begin ");
-        board.say("c1", "exec", &"ä".repeat(300));
-        board.say("c1", "exec", " end");
-        let told = board.take_new();
-        assert_eq!(told.len(), 1);
+    fn a_long_text_is_truncated_to_its_end_at_a_char_boundary() {
+        let board = ProgressBoard::default();
+        board.push("c1", "exec", "begin ");
+        board.push("c1", "exec", &"ä".repeat(300));
+        board.push("c1", "exec", " end");
+        let changed = board.take_changed();
+        assert_eq!(changed.len(), 1);
         assert!(
-            told[0].text.len() <= MOST && told[0].text.starts_with('ä') && told[0].text.ends_with("ä end")
+            changed[0].text.len() <= MAX_BYTES
+                && changed[0].text.starts_with('ä')
+                && changed[0].text.ends_with("ä end")
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_says_much_is_told_at_its_pace_and_the_last_word_is_not_lost() {
-        let board = Board::default();
-        let (told, began) = (Mutex::new(Vec::new()), tokio::time::Instant::now());
-        let talking = async {
+    async fn frequent_progress_is_throttled_and_the_last_text_is_published() {
+        let board = ProgressBoard::default();
+        let (published, started) = (Mutex::new(Vec::new()), tokio::time::Instant::now());
+        let reporting = async {
             for at in 0..1_000 {
-                board.say("c1", "exec", &format!("{at}\n"));
+                board.push("c1", "exec", &format!("{at}\n"));
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            tokio::time::sleep(PACE).await;
+            tokio::time::sleep(INTERVAL).await;
         };
         tokio::select! {
-            () = talking => {}
-            never = board.tell(|progress| told.lock().unwrap().push(progress.text.clone())) => match never {},
+            () = reporting => {}
+            never = board.publish(|progress| published.lock().unwrap().push(progress.text.clone())) => match never {},
         }
-        let told = told.into_inner().unwrap();
-        assert!(told.len() <= 12, "{} in {:?}", told.len(), began.elapsed());
-        assert_eq!(told[0], "0\n");
-        assert!(told.last().unwrap().ends_with("998\n999\n"));
+        let published = published.into_inner().unwrap();
+        assert!(published.len() <= 12, "{} in {:?}", published.len(), started.elapsed());
+        assert_eq!(published[0], "0\n");
+        assert!(published.last().unwrap().ends_with("998\n999\n"));
     }
 }

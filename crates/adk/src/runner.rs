@@ -1,4 +1,4 @@
-//! Runs: an app's agents, its sessions, and the loop that is a turn.
+//! The runner: the agents of an app, its sessions, and the loop of a turn.
 
 use crate::{
     agent::AgentTree,
@@ -7,7 +7,7 @@ use crate::{
     error::RunError,
     event::{Event, mint_invocation_id},
     flow::step::Step,
-    limits::{Limits, Meter},
+    limits::{RunLimits, UsageMeter},
     model::LlmRequest,
     session::{ArtifactService, SessionKey, SessionService, TurnService},
     tool::Ledger,
@@ -18,10 +18,10 @@ use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Takes events as they happen: partial ones at once, all others when they are stored. It must not block.
+/// Receives events: partial ones immediately, all others after they are stored. It must not block.
 pub type EventSink<'a> = &'a (dyn Fn(&Event) + Send + Sync);
 
-/// Drives the agents of one app.
+/// Runs the agents of one app.
 pub struct Runner<S> {
     pub(crate) agents: Arc<AgentTree>,
     pub(crate) sessions: S,
@@ -39,16 +39,16 @@ pub enum StreamingMode {
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     pub streaming: StreamingMode,
-    /// 0 for as many as the agents want.
+    /// 0 means unlimited.
     pub max_llm_calls: u32,
-    /// How long one tool call may take.
+    /// The timeout of one tool call.
     pub tool_timeout: Duration,
-    pub limits: Limits,
-    /// Put on every event of the run.
+    pub limits: RunLimits,
+    /// Copied to every event of the run.
     pub custom_metadata: Option<Map<String, Value>>,
-    /// What the run belongs to, for whoever records it.
+    /// The parent span of the run.
     pub trace: Trace,
-    /// Has the run save what it has shown at once, and show no more.
+    /// Makes the run save its draft and stop its output before the process exits.
     pub draft_flush: DraftFlush,
 }
 
@@ -58,7 +58,7 @@ impl Default for RunConfig {
             streaming: StreamingMode::None,
             max_llm_calls: 500,
             tool_timeout: Duration::from_mins(2),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             custom_metadata: None,
             trace: Trace::default(),
             draft_flush: DraftFlush::default(),
@@ -66,13 +66,13 @@ impl Default for RunConfig {
     }
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Message(Content),
-    /// No message: the agent is asked once more.
+    /// No message: the model is called once more.
     Again,
-    /// Go on where the log ends, as after a crash.
+    /// Continues where the log ends, e.g. after a crash.
     Resume,
 }
 
@@ -80,10 +80,10 @@ pub enum Input {
 pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,
-    /// The run that the log ends with goes on, with what it has used already.
-    pub goes_on: bool,
+    /// Continues the invocation at the end of the log, with its usage so far.
+    pub continue_run: bool,
     pub state_delta: Map<String, Value>,
-    /// Put on the message's own event, beside what the configuration puts on every event.
+    /// Added to the metadata of the message's own event.
     pub message_metadata: Map<String, Value>,
     pub config: RunConfig,
     pub cancel: CancellationToken,
@@ -94,7 +94,7 @@ impl RunRequest {
         Self {
             key,
             input: Input::Message(content),
-            goes_on: false,
+            continue_run: false,
             state_delta: Map::new(),
             message_metadata: Map::new(),
             config: RunConfig::default(),
@@ -108,7 +108,7 @@ impl<S: SessionService> Runner<S> {
         Self { agents, sessions, artifacts, ledger: None }
     }
 
-    /// The same, with a place where calls are written down before they begin.
+    /// Records calls in `ledger` before they begin.
     pub fn with_ledger(self, ledger: Arc<dyn Ledger>) -> Self {
         Self { ledger: Some(ledger), ..self }
     }
@@ -121,20 +121,20 @@ impl<S: SessionService> Runner<S> {
         &self.sessions
     }
 
-    /// The request that the model would get if the session went on now. Nothing is stored.
+    /// The request that the next model call would send. Stores nothing.
     pub async fn preview(&self, key: &SessionKey) -> Result<LlmRequest, RunError> {
         let request = RunRequest::message(key.clone(), Content::default());
         self.load(&request, &|_| {}).await?.request().await
     }
 
-    /// Loads the session for a turn. Nothing is stored.
+    /// Loads the session for a turn. Stores nothing.
     async fn load<'a>(&'a self, request: &RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
         let RunRequest { key, input, config, cancel, .. } = request;
         let session = self.sessions.get(key).await?.ok_or_else(|| RunError::SessionNotFound(key.clone()))?;
         Ok(Turn {
             runner: self,
             session,
-            meter: Meter::new(config.limits.clone()),
+            meter: UsageMeter::new(config.limits.clone()),
             config: config.clone(),
             cancel: cancel.clone(),
             out,
@@ -145,7 +145,7 @@ impl<S: SessionService> Runner<S> {
 }
 
 impl<S: TurnService> Runner<S> {
-    /// Runs one turn. Dropping the future at any await leaves a log that the next turn can settle and go on from.
+    /// Runs one turn. If the future is dropped at any await, the next turn can settle the log and continue.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
         let mut turn = self.begin(request, out).await?;
         let mut step = turn.first_step();
@@ -159,10 +159,10 @@ impl<S: TurnService> Runner<S> {
         }
     }
 
-    /// Loads the session, settles what the past left open, and stores the message.
+    /// Loads the session, settles open work, and stores the message.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
         let mut turn = self.load(&request, out).await?;
-        let RunRequest { input, goes_on, state_delta, message_metadata: metadata, .. } = request;
+        let RunRequest { input, continue_run, state_delta, message_metadata: metadata, .. } = request;
         let (content, resumes) = match input {
             Input::Message(content) => (Some(content), false),
             Input::Again => (None, false),
@@ -172,7 +172,7 @@ impl<S: TurnService> Runner<S> {
         if resumes {
             turn.resume(input).await?;
         } else {
-            turn.open(input, goes_on).await?;
+            turn.open(input, continue_run).await?;
         }
         Ok(turn)
     }

@@ -1,14 +1,14 @@
-//! A session as the runner sees it, and the port behind which it is kept.
+//! The port to the session store, and a session as the runner sees it.
 
 use crate::{
     content::{Content, Part},
     error::ServiceError,
     event::Event,
-    facts::Facts,
+    pending::PendingWork,
 };
 use serde_json::{Map, Value};
+use shared_text::SharedText;
 use std::{fmt, future::Future, sync::Arc};
-use text::Text;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
@@ -33,63 +33,69 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// A session in memory. Its events may be the end of a longer history: [`Facts`] say what must be known of the rest.
+/// A session in memory. Its events may be the tail of a longer log; [`PendingWork`] covers the rest.
 pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
-    /// What the user asked for before the events, if none of those that were read says it.
-    fn task(&self) -> Option<&Text>;
-    fn facts(&self) -> &Facts;
-    /// One flat map with the prefixes of [`Scope`](crate::state::Scope).
+    /// The user's last request before the loaded events, if they contain none.
+    fn task(&self) -> Option<&SharedText>;
+    fn pending(&self) -> &PendingWork;
+    /// A flat map; keys have the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;
-    /// The draft that a dead process left, as the event that it becomes: interrupted, its pieces merged. It is `None` once
-    /// an event was appended after it.
+    /// The draft that a crashed process left, merged into the interrupted event that it becomes. `None` after the next append.
     fn draft(&self) -> Option<&Event>;
 }
 
-/// An event to append, with what its commit means for the run.
+/// An event to append, with the effect of its commit on the run.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     pub event: Event,
-    pub outcome: Outcome,
+    pub effect: RunEffect,
 }
 
-impl Entry {
+impl LogEntry {
     pub fn continues(event: Event) -> Self {
-        Self { event, outcome: Outcome::Continues }
+        Self { event, effect: RunEffect::Continues }
+    }
+
+    /// An event that settles what an earlier run left open.
+    pub fn settles(event: Event) -> Self {
+        Self { event, effect: RunEffect::Settles }
     }
 
     pub fn ends(event: Event, end: RunEnd) -> Self {
-        Self { event, outcome: Outcome::Ends(end) }
+        Self { event, effect: RunEffect::Ends(end) }
     }
 }
 
 /// The log decides whether the run ends.
-impl From<Event> for Entry {
+impl From<Event> for LogEntry {
     fn from(event: Event) -> Self {
-        Self { event, outcome: Outcome::ByLog }
+        Self { event, effect: RunEffect::ByLog }
     }
 }
 
-/// Whether the run ends with an event.
+/// Whether a commit ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The turn does more, whatever the log says.
+pub enum RunEffect {
+    /// The run continues, whatever the log says.
     Continues,
+    /// As `Continues`, and the event belongs to an earlier run: it settles what that run left open.
+    Settles,
     /// The run ends if [`next_step`](crate::flow::step::next_step) is `Done` after the event.
     ByLog,
     /// The run ends with this event.
     Ends(RunEnd),
 }
 
-/// How a run ended that did not come to its last answer.
+/// Why a run ended without a final answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     Cancelled,
     Failed,
 }
 
-/// Where sessions are stored.
+/// Stores sessions.
 pub trait SessionService: Send + Sync + 'static {
     type Session: Session + 'static;
 
@@ -105,21 +111,20 @@ pub trait SessionService: Send + Sync + 'static {
         key: &SessionKey,
     ) -> impl Future<Output = Result<Option<Self::Session>, ServiceError>> + Send;
 
-    /// Stores events in one commit: all of them or none. They are durable and visible in the session object when the
-    /// future is done. Returns the events as stored, one for each entry, in order. The facts of the session are updated
-    /// event by event: an entry may depend on the one before it. No event is partial. The same commit discards the draft
-    /// of the session.
+    /// Stores events in one atomic commit. When the future completes, they are durable and visible in the session object.
+    /// Returns the events as stored, one per entry, in order. The pending work is updated event by event: an entry may depend
+    /// on the one before it. No event is partial. The same commit discards the draft of the session.
     fn append_all(
         &self,
         session: &mut Self::Session,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
 
     /// [`append_all`](Self::append_all) for one event.
     fn append(
         &self,
         session: &mut Self::Session,
-        entry: impl Into<Entry> + Send,
+        entry: impl Into<LogEntry> + Send,
     ) -> impl Future<Output = Result<Arc<Event>, ServiceError>> + Send {
         let entries = vec![entry.into()];
         async move {
@@ -135,49 +140,47 @@ pub trait SessionService: Send + Sync + 'static {
     fn delete(&self, key: &SessionKey) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }
 
-/// The session service of one turn: what a runner needs beside storing events.
+/// The session service of one turn: the runner's operations besides storing events.
 pub trait TurnService: SessionService {
     /// The first commit of a turn that starts with a message or with [`Input::Again`](crate::runner::Input::Again): the
-    /// events that settle the past, then the user's event. It is called exactly once for such a turn, also if `opening` is
-    /// empty, and never for [`Input::Resume`](crate::runner::Input::Resume). In all else it is
+    /// events that settle open work, then the user's event. It is called exactly once for such a turn, also if `opening` is
+    /// empty, and never for [`Input::Resume`](crate::runner::Input::Resume). Otherwise it equals
     /// [`append_all`](SessionService::append_all).
     fn begin_turn(
         &self,
         session: &mut Self::Session,
-        opening: Vec<Entry>,
+        opening: Vec<LogEntry>,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
 
-    /// Saves text of an answer that was shown since the last save and is not in the log. It is durable when the future is
-    /// done. `frame` is the event that the draft becomes, without its content; its timestamp is that of the save.
+    /// Appends emitted text to the draft of the running answer. The text is durable when the future completes. `frame` is the
+    /// event that the draft becomes, without its content; its timestamp is that of the save.
     ///
-    /// The future may be dropped before it is done. Whether the text is saved is unknown then, but it is not saved after a
-    /// later append.
+    /// The future may be dropped before it completes. Then the text may or may not be saved, but never after a later append.
     fn save_draft(
         &self,
         session: &Self::Session,
         frame: &Event,
-        shown: Content,
+        text: Content,
     ) -> impl Future<Output = Result<(), ServiceError>> + Send;
 
-    /// Looks for a call that was answered for now, wherever in the history it is, and makes it known in
-    /// [`Facts::deferred`]. `false` if there is none.
+    /// Looks up an acknowledged call in the whole log and adds it to [`PendingWork::deferred`]. `false` if there is none.
     fn recall(
         &self,
         session: &mut Self::Session,
         id: &str,
     ) -> impl Future<Output = Result<bool, ServiceError>> + Send;
 
-    /// The events of the session's end that belong to one invocation, also those that are not in memory.
-    fn end_of(
+    /// The events at the end of the log that belong to one invocation, including those that are not in memory.
+    fn invocation_events(
         &self,
         session: &Self::Session,
         invocation: &str,
     ) -> impl Future<Output = Result<Vec<Arc<Event>>, ServiceError>> + Send;
 }
 
-/// Files of a session.
+/// Stores the artifacts of a session.
 pub trait ArtifactService: Send + Sync {
-    /// Saves a new version and answers with its number, counted from 0.
+    /// Saves a new version and returns its number, counted from 0.
     fn save(
         &self,
         session: &SessionKey,
@@ -185,7 +188,7 @@ pub trait ArtifactService: Send + Sync {
         part: Part,
     ) -> futures::future::BoxFuture<'_, Result<u64, ServiceError>>;
 
-    /// The newest version, or the one asked for.
+    /// The given version, or the newest.
     fn load(
         &self,
         session: &SessionKey,

@@ -1,8 +1,8 @@
-//! State is one flat map; the prefix of a key says whose it is.
+//! The scopes of state keys. State is one flat map; the prefix of a key is its scope.
 
 use serde_json::{Map, Value};
 
-/// Who shares a key.
+/// The scope of a state key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `app:` — all users.
@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// A delta without what must not outlive the invocation.
+/// A state delta without `temp:` keys.
 pub fn without_temp(delta: &Map<String, Value>) -> Map<String, Value> {
     delta
         .iter()
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_says_whose_a_key_is() {
+    fn the_prefix_of_a_key_is_its_scope() {
         assert_eq!(Scope::of("app:a"), (Scope::App, "a"));
         assert_eq!(Scope::of("user:a"), (Scope::User, "a"));
         assert_eq!(Scope::of("temp:a"), (Scope::Temp, "a"));

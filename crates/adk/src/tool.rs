@@ -1,11 +1,11 @@
-//! The port to a tool: what it is called, what it takes, and what may become of a call.
+//! The port to a tool: its declaration, the context of a call, and the outcome.
 
 use crate::{
     content::Part,
     error::{ServiceError, ToolError},
     event::{Event, EventActions, ToolConfirmation},
     model::FunctionDeclaration,
-    progress::Board,
+    progress::ProgressBoard,
     session::{ArtifactService, SessionKey},
 };
 use futures::future::BoxFuture;
@@ -16,10 +16,10 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What an event cost, if anybody knows.
-pub type Price = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
+/// Computes the cost of an event; `None` if unknown.
+pub type EventPrice = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
 
-/// Where it is written down that a call begins, before it does.
+/// Records that a call begins, before it does.
 pub trait Ledger: Send + Sync {
     fn begin(&self, session: &SessionKey, call_id: &str) -> BoxFuture<'_, Result<(), ServiceError>>;
 }
@@ -27,10 +27,10 @@ pub trait Ledger: Send + Sync {
 pub trait Tool: Send + Sync {
     fn declaration(&self) -> &FunctionDeclaration;
 
-    /// Whether its result may come long after the call was answered for the first time.
+    /// Whether the final result may arrive after a provisional response.
     fn is_long_running(&self) -> bool;
 
-    /// Runs one call. The arguments have been checked against the declared schema.
+    /// Runs one call. `args` have been validated against the declared schema.
     fn call(
         &self,
         context: ToolContext,
@@ -38,38 +38,38 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'_, Result<ToolOutcome, ToolError>>;
 }
 
-/// Tools that come and go while an agent runs.
+/// A set of tools that may change while an agent runs.
 pub trait Toolset: Send + Sync {
-    /// What there is now. It is asked before each request to a model.
+    /// The current tools. Called before each model request.
     fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>>;
-    /// What is known without waiting for anybody.
+    /// The tools that are known without I/O.
     fn known(&self) -> Vec<Arc<dyn Tool>>;
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
     Done(Value),
-    /// A long-running call has begun; what there is to say so far.
+    /// A long-running call has begun; the provisional response, if any.
     Pending(Option<Value>),
-    /// A person must be asked first; the call will be made again with the answer.
+    /// The user must confirm first; the call is repeated with the reply.
     Ask(ToolConfirmation),
 }
 
-/// What a tool may know of, and do to, the turn that it runs in.
+/// The context of a tool call: identifiers, state, artifacts, cancellation.
 #[derive(Clone)]
 pub struct ToolContext {
     pub call_id: String,
     pub agent: String,
     pub invocation_id: String,
     pub session: SessionKey,
-    /// The answer of the person who was asked about this call.
+    /// The user's reply, if this call required a confirmation.
     pub confirmation: Option<ToolConfirmation>,
-    /// It had begun before the program was cut off: it may have taken effect already.
+    /// Whether the call had begun before a crash: it may have taken effect already.
     pub begun: bool,
     pub cancel: CancellationToken,
-    /// The name that it was called by.
+    /// The tool's name in the call.
     pub(crate) tool: String,
-    pub(crate) progress: Arc<Board>,
+    pub(crate) progress: Arc<ProgressBoard>,
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) state: Arc<Map<String, Value>>,
     pub(crate) artifacts: Arc<dyn ArtifactService>,
@@ -77,24 +77,24 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// A value of the state as this call sees it: its own changes first.
+    /// A state value as this call sees it, its own changes included.
     pub fn state(&self, key: &str) -> Option<Value> {
         let actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.state_delta.get(key).or_else(|| self.state.get(key)).cloned()
     }
 
-    /// Changes the state when the call's answer is stored.
+    /// Changes the state; committed with the call's response.
     pub fn set_state(&self, key: impl Into<String>, value: Value) {
         let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.state_delta.insert(key.into(), value);
     }
 
-    /// Tells whoever looks on how far the call is: what is told goes on where it ended before. It waits for nobody.
-    pub fn tell_progress(&self, text: &str) {
-        self.progress.say(&self.call_id, &self.tool, text);
+    /// Appends to the progress text of the call. Never blocks.
+    pub fn report_progress(&self, text: &str) {
+        self.progress.push(&self.call_id, &self.tool, text);
     }
 
-    /// Writes down that the call begins. What has begun and has no answer after a crash may have taken effect.
+    /// Records in the ledger that the call begins. After a crash, a begun call without a response has an unknown outcome.
     pub async fn begin(&self) -> Result<(), ServiceError> {
         match &self.ledger {
             Some(ledger) => ledger.begin(&self.session, &self.call_id).await,

@@ -1,6 +1,5 @@
-//! Where a run belongs in a trace. A span begins where something begins, and is recorded when it ends, however it ends.
-//!
-//! The kernel says what happened in OpenTelemetry's words for generative AI; what becomes of it is its recorder's business.
+//! Trace spans, without an exporter: a span starts with an operation and is recorded when it ends, also on error or
+//! cancellation. Attributes follow OpenTelemetry's semantic conventions for generative AI.
 
 use crate::session::SessionKey;
 use serde_json::{Map, Value};
@@ -10,51 +9,51 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Takes spans that are over. It must not block.
-pub trait Recorder: Send + Sync {
+/// Receives finished spans. It must not block.
+pub trait SpanSink: Send + Sync {
     fn record(&self, span: Span);
 
-    /// Whether what was said may be in a span: messages, arguments, results.
-    fn takes_content(&self) -> bool;
+    /// Whether spans may contain messages, arguments and results.
+    fn accepts_content(&self) -> bool;
 }
 
-/// Something that happened, from its begin to its end.
+/// A finished or running span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace_id: u128,
     pub span_id: u64,
     pub parent: Option<u64>,
-    /// Whether whoever began the trace wants it.
+    /// The sampling decision of the trace's root.
     pub sampled: bool,
     pub name: String,
-    pub kind: Kind,
+    pub kind: SpanKind,
     /// In nanoseconds since the epoch.
     pub start: u64,
     pub end: u64,
     pub attributes: Map<String, Value>,
-    /// What kind of failure it ended with.
+    /// The error type, if the operation failed.
     pub error: Option<String>,
-    /// Whose it is, beside what it says.
+    /// The session that the span belongs to. Not an attribute.
     pub session: Option<Arc<SessionKey>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     #[default]
     Internal,
-    /// Asked for by somebody else.
+    /// Handles a request.
     Server,
-    /// Asks somebody else.
+    /// Sends a request.
     Client,
 }
 
-/// A place in a trace, below which spans begin. The default records nothing and costs nothing.
+/// A parent for new spans. The default records nothing and costs nothing.
 #[derive(Clone, Default)]
-pub struct Trace(Option<Arc<Place>>);
+pub struct Trace(Option<Arc<SpanContext>>);
 
 #[derive(Clone)]
-struct Place {
-    recorder: Arc<dyn Recorder>,
+struct SpanContext {
+    sink: Arc<dyn SpanSink>,
     trace_id: u128,
     parent: Option<u64>,
     sampled: bool,
@@ -62,35 +61,35 @@ struct Place {
 }
 
 impl Trace {
-    /// A trace that begins with its first span.
-    pub fn new(recorder: Arc<dyn Recorder>) -> Self {
-        Self::within(recorder, 0, None, true)
+    /// A trace whose first span is the root.
+    pub fn new(sink: Arc<dyn SpanSink>) -> Self {
+        Self::continued(sink, 0, None, true)
     }
 
-    /// A trace that somebody else has begun.
-    pub fn within(recorder: Arc<dyn Recorder>, trace_id: u128, parent: Option<u64>, sampled: bool) -> Self {
-        Self(Some(Arc::new(Place { recorder, trace_id, parent, sampled, session: None })))
+    /// Continues a trace of another process.
+    pub fn continued(sink: Arc<dyn SpanSink>, trace_id: u128, parent: Option<u64>, sampled: bool) -> Self {
+        Self(Some(Arc::new(SpanContext { sink, trace_id, parent, sampled, session: None })))
     }
 
-    /// The same for what happens in a session.
+    /// The same parent for spans of a session.
     #[must_use]
     pub fn of_session(&self, key: &SessionKey) -> Self {
         let session = Some(Arc::new(key.clone()));
-        Self(self.0.as_deref().map(|place| Arc::new(Place { session, ..place.clone() })))
+        Self(self.0.as_deref().map(|context| Arc::new(SpanContext { session, ..context.clone() })))
     }
 
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Begins a span; the name is not even made if nobody records.
-    pub fn begin(&self, kind: Kind, name: impl FnOnce() -> String) -> Active {
-        Active(self.0.as_ref().map(|place| {
-            let Place { recorder, trace_id, parent, sampled, session } = Place::clone(place);
-            let trace_id = if trace_id == 0 { fresh() } else { trace_id };
+    /// Starts a span. `name` is only called if the trace is on.
+    pub fn begin(&self, kind: SpanKind, name: impl FnOnce() -> String) -> ActiveSpan {
+        ActiveSpan(self.0.as_ref().map(|context| {
+            let SpanContext { sink, trace_id, parent, sampled, session } = SpanContext::clone(context);
+            let trace_id = if trace_id == 0 { random_id() } else { trace_id };
             let span = Span {
                 trace_id,
-                span_id: u64::try_from(fresh() >> 64).unwrap_or(1),
+                span_id: u64::try_from(random_id() >> 64).unwrap_or(1),
                 parent,
                 sampled,
                 name: name(),
@@ -101,13 +100,13 @@ impl Trace {
                 error: None,
                 session,
             };
-            Box::new((recorder, span))
+            Box::new((sink, span))
         }))
     }
 }
 
-/// Never zero: some of its bits say how it was made.
-fn fresh() -> u128 {
+/// A random id. Never zero: a v4 UUID has fixed version bits.
+fn random_id() -> u128 {
     uuid::Uuid::new_v4().as_u128()
 }
 
@@ -116,28 +115,28 @@ fn nanoseconds() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A span that has begun. It is recorded when it is dropped, so that what is cancelled is told as well.
+/// A running span. It is recorded on drop, so that cancelled operations are recorded, too.
 #[must_use]
-pub struct Active(Option<Box<(Arc<dyn Recorder>, Span)>>);
+pub struct ActiveSpan(Option<Box<(Arc<dyn SpanSink>, Span)>>);
 
-impl Active {
+impl ActiveSpan {
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {
         if let Some((_, span)) = self.0.as_deref_mut() {
             span.attributes.insert(name.to_owned(), value.into());
         }
     }
 
-    /// The same if there is a value.
+    /// Sets the attribute if there is a value.
     pub fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
     }
 
-    /// What is only made if it is wanted: what people, models and tools said.
+    /// Sets an attribute with message content, only if the sink accepts content.
     pub fn set_content(&mut self, name: &str, value: impl FnOnce() -> Value) {
-        if let Some((recorder, _)) = self.0.as_deref()
-            && recorder.takes_content()
+        if let Some((sink, _)) = self.0.as_deref()
+            && sink.accepts_content()
         {
             self.set(name, value().to_string());
         }
@@ -150,38 +149,38 @@ impl Active {
         }
     }
 
-    /// It did not happen.
+    /// Drops the span without recording it.
     pub fn forget(mut self) {
         self.0 = None;
     }
 
-    /// The place below it.
+    /// The trace with this span as the parent.
     pub fn trace(&self) -> Trace {
-        Trace(self.0.as_deref().map(|(recorder, span)| {
-            let (recorder, session) = (Arc::clone(recorder), span.session.clone());
+        Trace(self.0.as_deref().map(|(sink, span)| {
+            let (sink, session) = (Arc::clone(sink), span.session.clone());
             let Span { trace_id, span_id, sampled, .. } = *span;
-            Arc::new(Place { recorder, trace_id, parent: Some(span_id), sampled, session })
+            Arc::new(SpanContext { sink, trace_id, parent: Some(span_id), sampled, session })
         }))
     }
 }
 
-impl Drop for Active {
+impl Drop for ActiveSpan {
     fn drop(&mut self) {
-        if let Some((recorder, mut span)) = self.0.take().map(|active| *active) {
+        if let Some((sink, mut span)) = self.0.take().map(|active| *active) {
             span.end = nanoseconds();
-            recorder.record(span);
+            sink.record(span);
         }
     }
 }
 
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Trace").field(&self.0.as_ref().map(|place| place.trace_id)).finish()
+        f.debug_tuple("Trace").field(&self.0.as_ref().map(|context| context.trace_id)).finish()
     }
 }
 
-impl fmt::Debug for Active {
+impl fmt::Debug for ActiveSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Active").field(&self.0.as_deref().map(|(_, span)| &span.name)).finish()
+        f.debug_tuple("ActiveSpan").field(&self.0.as_deref().map(|(_, span)| &span.name)).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of a turn: taking a message, asking a model, running tools. Each stores what it did before it shows it.
+//! The steps of a turn: store the message, call the model, run tools. Each step stores its events before it emits them.
 
 mod model_call;
 mod tool_calls;
@@ -8,24 +8,24 @@ use crate::{
     content::Content,
     error::{RunError, ServiceError},
     event::Event,
-    facts::Call,
     flow::{
         settle,
         step::{Step, next_step},
     },
-    limits::Meter,
+    limits::UsageMeter,
+    pending::PendingCall,
     runner::{EventSink, RunConfig, Runner},
-    session::{Entry, Session, SessionService, TurnService},
+    session::{LogEntry, Session, SessionService, TurnService},
 };
 use failpoint::Point;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-/// A turn under way: its session is ours alone until it ends.
+/// A running turn. It has exclusive use of its session.
 pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) runner: &'a Runner<S>,
     pub(crate) session: S::Session,
-    pub(crate) meter: Meter,
+    pub(crate) meter: UsageMeter,
     pub(crate) config: RunConfig,
     pub(crate) cancel: CancellationToken,
     pub(crate) out: EventSink<'a>,
@@ -33,11 +33,11 @@ pub(crate) struct Turn<'a, S: SessionService> {
     pub(crate) again: bool,
 }
 
-/// What the user sends at the start of a run.
+/// The user's input at the start of a run.
 pub(crate) struct UserInput {
     pub(crate) content: Option<Content>,
     pub(crate) state_delta: Map<String, Value>,
-    /// Put on the user's event alone.
+    /// Metadata of the user's event only.
     pub(crate) metadata: Map<String, Value>,
 }
 
@@ -47,52 +47,59 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     pub(crate) fn next_step(&self) -> Step {
-        next_step(self.session.events().last().map(AsRef::as_ref), self.session.facts())
+        next_step(self.session.events().last().map(AsRef::as_ref), self.session.pending())
     }
 
-    /// The first commit of the turn: what settles the past, then what the user sends.
-    pub(crate) async fn open(&mut self, input: UserInput, goes_on: bool) -> Result<(), RunError> {
-        if goes_on {
-            self.take_up_invocation().await?;
+    /// The first commit of the turn: the events that settle open work, then the user's event.
+    pub(crate) async fn open(&mut self, input: UserInput, continue_run: bool) -> Result<(), RunError> {
+        if continue_run {
+            self.resume_invocation().await?;
         }
         let answered = self.find_answered_calls(input.content.as_ref()).await?;
         let keep_questions = input.content.is_none() || !answered.is_empty();
         let settling = self.settling_events(keep_questions);
-        let settled = settling.len();
         let continued = answered.into_iter().next().map(|call| call.invocation_id);
         if let Some(invocation) = &continued {
             self.invocation.clone_from(invocation);
         }
-        let opening = settling.into_iter().chain(self.user_event(input)).map(Entry::continues).collect();
+        // An answer continues the run that asked, so that run settles its own calls.
+        let entry = |event: Event| match event.invocation_id == self.invocation {
+            true => LogEntry::continues(event),
+            false => LogEntry::settles(event),
+        };
+        let opening = settling.into_iter().map(entry);
+        let opening = opening.chain(self.user_event(input).map(LogEntry::continues)).collect();
         failpoint::pass(Point::BeforeOpening).await;
         let stored = self.runner.sessions.begin_turn(&mut self.session, opening).await?;
         failpoint::pass(Point::AfterOpening).await;
-        // The user knows what the user has sent.
-        stored.iter().take(settled).for_each(|event| self.show(event));
+        // The user knows what the user has sent, and the events of earlier runs are for the readers of those.
+        let own =
+            |event: &&std::sync::Arc<Event>| !event.is_from_user() && event.invocation_id == self.invocation;
+        stored.iter().filter(own).for_each(|event| self.emit(event));
         match continued {
-            Some(invocation) => self.go_on_with(invocation).await,
+            Some(invocation) => self.continue_invocation(invocation).await,
             None => Ok(()),
         }
     }
 
-    /// Goes on with a run that a crash cut off: its message is in the log. What was shown of its answer is settled first.
+    /// Resumes a run after a crash. Its message is in the log; the draft of its answer is settled first.
     pub(crate) async fn resume(&mut self, input: UserInput) -> Result<(), RunError> {
         failpoint::pass(Point::BeforeResume).await;
         if let Some(draft) = self.session.draft().cloned() {
-            self.record(Entry::continues(draft)).await?;
+            self.record(LogEntry::continues(draft)).await?;
         }
         failpoint::pass(Point::AfterResume).await;
-        self.take_up_invocation().await?;
+        self.resume_invocation().await?;
         if let Some(event) = self.user_event(input) {
-            self.runner.sessions.append(&mut self.session, Entry::continues(event)).await?;
+            self.runner.sessions.append(&mut self.session, LogEntry::continues(event)).await?;
         }
         Ok(())
     }
 
-    /// The events that settle what the past left open: first the draft of an answer, then the calls and questions. Questions
-    /// stay if they are being answered, or if nobody has spoken.
+    /// The events that settle open work: first the draft of an answer, then calls and questions. Questions stay open if the input
+    /// responds to one, or if there is no message.
     fn settling_events(&self, keep_questions: bool) -> Vec<Event> {
-        let mut events = settle::settle(self.session.facts(), keep_questions);
+        let mut events = settle::settle(self.session.pending(), keep_questions);
         for event in &mut events {
             event.node_info.path.clone_from(&self.runner.agents.find_or_root(Some(&event.author)).path);
             event.custom_metadata.clone_from(&self.config.custom_metadata);
@@ -100,7 +107,7 @@ impl<S: TurnService> Turn<'_, S> {
         self.session.draft().cloned().into_iter().chain(events).collect()
     }
 
-    /// The event of what the user sends; `None` if that is nothing.
+    /// The event of the user's input; `None` if the input is empty.
     fn user_event(&self, input: UserInput) -> Option<Event> {
         let UserInput { content, state_delta, metadata } = input;
         if content.is_none() && state_delta.is_empty() {
@@ -115,23 +122,23 @@ impl<S: TurnService> Turn<'_, S> {
         Some(event)
     }
 
-    /// What goes on belongs to the invocation that was cut off.
-    async fn take_up_invocation(&mut self) -> Result<(), RunError> {
+    /// Continues the invocation at the end of the log.
+    async fn resume_invocation(&mut self) -> Result<(), RunError> {
         match self.session.events().last().map(|last| last.invocation_id.clone()) {
-            Some(invocation) => self.go_on_with(invocation).await,
+            Some(invocation) => self.continue_invocation(invocation).await,
             None => Ok(()),
         }
     }
 
-    /// The run is the one that the log ends with, and has used what it says.
-    async fn go_on_with(&mut self, invocation: String) -> Result<(), RunError> {
-        self.meter.take_up(&self.runner.sessions.end_of(&self.session, &invocation).await?);
+    /// Continues an invocation with the usage in its log.
+    async fn continue_invocation(&mut self, invocation: String) -> Result<(), RunError> {
+        self.meter.resume(&self.runner.sessions.invocation_events(&self.session, &invocation).await?);
         self.invocation = invocation;
         Ok(())
     }
 
-    /// The calls that the message answers, if it answers any. Each of them must be known.
-    async fn find_answered_calls(&mut self, content: Option<&Content>) -> Result<Vec<Call>, RunError> {
+    /// The calls that the message responds to. Fails if one of them is unknown.
+    async fn find_answered_calls(&mut self, content: Option<&Content>) -> Result<Vec<PendingCall>, RunError> {
         let mut found = Vec::new();
         for response in content.into_iter().flat_map(Content::responses) {
             let id = response.id_or_name();
@@ -143,34 +150,35 @@ impl<S: TurnService> Turn<'_, S> {
         Ok(found)
     }
 
-    /// A call that a message may answer: one that was asked about, one that runs long.
-    fn known_call(&self, id: &str) -> Option<Call> {
-        let facts = self.session.facts();
-        let asked = facts.questions.iter().find(|question| question.id == id).map(|question| &question.call);
-        let open = facts.open_calls.iter().filter(|call| call.long_running);
-        asked.or_else(|| facts.deferred.iter().chain(open).find(|call| call.id() == id)).cloned()
+    /// A call that a message may respond to: one with an open question, or a long-running one.
+    fn known_call(&self, id: &str) -> Option<PendingCall> {
+        let pending = self.session.pending();
+        let asked =
+            pending.questions.iter().find(|question| question.id == id).map(|question| &question.call);
+        let open = pending.open_calls.iter().filter(|call| call.long_running);
+        asked.or_else(|| pending.deferred.iter().chain(open).find(|call| call.id() == id)).cloned()
     }
 
-    async fn record(&mut self, entry: impl Into<Entry> + Send) -> Result<(), ServiceError> {
+    async fn record(&mut self, entry: impl Into<LogEntry> + Send) -> Result<(), ServiceError> {
         self.record_all(vec![entry.into()]).await
     }
 
-    /// Stores events in one commit, then shows them.
-    async fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), ServiceError> {
+    /// Stores events in one commit, then emits them.
+    async fn record_all(&mut self, entries: Vec<LogEntry>) -> Result<(), ServiceError> {
         for event in self.runner.sessions.append_all(&mut self.session, entries).await? {
-            self.show(&event);
+            self.emit(&event);
         }
         Ok(())
     }
 
-    /// Shows an event to whoever listens.
-    fn show(&self, event: &Event) {
+    /// Emits an event to the sink.
+    fn emit(&self, event: &Event) {
         failpoint::pass_blocking(Point::BeforeShow);
         (self.out)(event);
         failpoint::pass_blocking(Point::AfterShow);
     }
 
-    /// An event of an agent in this invocation.
+    /// A new event of an agent in this invocation.
     fn event_by(&self, node: &Node) -> Event {
         let mut event = Event::new(self.invocation.clone(), node.agent.name.clone());
         event.node_info.path.clone_from(&node.path);
@@ -179,7 +187,7 @@ impl<S: TurnService> Turn<'_, S> {
     }
 }
 
-/// Adds what the model's side says of its response to what the run says of all its events.
+/// Adds metadata to an event that has the metadata of the run already.
 fn annotate(event: &mut Event, metadata: Option<Map<String, Value>>) {
     if let Some(metadata) = metadata {
         event.custom_metadata.get_or_insert_default().extend(metadata);

@@ -23,7 +23,7 @@ use crate::{
     store::{
         artifacts::ArtifactAdapter,
         service::{SessionServiceAdapter, service_error},
-        stored_session::StoredSession,
+        session_handle::SessionHandle,
     },
     turns::{Arrival, RunName, Turns},
     view::budget::Budget,
@@ -32,7 +32,7 @@ use adk::{
     agent::{AgentTree, LlmAgent},
     error::{RunError, TreeError},
     event::Event,
-    limits::Limits,
+    limits::RunLimits,
     runner::{EventSink, Input, RunConfig, RunRequest, Runner},
     session::{SessionKey, SessionService},
     trace::Trace,
@@ -71,7 +71,7 @@ pub struct Bounds {
     pub model_calls: Option<u32>,
     /// Timeout of one tool call.
     pub tool_time: Option<Duration>,
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 impl Bounds {
@@ -123,8 +123,8 @@ impl Agent {
     pub async fn preview(
         &self,
         key: &SessionKey,
-        target: provider::Origin,
-    ) -> Result<provider::Request, RunError> {
+        target: provider::ModelId,
+    ) -> Result<provider::ModelRequest, RunError> {
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let runner = Runner::new(Arc::clone(&self.tree), self.sessions.clone(), artifacts);
         Ok(model::request_for(target, &runner.preview(key).await?, self.sessions.budget()))
@@ -156,7 +156,7 @@ impl Agent {
         let asked =
             content.responses().find_map(|response| session.question_runs.get(&response.id_or_name()));
         let Some(id) = asked else { return Ok(None) };
-        let run = StoredSession::new(self.turns.store(), &request.key).run(id).await?;
+        let run = SessionHandle::new(self.turns.store(), &request.key).run(id).await?;
         Ok(run.filter(|run| run.status == RunStatus::Waiting).map(|run| run.id))
     }
 

@@ -9,22 +9,25 @@ mod view;
 
 use bridge::{Budget, store::row::save, view::history};
 use proptest::prelude::*;
-use provider::Request;
+use provider::ModelRequest;
 use runs::Run;
 use serde_json::Value;
-use session::{Seq, Stored};
-use testkit::property::{Tally, check};
+use session::{Seq, StoredMessage};
+use testkit::property::{CaseTally, check};
 
 /// The requests of a run, in order.
-fn requests(run: &Run) -> Vec<Request> {
-    let rows: Vec<Stored> =
-        run.events.iter().map(|event| Stored { seq: Seq::START, message: save(event).unwrap() }).collect();
+fn requests(run: &Run) -> Vec<ModelRequest> {
+    let rows: Vec<StoredMessage> = run
+        .events
+        .iter()
+        .map(|event| StoredMessage { seq: Seq::START, message: save(event).unwrap() })
+        .collect();
     run.asked.iter().map(|&length| view::request(&rows[..length], Budget::default(), false)).collect()
 }
 
 #[test]
 fn request_starts_with_the_previous_request() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(1_400, &runs::run(), |run| {
         run.tell(&tally);
         for (pair, asked) in requests(&run).windows(2).zip(run.asked.windows(2)) {
@@ -62,9 +65,9 @@ fn unmarked(mut body: Value) -> Value {
 fn runner_events_need_no_repair() {
     check(2_000, &runs::run(), |run| {
         for request in requests(&run) {
-            let spoken = &request.messages[1..];
-            prop_assert_eq!(history::repair(spoken.to_vec()), spoken);
-            let said = format!("{spoken:?}");
+            let conversation = &request.messages[1..];
+            prop_assert_eq!(history::repair(conversation.to_vec()), conversation);
+            let said = format!("{conversation:?}");
             prop_assert!(!said.contains("outcome unknown") && !said.contains("[Earlier"), "{said}");
         }
         Ok(())

@@ -14,7 +14,7 @@ mod view;
 use adk::{
     content::Content,
     event::Event,
-    flow::contents::CONTINUE_NOTE,
+    notes::CONTINUE_NOTE,
     session::{Session, SessionKey, SessionService},
 };
 use bridge::{
@@ -23,19 +23,19 @@ use bridge::{
 };
 use logs::Log;
 use proptest::prelude::*;
-use provider::{Message, Part, Request, Role};
+use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use session::{Commit, Store, memory::MemoryStore};
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 use view::AGENT;
 
-fn request(log: &Log) -> Request {
+fn request(log: &Log) -> ModelRequest {
     view::request(&log.rows, log.budget, log.cut)
 }
 
 #[test]
 fn request_of_any_log_is_legal_and_fits() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(4_000, &logs::log(), |log| {
         let request = request(&log);
         tally::log(&tally, &log);
@@ -45,7 +45,7 @@ fn request_of_any_log_is_legal_and_fits() {
     tally.judge();
 }
 
-fn assert_legal_and_fitting(request: &Request, log: &Log) -> Result<(), TestCaseError> {
+fn assert_legal_and_fitting(request: &ModelRequest, log: &Log) -> Result<(), TestCaseError> {
     let (system, messages) = request.messages.split_first().unwrap();
     prop_assert_eq!(system.role, Role::System);
     prop_assert!(!messages.is_empty());
@@ -63,7 +63,7 @@ fn assert_legal_and_fitting(request: &Request, log: &Log) -> Result<(), TestCase
 }
 
 /// The length of the newest exchange with the opening that it needs.
-fn newest_exchange(messages: &[Message]) -> usize {
+fn newest_exchange(messages: &[ModelMessage]) -> usize {
     // An interrupted answer and its continue note.
     if texts(&messages[messages.len() - 1..]) == CONTINUE_NOTE {
         return 3;
@@ -77,7 +77,7 @@ fn newest_exchange(messages: &[Message]) -> usize {
 fn request_of_any_stored_log_is_legal_and_fits() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(500, &logs::log(), |log| {
         let service = SessionServiceAdapter::new(Arc::clone(&store), AGENT, log.budget);
         let key = SessionKey::new("app", "user", adk::event::mint_id());
@@ -86,7 +86,7 @@ fn request_of_any_stored_log_is_legal_and_fits() {
             let stored_key = session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id);
             for row in &log.rows {
                 let id = format!("{}-{}", row.seq.0, row.message.id);
-                let message = session::Message { id, ..row.message.clone() };
+                let message = session::SessionMessage { id, ..row.message.clone() };
                 store.commit(&stored_key, Commit::message(message)).await.unwrap();
             }
             service.get(&key).await.unwrap().unwrap()
@@ -107,7 +107,7 @@ fn request_of_any_stored_log_is_legal_and_fits() {
 
 #[test]
 fn user_messages_are_in_the_request() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     let no_limit = Budget::new(u32::MAX, None).unwrap();
     check(2_000, &logs::log(), |log| {
         let window = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);
@@ -116,9 +116,9 @@ fn user_messages_are_in_the_request() {
         for tag in &tags {
             prop_assert!(texts(&whole.messages).contains(tag), "{tag} is not in {whole:#?}");
         }
-        let spoken = &whole.messages[1..];
+        let conversation = &whole.messages[1..];
         let most = log.budget.max_messages().unwrap_or(usize::MAX);
-        let fits = cost::of_messages(spoken) <= log.budget.tokens() && spoken.len() <= most;
+        let fits = cost::of_messages(conversation) <= log.budget.tokens() && conversation.len() <= most;
         tally.count("histories that fit", fits && !tags.is_empty());
         tally.count("histories that do not", !fits && tags.len() > 1);
         // A request before the window is quoted within the available room.
@@ -141,7 +141,7 @@ fn user_messages_are_in_the_request() {
 const LEFT_OUT: &str = "characters left out";
 
 /// The newest message with the user's role.
-fn newest_user_text(request: &Request) -> String {
+fn newest_user_text(request: &ModelRequest) -> String {
     let newest = request.messages.iter().rfind(|message| message.role == Role::User);
     texts(newest.map(std::slice::from_ref).unwrap_or_default())
 }
@@ -172,11 +172,14 @@ fn has_agent_role(content: &Content) -> bool {
     matches!(content.role.as_deref(), Some("model" | "assistant"))
 }
 
-fn texts(messages: &[Message]) -> String {
+fn texts(messages: &[ModelMessage]) -> String {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -18,9 +18,9 @@ use bridge::{
     store::row::{Restorer, save},
 };
 use proptest::prelude::*;
-use session::{PageRequest, Seq, Store, Stored, memory::MemoryStore, sqlite::SqliteStore};
+use session::{PageRequest, Seq, Store, StoredMessage, memory::MemoryStore, sqlite::SqliteStore};
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 
 /// Equal in every field, including the order of keys.
 fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
@@ -30,16 +30,16 @@ fn assert_same(found: &Event, expected: &Event) -> Result<(), TestCaseError> {
 }
 
 /// The rows of a log with the sequence numbers of a store.
-fn stored(events: &[Event]) -> Vec<Stored> {
+fn stored(events: &[Event]) -> Vec<StoredMessage> {
     let mut seq = Seq::START;
     let mut number = |event: &Event| {
         seq = seq.next();
-        Stored { seq, message: save(event).unwrap() }
+        StoredMessage { seq, message: save(event).unwrap() }
     };
     events.iter().map(&mut number).collect()
 }
 
-fn count_properties(tally: &Tally, events: &[Event]) {
+fn count_properties(tally: &CaseTally, events: &[Event]) {
     let parts =
         || events.iter().filter_map(|event| event.content.as_ref()).flat_map(|content| &content.parts);
     tally.count("calls", parts().any(|part| part.call().is_some()));
@@ -56,7 +56,7 @@ fn count_properties(tally: &Tally, events: &[Event]) {
 
 #[test]
 fn event_round_trips_through_a_row() {
-    let tally = Tally::default();
+    let tally = CaseTally::default();
     check(4_000, &events::log(), |events| {
         count_properties(&tally, &events);
         let mut restorer = Restorer::new("root");

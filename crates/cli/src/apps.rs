@@ -7,7 +7,7 @@ use crate::{
 };
 use adk::trace::Trace;
 use bridge::Turns;
-use server::{App, AppError};
+use server::{AppLookupError, ServedApp};
 use session::Store;
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ pub(crate) struct Apps {
 
 /// An app as it was read last.
 struct LoadedApp {
-    app: Option<Arc<App>>,
+    app: Option<Arc<ServedApp>>,
     files: Vec<(PathBuf, FileStamp)>,
     /// What is wrong with it now, and since when.
     broken: Option<(String, Instant)>,
@@ -65,7 +65,12 @@ impl Apps {
         self.model.get().unwrap_or_else(|| task::block_in_place(look))
     }
 
-    fn read(&self, name: &str, model: &ModelName, before: Option<LoadedApp>) -> Result<LoadedApp, AppError> {
+    fn read(
+        &self,
+        name: &str,
+        model: &ModelName,
+        before: Option<LoadedApp>,
+    ) -> Result<LoadedApp, AppLookupError> {
         let plan = wiring::plan_with(&self.settings, name, model);
         let made = plan.and_then(|plan| self.make(plan));
         made.or_else(|error| match error.downcast_ref() {
@@ -79,18 +84,18 @@ impl Apps {
         let wiring::App { name, agent, model, .. } =
             plan.open(Arc::clone(&self.store), self.trace.clone())?;
         let agent = agent.with_turns(self.turns.clone());
-        Ok(LoadedApp { app: Some(Arc::new(App { name, agent, model })), files, broken: None })
+        Ok(LoadedApp { app: Some(Arc::new(ServedApp { name, agent, model })), files, broken: None })
     }
 }
 
-impl server::Apps for Apps {
+impl server::AppRegistry for Apps {
     /// The built-in app is there by its name, and in the list only if it is the only one.
     fn names(&self) -> Vec<String> {
         let names = config::apps(&self.settings.agents_dir);
         if names.is_empty() { vec![BUILT_IN_APP.to_owned()] } else { names }
     }
 
-    fn find(&self, name: &str) -> Result<Arc<App>, AppError> {
+    fn find(&self, name: &str) -> Result<Arc<ServedApp>, AppLookupError> {
         // Not while others wait for the lock: the look needs a thread of theirs.
         let model = self.model();
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,9 +111,9 @@ impl server::Apps for Apps {
 }
 
 impl LoadedApp {
-    fn app(&self) -> Result<Arc<App>, AppError> {
+    fn app(&self) -> Result<Arc<ServedApp>, AppLookupError> {
         let problem = || self.broken.as_ref().map(|(problem, _)| problem.clone()).unwrap_or_default();
-        self.app.clone().ok_or_else(|| AppError::Broken(problem()))
+        self.app.clone().ok_or_else(|| AppLookupError::Broken(problem()))
     }
 
     fn is_fresh(&self) -> bool {
@@ -130,8 +135,8 @@ fn broken(name: &str, problem: &str, before: Option<LoadedApp>) -> LoadedApp {
 }
 
 /// ADK's words, without a path of this machine.
-fn unknown(name: &str) -> AppError {
-    AppError::NotFound(format!(
+fn unknown(name: &str) -> AppLookupError {
+    AppLookupError::NotFound(format!(
         "Agent not found: '{name}'. No matching directory or module exists in 'agents/{name}'."
     ))
 }

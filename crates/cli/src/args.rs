@@ -3,7 +3,7 @@
 use crate::remote::Address;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use server::guard::Host;
+use server::host_policy::HostPort;
 use std::{net::IpAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\
@@ -126,7 +126,7 @@ pub(crate) struct ServeArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// A name that the server goes by, besides this machine's own
     #[arg(long = "allow-host", value_name = "NAME", value_parser = host)]
-    pub(crate) allowed_hosts: Vec<Host>,
+    pub(crate) allowed_hosts: Vec<HostPort>,
     /// ADK's web page: the folder `google/adk/cli/browser` of an installed google-adk
     #[arg(long, value_name = "PATH")]
     pub(crate) dev_ui: Option<PathBuf>,
@@ -299,8 +299,8 @@ pub(crate) struct ShowArgs {
     pub(crate) request: Option<WireFormat>,
 }
 
-fn host(text: &str) -> Result<Host, &'static str> {
-    Host::parse(text).ok_or("write a name like agents.example or agents.example:8443")
+fn host(text: &str) -> Result<HostPort, &'static str> {
+    HostPort::parse(text).ok_or("write a name like agents.example or agents.example:8443")
 }
 
 fn token_name(text: &str) -> Result<String, &'static str> {

@@ -10,8 +10,10 @@ mod wiring;
 
 use args::{CliArgs, CliCommand};
 use clap::Parser;
+use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
-use tools::exec::confine::{CONFINE, confined_main};
+use tokio::signal::unix::{SignalKind, signal};
+use tools::exec::sandbox::{CONFINE, confined_main};
 
 /// How long threads that are still at work may take when the program ends.
 const LAST_WAIT: Duration = Duration::from_secs(3);
@@ -29,10 +31,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Beyond the file size limit of the process, a write fails with `EFBIG` instead of ending the process with SIGXFSZ.
+fn catch_file_size_limit() {
+    // A handler stays installed when its stream is dropped. Without one, the process is as it was.
+    drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
+}
+
 fn start(args: CliArgs) -> anyhow::Result<()> {
     let settings = config::load(&args.place, &config::Env::capture());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(async {
+        catch_file_size_limit();
         match args.command {
             CliCommand::Chat(chat) => commands::chat::chat(&settings?, chat).await,
             CliCommand::Run(run) => commands::run::run(&settings?, run).await,

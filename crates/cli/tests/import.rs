@@ -75,7 +75,7 @@ fn old_conversations_come_along_once() {
     let before = fs::read(place.at("go.db")).unwrap();
     assert_snapshot!(place.import(), @"
     came: 8 sessions, 24 messages
-    odd: 1 × message with a role that Lango does not know: the role is kept (roles #19)
+    odd: 1 × message with an unknown role: imported with that role (roles #19)
     ");
     assert_snapshot!(place.import(), @"
     came: 0 sessions, 0 messages

@@ -1,4 +1,4 @@
-//! What the product is built with: nothing.
+//! The empty implementation, for builds without the feature `enabled`.
 
 use crate::Point;
 use std::{
@@ -6,48 +6,48 @@ use std::{
     future::{Future, Ready, ready},
 };
 
-/// A failure that a test asked for. There is none.
+/// An injected failure. It has no value in this build.
 #[derive(Clone, Copy, Debug)]
-pub enum Fault {}
+pub enum InjectedFault {}
 
-impl Fault {
+impl InjectedFault {
     pub fn is_disk_full(self) -> bool {
         match self {}
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {}
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for InjectedFault {}
 
-/// Execution reached a point where a call can fail.
+/// Marks a point in async code where a call can fail.
 #[inline]
-pub fn reach(_: Point) -> Ready<Result<(), Fault>> {
+pub fn reach(_: Point) -> Ready<Result<(), InjectedFault>> {
     ready(Ok(()))
 }
 
-/// The same as [`reach`], for code that blocks.
+/// Like [`reach`], for blocking code.
 #[inline]
-pub fn hit(_: Point) -> Result<(), Fault> {
+pub fn hit(_: Point) -> Result<(), InjectedFault> {
     Ok(())
 }
 
-/// Execution reached a point where nothing can fail.
+/// Marks a point in async code where nothing can fail.
 #[inline]
 pub fn pass(_: Point) -> Ready<()> {
     ready(())
 }
 
-/// The same as [`pass`], for code that blocks.
+/// Like [`pass`], for blocking code.
 #[inline]
 pub fn pass_blocking(_: Point) {}
 
-/// Work with a point before it and one after it.
+/// Wraps `work` with a point before it and one after it.
 #[inline]
-pub fn around<T, E: From<Fault>, W: Future<Output = Result<T, E>>>(_: [Point; 2], work: W) -> W {
+pub fn around<T, E: From<InjectedFault>, W: Future<Output = Result<T, E>>>(_: [Point; 2], work: W) -> W {
     work
 }

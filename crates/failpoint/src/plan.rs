@@ -1,49 +1,53 @@
-//! What a test arms: actions at the n-th hit of a point. All hits are counted.
+//! Plans: actions at the n-th hit of a point. All hits are counted.
 
 use crate::Point;
+use lock::LockExt;
 use std::{
     collections::BTreeMap,
     fmt,
     future::Future,
     io::Write as _,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
-/// What happens at a point.
+/// The action at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The process ends as by a signal: nothing is flushed and nothing is dropped.
+pub enum FailAction {
+    /// Aborts the process: no buffer is flushed and no destructor runs.
     Abort,
+    /// The call fails with an I/O error.
     Fail,
+    /// The call fails with "disk full".
     FillDisk,
     Delay(Duration),
 }
 
+/// An action at consecutive hits of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct FailPlan {
     pub point: Point,
-    /// The hit at which it happens for the first time, counted from 1.
+    /// The first hit that triggers the action, counted from 1.
     pub nth: u64,
-    /// For how many hits it lasts.
+    /// The number of consecutive hits that trigger it.
     pub times: u64,
-    pub action: Action,
+    pub action: FailAction,
 }
 
-/// A failure that a test asked for.
+/// An injected failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     Failed(Point),
     DiskFull(Point),
 }
 
-impl Fault {
+impl InjectedFault {
     pub fn is_disk_full(self) -> bool {
         matches!(self, Self::DiskFull(_))
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(point) => write!(f, "injected failure at {point}"),
@@ -52,67 +56,68 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for InjectedFault {}
 
 #[derive(Debug, Default)]
-struct State {
-    plans: Vec<Plan>,
+struct FailpointState {
+    plans: Vec<FailPlan>,
     fired: u64,
     hits: BTreeMap<Point, u64>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { plans: Vec::new(), fired: 0, hits: BTreeMap::new() });
+static STATE: Mutex<FailpointState> =
+    Mutex::new(FailpointState { plans: Vec::new(), fired: 0, hits: BTreeMap::new() });
 
-fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+fn state() -> MutexGuard<'static, FailpointState> {
+    STATE.locked()
 }
 
-/// From now on these plans happen, and no others. Counting starts anew.
-pub fn arm(plans: Vec<Plan>) {
-    *state() = State { plans, ..State::default() };
+/// Replaces all plans and resets the counters.
+pub fn arm(plans: Vec<FailPlan>) {
+    *state() = FailpointState { plans, ..FailpointState::default() };
 }
 
-/// How often an armed action has happened.
+/// How many actions were triggered.
 pub fn fired() -> u64 {
     state().fired
 }
 
-/// How often each point was reached since the last call of [`arm`].
+/// The hits of each point since the last call of [`arm`].
 pub fn hits() -> BTreeMap<Point, u64> {
     state().hits.clone()
 }
 
-/// Counts the hit, and says what happens.
-fn count(point: Point) -> Option<Action> {
+/// Counts a hit and returns the action that is due.
+fn count(point: Point) -> Option<FailAction> {
     let mut state = state();
     let hits = state.hits.entry(point).or_default();
     *hits += 1;
     let hit = *hits;
-    let is_due = |plan: &Plan| plan.point == point && (plan.nth..plan.nth + plan.times).contains(&hit);
+    let is_due = |plan: &FailPlan| plan.point == point && (plan.nth..plan.nth + plan.times).contains(&hit);
     let action = state.plans.iter().find(|plan| is_due(plan))?.action;
     state.fired += 1;
     Some(action)
 }
 
-/// Everything but a delay, which depends on whether the caller may block.
-fn perform(point: Point, action: Action) -> Result<Option<Duration>, Fault> {
+/// Performs an action. Returns a delay, because only the caller knows whether it may block.
+fn perform(point: Point, action: FailAction) -> Result<Option<Duration>, InjectedFault> {
     match action {
-        Action::Abort => {
-            // Who watches the process learns that it was this point, and not another fault.
+        FailAction::Abort => {
+            // Tells the parent process that the abort was injected.
             let _ = writeln!(std::io::stderr(), "{ABORTED}{point}");
             std::process::abort();
         }
-        Action::Fail => Err(Fault::Failed(point)),
-        Action::FillDisk => Err(Fault::DiskFull(point)),
-        Action::Delay(delay) => Ok(Some(delay)),
+        FailAction::Fail => Err(InjectedFault::Failed(point)),
+        FailAction::FillDisk => Err(InjectedFault::DiskFull(point)),
+        FailAction::Delay(delay) => Ok(Some(delay)),
     }
 }
 
-/// Written to standard error before the process ends, followed by the name of the point.
+/// Written to standard error before the abort, followed by the name of the point.
 const ABORTED: &str = "fail point: abort at ";
 
-/// Execution reached a point where a call can fail.
-pub async fn reach(point: Point) -> Result<(), Fault> {
+/// Marks a point in async code where a call can fail.
+pub async fn reach(point: Point) -> Result<(), InjectedFault> {
     let Some(action) = count(point) else { return Ok(()) };
     if let Some(delay) = perform(point, action)? {
         tokio::time::sleep(delay).await;
@@ -120,8 +125,8 @@ pub async fn reach(point: Point) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The same as [`reach`], for code that blocks.
-pub fn hit(point: Point) -> Result<(), Fault> {
+/// Like [`reach`], for blocking code.
+pub fn hit(point: Point) -> Result<(), InjectedFault> {
     let Some(action) = count(point) else { return Ok(()) };
     if let Some(delay) = perform(point, action)? {
         std::thread::sleep(delay);
@@ -129,18 +134,18 @@ pub fn hit(point: Point) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Execution reached a point where nothing can fail: a plan that says otherwise is ignored.
+/// Marks a point in async code where nothing can fail: an injected failure is ignored.
 pub async fn pass(point: Point) {
     let _ = reach(point).await;
 }
 
-/// The same as [`pass`], for code that blocks.
+/// Like [`pass`], for blocking code.
 pub fn pass_blocking(point: Point) {
     let _ = hit(point);
 }
 
-/// Work with a point before it and one after it.
-pub async fn around<T, E: From<Fault>>(
+/// Wraps `work` with a point before it and one after it.
+pub async fn around<T, E: From<InjectedFault>>(
     [before, after]: [Point; 2],
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -154,19 +159,19 @@ pub async fn around<T, E: From<Fault>>(
 mod tests {
     use super::*;
 
-    /// The state is per process, so the tests of this file take turns.
-    static TURN: Mutex<()> = Mutex::new(());
+    /// Serialises the tests of this file, because the state is global.
+    static TEST_LOCK: Mutex<()> = Mutex::new(());
 
-    fn turn() -> MutexGuard<'static, ()> {
-        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    fn serialised() -> MutexGuard<'static, ()> {
+        TEST_LOCK.locked()
     }
 
-    fn plan(nth: u64, times: u64, action: Action) -> Plan {
-        Plan { point: Point::BeforeStep, nth, times, action }
+    fn plan(nth: u64, times: u64, action: FailAction) -> FailPlan {
+        FailPlan { point: Point::BeforeStep, nth, times, action }
     }
 
     #[test]
-    fn names_are_unique_and_parse() {
+    fn point_names_are_unique_and_parse() {
         for (at, point) in Point::ALL.iter().enumerate() {
             assert_eq!(point.name().parse::<Point>().unwrap(), *point);
             assert!(Point::ALL[..at].iter().all(|other| other.name() != point.name()), "{point}");
@@ -175,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn an_action_happens_at_its_hits_and_at_no_other() {
-        let _turn = turn();
-        arm(vec![plan(2, 2, Action::Fail), plan(5, 1, Action::Fail)]);
+    fn an_action_is_triggered_only_at_its_hits() {
+        let _guard = serialised();
+        arm(vec![plan(2, 2, FailAction::Fail), plan(5, 1, FailAction::Fail)]);
         let failed: Vec<bool> = (0..5).map(|_| hit(Point::BeforeStep).is_err()).collect();
         assert_eq!(failed, [false, true, true, false, true]);
         assert!(hit(Point::AfterStep).is_ok());
@@ -187,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_cannot_fail_ignores_an_error() {
-        let _turn = turn();
-        arm(vec![plan(1, 1, Action::FillDisk)]);
+    fn a_pass_point_ignores_an_injected_failure() {
+        let _guard = serialised();
+        arm(vec![plan(1, 1, FailAction::FillDisk)]);
         pass_blocking(Point::BeforeStep);
         assert_eq!(fired(), 1);
         arm(Vec::new());
     }
 
-    fn around_step(point: Point, action: Action) -> (bool, Result<(), Fault>) {
-        arm(vec![Plan { point, nth: 1, times: 1, action }]);
+    fn around_step(point: Point, action: FailAction) -> (bool, Result<(), InjectedFault>) {
+        arm(vec![FailPlan { point, nth: 1, times: 1, action }]);
         let mut is_done = false;
         let work = async {
             is_done = true;
@@ -208,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_unless_the_point_before_it_fails() {
-        let _turn = turn();
+    fn around_runs_the_work_unless_the_point_before_it_fails() {
+        let _guard = serialised();
         let (before, after) = (Point::BeforeStep, Point::AfterStep);
-        assert_eq!(around_step(before, Action::Fail), (false, Err(Fault::Failed(before))));
-        assert_eq!(around_step(after, Action::FillDisk), (true, Err(Fault::DiskFull(after))));
-        assert_eq!(around_step(after, Action::Delay(Duration::from_hours(1))), (true, Ok(())));
+        assert_eq!(around_step(before, FailAction::Fail), (false, Err(InjectedFault::Failed(before))));
+        assert_eq!(around_step(after, FailAction::FillDisk), (true, Err(InjectedFault::DiskFull(after))));
+        assert_eq!(around_step(after, FailAction::Delay(Duration::from_hours(1))), (true, Ok(())));
         arm(Vec::new());
     }
 }

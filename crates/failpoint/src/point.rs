@@ -1,9 +1,9 @@
-//! The places.
+//! The fail points.
 
 /// Declares the points with their names and sites.
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident, $name:literal, $site:ident;)*) => {
-        /// A place in the code of a turn.
+        /// A named point in the code of a turn.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Point {
             $($(#[$doc])* $point,)*
@@ -17,7 +17,7 @@ macro_rules! points {
                 match self { $(Self::$point => $name,)* }
             }
 
-            /// What the code does there.
+            /// The kind of code at the point.
             pub fn site(self) -> Site {
                 match self { $(Self::$point => Site::$site,)* }
             }
@@ -29,7 +29,7 @@ points! {
     /// The commit that stores the message and starts the run.
     BeforeStart, "before-start", Write;
     AfterStart, "after-start", Write;
-    /// The row of a message that has to wait.
+    /// The commit that queues a message.
     BeforeEnqueue, "before-enqueue", Write;
     AfterEnqueue, "after-enqueue", Write;
     /// A commit in the middle of a turn.
@@ -38,67 +38,67 @@ points! {
     /// The commit that ends the run.
     BeforeFinish, "before-finish", Write;
     AfterFinish, "after-finish", Write;
-    /// Text of an answer under way.
+    /// A piece of a draft is stored.
     BeforeDraft, "before-draft", Write;
     AfterDraft, "after-draft", Write;
-    /// A message leaves the queue without having run.
+    /// A queued message is withdrawn.
     BeforeWithdraw, "before-withdraw", Write;
     AfterWithdraw, "after-withdraw", Write;
-    /// A call is recorded before it begins.
+    /// A tool call is recorded in the ledger before it starts.
     BeforeLedger, "before-ledger", Write;
     AfterLedger, "after-ledger", Write;
-    /// The runs of owners that are gone change their owner.
+    /// The runs of dead owners are taken over.
     BeforeTakeOver, "before-take-over", Write;
     AfterTakeOver, "after-take-over", Write;
     BeforeHeartbeat, "before-heartbeat", Write;
     AfterHeartbeat, "after-heartbeat", Write;
-    /// The session, a part of it, or a fact of it is read.
+    /// The session, a part of it, or a fact is read.
     BeforeLoad, "before-load", Read;
     AfterLoad, "after-load", Read;
-    /// A queued run looks whether it is the first.
+    /// A queued run checks whether it is the first.
     QueuePosition, "queue-position", Read;
     /// The message of a queued run that was taken over is read.
     QueuedPayload, "queued-payload", Read;
     /// A run that was taken over is looked up.
     OrphanLookup, "orphan-lookup", Read;
-    /// A turn is about to store what settles the past, with its message.
+    /// The first commit of a turn: settling events and the message.
     BeforeOpening, "before-opening", Pass;
     AfterOpening, "after-opening", Pass;
-    /// A turn that was cut off goes on.
+    /// An interrupted turn is resumed.
     BeforeResume, "before-resume", Pass;
     AfterResume, "after-resume", Pass;
-    /// The request is built and is sent now.
+    /// The request is built and about to be sent.
     ModelRequest, "model-request", Model;
-    /// A piece of the answer was received and not shown.
+    /// A piece of the answer was received and not shown yet.
     ModelPiece, "model-piece", Model;
-    /// The whole answer was received and not stored.
+    /// The whole answer was received and not stored yet.
     ModelEnd, "model-end", Model;
-    /// An event is about to be shown; a whole one is stored.
+    /// An event is about to be shown; a complete event is stored.
     BeforeShow, "before-show", BlockingPass;
     AfterShow, "after-show", BlockingPass;
     BeforeToolCall, "before-tool-call", Tool;
     AfterToolCall, "after-tool-call", Tool;
-    /// The writer of SQLite has jobs and no transaction.
+    /// The SQLite writer is about to begin a transaction.
     BeforeBegin, "before-begin", BlockingWrite;
     BeforeCommit, "before-commit", BlockingWrite;
-    /// The transaction is durable, and nobody was told.
+    /// The transaction is durable and not acknowledged yet.
     AfterCommit, "after-commit", BlockingWrite;
 }
 
-/// What the code does at a point: which faults can happen there.
+/// The kind of code at a point, which determines the possible faults.
 #[cfg(feature = "enabled")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// It stores. After it, an error means that the acknowledgement was lost.
+    /// An async write. A failure after it means that the acknowledgement was lost.
     Write,
-    /// It stores, on the thread of a writer.
+    /// A write on the writer thread.
     BlockingWrite,
     Read,
     Model,
     Tool,
-    /// Nothing can fail.
+    /// Async code that cannot fail.
     Pass,
-    /// Nothing can fail, and nothing is awaited.
+    /// Blocking code that cannot fail.
     BlockingPass,
 }
 
@@ -118,7 +118,7 @@ impl Site {
     }
 }
 
-/// No point has this name.
+/// The name of an unknown point.
 #[cfg(feature = "enabled")]
 #[derive(Debug)]
 pub struct UnknownPoint(pub String);
@@ -126,7 +126,7 @@ pub struct UnknownPoint(pub String);
 #[cfg(feature = "enabled")]
 impl std::fmt::Display for UnknownPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "there is no fail point named {}", self.0)
+        write!(f, "unknown fail point {}", self.0)
     }
 }
 

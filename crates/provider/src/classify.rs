@@ -1,73 +1,75 @@
-//! What a provider's error means. Each says it in its own way; what to do about it is the same for all.
+//! Maps a provider's error to [`Error`]. Each provider has its own vocabulary; the reactions are the same for all.
 
-mod body;
-mod wait;
-mod words;
+mod error_body;
+mod patterns;
+mod retry_after;
 
 use crate::Error;
 use std::time::Duration;
 
-pub(crate) use body::{in_json, in_response};
-pub(crate) use wait::asked_wait;
-use words::Class;
+pub(crate) use error_body::{error_in_json, error_in_response};
+use patterns::ErrorClass;
+pub(crate) use retry_after::retry_after;
 
-/// What a server said about a failure.
+/// The error that a server reported.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fault<'a> {
-    /// The status of the response, or the one that an error object in a stream gives.
+pub(crate) struct ReportedError<'a> {
+    /// The HTTP status, or the status inside an error object of a stream.
     pub(crate) status: Option<u16>,
-    /// Words for programs: a code, a type, a status in capitals; empty where there is none.
+    /// Machine-readable identifiers, such as `rate_limit_exceeded` or `RESOURCE_EXHAUSTED`; empty if absent.
     pub(crate) code: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) message: &'a str,
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Words tell more than a status: a 400 may be a conversation that is too long, a 429 a quota that no wait refills.
-pub(crate) fn classify(provider: &str, fault: &Fault<'_>) -> Error {
-    let (provider, message) = (provider.to_owned(), said(fault));
-    let class = words::plain(fault)
-        .or_else(|| fault.status.map(by_status))
-        .or_else(|| words::vague(fault))
-        .unwrap_or(Class::Transient);
+/// Codes and phrases take precedence over the status: a 400 may be a context overflow, a 429 an exhausted quota.
+pub(crate) fn classify(provider: &str, reported: &ReportedError<'_>) -> Error {
+    let (provider, message) = (provider.to_owned(), message_of(reported));
+    let class = patterns::unambiguous(reported)
+        .or_else(|| reported.status.map(class_of_status))
+        .or_else(|| patterns::ambiguous(reported))
+        .unwrap_or(ErrorClass::Transient);
     match class {
-        Class::Auth => Error::Auth { provider, message },
-        Class::Quota => Error::Quota { provider, message },
-        Class::RateLimited => Error::RateLimited { provider, message, retry_after: fault.retry_after },
-        Class::Overflow => Error::ContextOverflow { provider, message },
-        Class::Refused => Error::Refused { provider, message },
-        Class::Missing => {
-            Error::BadRequest { provider, message: format!("there is no such model or address: {message}") }
+        ErrorClass::Auth => Error::Auth { provider, message },
+        ErrorClass::Quota => Error::Quota { provider, message },
+        ErrorClass::RateLimited => {
+            Error::RateLimited { provider, message, retry_after: reported.retry_after }
         }
-        Class::BadRequest => Error::BadRequest { provider, message },
-        Class::Transient => {
-            Error::Transient { provider, message, retry_after: fault.retry_after, source: None }
+        ErrorClass::Overflow => Error::ContextOverflow { provider, message },
+        ErrorClass::Refused => Error::Refused { provider, message },
+        ErrorClass::Missing => {
+            Error::BadRequest { provider, message: format!("no such model or URL: {message}") }
+        }
+        ErrorClass::BadRequest => Error::BadRequest { provider, message },
+        ErrorClass::Transient => {
+            Error::Transient { provider, message, retry_after: reported.retry_after, source: None }
         }
     }
 }
 
-fn by_status(status: u16) -> Class {
+fn class_of_status(status: u16) -> ErrorClass {
     match status {
-        401 | 403 => Class::Auth,
-        402 => Class::Quota,
-        404 => Class::Missing,
-        413 => Class::Overflow,
-        429 => Class::RateLimited,
-        // Too slow, in each other's way, or too early: the next may pass.
-        408 | 409 | 425 => Class::Transient,
-        400..=499 | 501 | 505 => Class::BadRequest,
-        _ => Class::Transient,
+        401 | 403 => ErrorClass::Auth,
+        402 => ErrorClass::Quota,
+        404 => ErrorClass::Missing,
+        413 => ErrorClass::Overflow,
+        429 => ErrorClass::RateLimited,
+        // Timeout, conflict or too early: a retry may succeed.
+        408 | 409 | 425 => ErrorClass::Transient,
+        400..=499 | 501 | 505 => ErrorClass::BadRequest,
+        _ => ErrorClass::Transient,
     }
 }
 
-/// The message, or what stands for it.
-fn said(fault: &Fault<'_>) -> String {
-    let words = [fault.message, fault.code, fault.kind];
-    let said = words.into_iter().map(str::trim).find(|text| !text.is_empty());
-    match (said, fault.status) {
-        (Some(said), _) => said.to_owned(),
-        (None, Some(status)) => format!("HTTP {status}, without a reason"),
-        (None, None) => "it gives no reason".to_owned(),
+/// The reported message, or a substitute.
+fn message_of(reported: &ReportedError<'_>) -> String {
+    let candidates = [reported.message, reported.code, reported.kind];
+    let message = candidates.into_iter().map(str::trim).find(|text| !text.is_empty());
+    match (message, reported.status) {
+        (Some(message), _) => message.to_owned(),
+        (None, Some(status)) => format!("HTTP {status} without an error message"),
+        (None, None) => "no error message given".to_owned(),
     }
 }
 

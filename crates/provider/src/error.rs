@@ -1,60 +1,63 @@
-//! What can go wrong with a model call, as types, and whether to try again.
+//! Errors of a model call, and whether a retry can help.
 
 use std::time::Duration;
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("{provider} refuses the key: {message}")]
+    #[error("{provider} rejected the API key: {message}")]
     Auth { provider: String, message: String },
-    #[error("the quota at {provider} is used up: {message}")]
+    #[error("the quota at {provider} is exhausted: {message}")]
     Quota { provider: String, message: String },
-    #[error("{provider} asks to slow down: {message}")]
+    #[error("rate limit at {provider} reached: {message}")]
     RateLimited { provider: String, message: String, retry_after: Option<Duration> },
     #[error("the conversation is too long for the model: {message}")]
     ContextOverflow { provider: String, message: String },
-    #[error("{provider} refuses to answer this: {message}")]
+    #[error("{provider} declined to answer: {message}")]
     Refused { provider: String, message: String },
-    #[error("{provider} does not accept the request: {message}")]
+    #[error("{provider} rejected the request: {message}")]
     BadRequest { provider: String, message: String },
-    #[error("{provider} is not available right now: {message}")]
-    Transient { provider: String, message: String, retry_after: Option<Duration>, source: Option<Cause> },
-    #[error("{provider} ended its answer before it was complete")]
+    #[error("{provider} is temporarily unavailable: {message}")]
+    Transient {
+        provider: String,
+        message: String,
+        retry_after: Option<Duration>,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    #[error("{provider} ended the stream before the answer was complete")]
     Truncated { provider: String },
-    #[error("{provider} answered with something that cannot be read: {message}")]
+    #[error("{provider} sent a response that cannot be parsed: {message}")]
     Protocol { provider: String, message: String },
-    #[error("{provider} has been silent for {after:?}")]
+    #[error("{provider} sent no data for {after:?}")]
     Stalled { provider: String, after: Duration },
-    /// The configuration names what cannot be used: an address, a certificate, a header.
-    #[error("{provider} cannot be reached as it is configured: {message}")]
+    /// A URL, certificate or header in the configuration is invalid.
+    #[error("{provider} is not configured correctly: {message}")]
     Setup { provider: String, message: String },
-    /// A failure with a code of its own; scripts use it to play any.
+    /// A failure with a custom code; scripts use it to simulate any error.
     #[error("{message}")]
     Failed { code: String, message: String },
-    #[error("the script {file}: {message}")]
+    #[error("script {file}: {message}")]
     Script { file: String, message: String },
 }
 
-/// What a caller that has shown nothing yet may do.
+/// What a caller may do that has not shown any output yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     Never,
-    /// Again, after this wait if it is known.
+    /// Retry, after this delay if the server gave one.
     After(Option<Duration>),
-    /// Again with less history.
+    /// Retry with a shorter history.
     Shorter,
 }
 
 impl Error {
-    pub fn retry(&self) -> Retry {
+    pub fn retry_advice(&self) -> RetryAdvice {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Transient { retry_after, .. } => {
-                Retry::After(*retry_after)
+                RetryAdvice::After(*retry_after)
             }
-            Self::Truncated { .. } | Self::Stalled { .. } => Retry::After(None),
-            Self::ContextOverflow { .. } => Retry::Shorter,
+            Self::Truncated { .. } | Self::Stalled { .. } => RetryAdvice::After(None),
+            Self::ContextOverflow { .. } => RetryAdvice::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }
             | Self::Refused { .. }
@@ -62,11 +65,11 @@ impl Error {
             | Self::Protocol { .. }
             | Self::Setup { .. }
             | Self::Failed { .. }
-            | Self::Script { .. } => Retry::Never,
+            | Self::Script { .. } => RetryAdvice::Never,
         }
     }
 
-    /// A short word for logs and for ADK's `errorCode`.
+    /// The stable error code for logs and for ADK's `errorCode`.
     pub fn code(&self) -> &str {
         match self {
             Self::Auth { .. } => "AUTH",
@@ -85,8 +88,8 @@ impl Error {
         }
     }
 
-    /// The same, said in other words.
-    pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
+    /// Replaces the message.
+    pub(crate) fn map_message(mut self, change: impl FnOnce(&str) -> String) -> Self {
         match &mut self {
             Self::Auth { message, .. }
             | Self::Quota { message, .. }
@@ -98,7 +101,7 @@ impl Error {
             | Self::Protocol { message, .. }
             | Self::Setup { message, .. }
             | Self::Failed { message, .. }
-            | Self::Script { message, .. } => *message = reword(message),
+            | Self::Script { message, .. } => *message = change(message),
             Self::Truncated { .. } | Self::Stalled { .. } => (),
         }
         self

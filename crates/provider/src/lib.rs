@@ -1,56 +1,57 @@
-//! The border to models: one neutral request, one stream of events back, and errors that say what to do.
+//! The model port: one provider-neutral request, one stream of events, and errors that say whether to retry.
 //!
-//! | read | for |
+//! | module | content |
 //! |---|---|
-//! | [`message`] | what a model is shown |
-//! | [`request`] | messages, tools and settings of one call |
-//! | [`stream`] | what a model answers, piece by piece |
-//! | [`error`] | what went wrong, and whether to try again |
-//! | [`api`] | the wire formats, and what each can do |
-//! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | one folder per wire format: how a request looks, how an answer is read |
-//! | [`http`] | bytes to frames to events; what goes wrong on the way |
-//! | [`remote`] | a provider behind an address, and what it offers |
-//! | [`scripted`] | a model that replays a YAML script |
-//! | [`demo`] | a model without a model: rules that call real tools |
+//! | [`message`] | messages and their parts |
+//! | [`request`] | messages, tools and options of one model call |
+//! | [`stream`] | the events of a streamed response |
+//! | [`error`] | errors of a model call, with retry advice |
+//! | [`wire_api`] | the supported wire formats and their common operations |
+//! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | encoder and decoder of one wire format each |
+//! | [`http`] | the HTTP client, framing of streams, transport errors |
+//! | [`remote`] | a provider behind a URL, its model list, discovery of local servers |
+//! | [`scripted`] | a provider that replays a YAML script |
 //!
-//! **Invariant.** Foreign words stop here: nothing outside a provider's folder knows its JSON. A tool call is emitted once,
-//! whole; opaque data (signatures, reasoning items) leaves as it came, byte for byte.
+//! **Invariant.** Provider-specific JSON stays inside the module of its format. A tool call is emitted once, complete.
+//! Opaque data (signatures, reasoning items) is sent back byte for byte.
 
-mod answer;
 pub mod anthropic;
-pub mod api;
 mod classify;
-pub mod demo;
+mod decoding;
+mod encoding;
 pub mod error;
-#[cfg(test)]
-mod fixture;
 pub mod gemini;
 pub mod http;
-mod ids;
 pub mod message;
 pub mod ollama;
 pub mod openai;
-mod parts;
 pub mod remote;
 pub mod request;
 pub mod responses;
-mod schema;
 pub mod scripted;
 pub mod stream;
+#[cfg(test)]
+mod test_fixture;
+mod tool_names;
+mod tool_schema;
+mod truncate;
+pub mod wire_api;
+mod wire_ids;
 
-pub use api::{Api, Decoder, Frame};
-pub use error::{Error, Retry};
-pub use http::Secret;
-pub use message::{Media, MediaSource, Message, Origin, Part, Role, ToolCall, ToolResult};
-pub use remote::{Endpoint, Remote};
-pub use request::{Effort, Options, Request, ToolChoice, ToolSpec};
-pub use stream::{Done, EventStream, Finish, StreamEvent, Usage};
+pub use error::{Error, RetryAdvice};
+pub use http::SecretString;
+pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult};
+pub use remote::{ProviderEndpoint, RemoteProvider};
+pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
+pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};
+pub use wire_api::{StreamDecoder, StreamFrame, WireApi};
 
-/// A way to reach models. A provider keeps no conversation: each call carries all that the model may know.
+/// Access to models. A provider holds no conversation state: each request carries everything that the model sees.
 pub trait Provider: Send + Sync {
-    /// As people write it before the slash of a model's name.
+    /// The provider's part of a model name, in front of the slash.
     fn name(&self) -> &str;
 
-    /// Asks a model. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels the call.
-    fn stream(&self, request: Request) -> EventStream;
+    /// Starts a model call. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels
+    /// the call.
+    fn stream(&self, request: ModelRequest) -> ModelStream;
 }

@@ -1,90 +1,103 @@
-//! What a model is shown: messages in order, each a list of parts in order.
+//! Messages of a conversation: an ordered list, each message an ordered list of parts.
 
 use serde_json::{Map, Value};
-use text::Text;
+use shared_text::SharedText;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     System,
     User,
     Assistant,
-    /// Answers to the calls of the assistant's message before.
+    /// Results of the calls in the preceding assistant message.
     Tool,
 }
 
-/// Who made a message: opaque data goes back to the very model that made it, and to no other.
+/// A model of a provider. Opaque data in a message goes back only to the model that produced it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct ModelId {
     pub provider: String,
     pub model: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
+pub struct ModelMessage {
     pub role: Role,
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
-impl Message {
-    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+impl ModelMessage {
+    pub fn new(role: Role, parts: Vec<MessagePart>) -> Self {
         Self { role, parts }
     }
 
-    pub fn text(role: Role, text: impl Into<Text>) -> Self {
-        Self::new(role, vec![Part::text(text)])
+    pub fn text(role: Role, text: impl Into<SharedText>) -> Self {
+        Self::new(role, vec![MessagePart::text(text)])
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Call(call) => Some(&**call),
-            Part::Text { .. } | Part::Thought { .. } | Part::Result(_) | Part::Media(_) => None,
+            MessagePart::Call(call) => Some(&**call),
+            MessagePart::Text { .. }
+            | MessagePart::Thought { .. }
+            | MessagePart::Result(_)
+            | MessagePart::Media(_) => None,
         })
     }
 
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Result(result) => Some(&**result),
-            Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Media(_) => None,
+            MessagePart::Result(result) => Some(&**result),
+            MessagePart::Text { .. }
+            | MessagePart::Thought { .. }
+            | MessagePart::Call(_)
+            | MessagePart::Media(_) => None,
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     Text {
-        text: Text,
+        text: SharedText,
         signature: Option<String>,
+        /// Whether the program wrote the text in the user's place. Every provider sends it like any other text.
+        note: bool,
     },
-    /// Reasoning. A signature without text is reasoning that the provider keeps secret.
+    /// Reasoning. A signature without text is reasoning that the provider encrypts.
     Thought {
-        text: Text,
+        text: SharedText,
         signature: Option<String>,
     },
-    /// Most parts are texts: what is larger lies elsewhere, so that a history of texts is small.
+    /// Boxed: most parts are text, and an unboxed call would make every part larger.
     Call(Box<ToolCall>),
     Result(Box<ToolResult>),
     Media(Box<Media>),
 }
 
-impl Part {
-    pub fn text(text: impl Into<Text>) -> Self {
-        Self::Text { text: text.into(), signature: None }
+impl MessagePart {
+    pub fn text(text: impl Into<SharedText>) -> Self {
+        Self::Text { text: text.into(), signature: None, note: false }
+    }
+
+    /// A text that the program writes in the user's place.
+    pub fn note(text: impl Into<SharedText>) -> Self {
+        Self::Text { text: text.into(), signature: None, note: true }
     }
 }
 
-impl From<ToolCall> for Part {
+impl From<ToolCall> for MessagePart {
     fn from(call: ToolCall) -> Self {
         Self::Call(Box::new(call))
     }
 }
 
-impl From<ToolResult> for Part {
+impl From<ToolResult> for MessagePart {
     fn from(result: ToolResult) -> Self {
         Self::Result(Box::new(result))
     }
 }
 
-impl From<Media> for Part {
+impl From<Media> for MessagePart {
     fn from(media: Media) -> Self {
         Self::Media(Box::new(media))
     }
@@ -92,12 +105,12 @@ impl From<Media> for Part {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolCall {
-    /// Empty in a stream where the provider gave none.
+    /// Empty if the provider sent no id.
     pub id: String,
     pub name: String,
     pub args: Map<String, Value>,
     pub signature: Option<String>,
-    /// What the model wrote, where it is not a JSON object; `args` are empty then, and the tool must not run.
+    /// The raw arguments if they are not a JSON object. `args` is empty then, and the tool must not run.
     pub malformed: Option<String>,
 }
 
@@ -117,7 +130,7 @@ pub struct Media {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum MediaSource {
-    /// Standard base64.
+    /// Standard base64, with padding.
     Base64(String),
     Uri(String),
 }

@@ -1,17 +1,17 @@
-//! A provider behind an address: its wire format on the one HTTP layer.
+//! A provider behind a URL: a wire format on top of the HTTP transport.
 //!
-//! Nothing is built before the first call: a program that never asks a model reads no certificates.
+//! The HTTP client is built on the first call, so a program that calls no model loads no certificates.
 
-mod address;
+mod base_url;
 mod discover;
 mod endpoint;
-mod list;
+mod model_list;
 
 use crate::{
-    Error, EventStream, Part, Provider, Request, StreamEvent,
-    http::{self, Call, Secret},
+    Error, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent,
+    http::{self, SecretString, StreamingCall},
 };
-use address::Address;
+use base_url::BaseUrl;
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Method, header::HeaderMap};
 use std::{
@@ -21,67 +21,67 @@ use std::{
     time::Duration,
 };
 
-pub use discover::{Found, LOCAL, Local, discover};
-pub use endpoint::Endpoint;
-pub use list::ModelInfo;
+pub use discover::{DiscoveredServer, LOCAL_SERVERS, LocalServer, discover};
+pub use endpoint::ProviderEndpoint;
+pub use model_list::ModelInfo;
 
-/// A server that is asked over HTTP.
-pub struct Remote {
-    endpoint: Endpoint,
-    secrets: Arc<[Secret]>,
-    link: OnceLock<Link>,
-    /// What the user was told.
-    warned: Mutex<HashSet<String>>,
+/// A provider that is reached over HTTP.
+pub struct RemoteProvider {
+    endpoint: ProviderEndpoint,
+    secrets: Arc<[SecretString]>,
+    client: OnceLock<EndpointClient>,
+    /// Warnings that were emitted already.
+    emitted_warnings: Mutex<HashSet<String>>,
 }
 
-/// What the first call makes of the endpoint.
-struct Link {
-    address: Address,
+/// The client that the first call builds from the endpoint.
+struct EndpointClient {
+    base_url: BaseUrl,
     client: Client,
     headers: HeaderMap,
 }
 
-/// How long a list of models may take.
-const LISTING: Duration = Duration::from_secs(10);
+/// The timeout for the list of models.
+const MODEL_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Remote {
-    pub fn new(endpoint: Endpoint) -> Self {
+impl RemoteProvider {
+    pub fn new(endpoint: ProviderEndpoint) -> Self {
         let secrets = endpoint.secrets().into();
-        Self { endpoint, secrets, link: OnceLock::new(), warned: Mutex::default() }
+        Self { endpoint, secrets, client: OnceLock::new(), emitted_warnings: Mutex::default() }
     }
 
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
-    /// The models that the server offers; that it answers at all is worth knowing too.
+    /// Lists the server's models. The call also shows whether the server is reachable.
     pub async fn models(&self) -> Result<Vec<ModelInfo>, Error> {
-        self.models_within(LISTING).await
+        self.models_with_timeout(MODEL_LIST_TIMEOUT).await
     }
 
-    async fn models_within(&self, within: Duration) -> Result<Vec<ModelInfo>, Error> {
-        let Link { address, client, headers } = self.link()?;
-        let mut request = reqwest::Request::new(Method::GET, address.list());
+    async fn models_with_timeout(&self, timeout: Duration) -> Result<Vec<ModelInfo>, Error> {
+        let EndpointClient { base_url, client, headers } = self.client()?;
+        let mut request = reqwest::Request::new(Method::GET, base_url.models_url());
         *request.headers_mut() = headers.clone();
-        let body = http::fetch(&self.endpoint.name, client, request, within).await;
-        let body = body.map_err(|error| error.without(&self.secrets))?;
-        list::models(self.endpoint.api, &body).ok_or_else(|| Error::Protocol {
+        let body = http::fetch_json(&self.endpoint.name, client, request, timeout).await;
+        let body = body.map_err(|error| error.mask_secrets(&self.secrets))?;
+        model_list::parse_models(self.endpoint.api, &body).ok_or_else(|| Error::Protocol {
             provider: self.endpoint.name.clone(),
-            message: "a list of models was expected".to_owned(),
+            message: "expected a list of models".to_owned(),
         })
     }
 
-    fn call(&self, request: &Request) -> Result<Call, Error> {
-        let Endpoint { name, api, base_url, idle_timeout, .. } = &self.endpoint;
+    fn prepare_call(&self, request: &ModelRequest) -> Result<StreamingCall, Error> {
+        let ProviderEndpoint { name, api, idle_timeout, .. } = &self.endpoint;
         if request.model.is_empty() {
-            let message = "no model is named".to_owned();
+            let message = "the request names no model".to_owned();
             return Err(Error::BadRequest { provider: name.clone(), message });
         }
-        let Link { address, client, headers } = self.link()?;
-        let mut post = reqwest::Request::new(Method::POST, address.ask(&request.model));
+        let EndpointClient { base_url, client, headers } = self.client()?;
+        let mut post = reqwest::Request::new(Method::POST, base_url.call_url(&request.model));
         *post.headers_mut() = headers.clone();
-        *post.body_mut() = Some(api.encode(base_url, request).to_string().into());
-        Ok(Call {
+        *post.body_mut() = Some(api.encode(&self.endpoint.base_url, request).to_string().into());
+        Ok(StreamingCall {
             provider: name.clone(),
             client: client.clone(),
             request: post,
@@ -92,59 +92,60 @@ impl Remote {
         })
     }
 
-    fn link(&self) -> Result<&Link, Error> {
-        if let Some(link) = self.link.get() {
-            return Ok(link);
+    fn client(&self) -> Result<&EndpointClient, Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
         }
-        let link = self.endpoint.link().map_err(|message| {
-            Error::Setup { provider: self.endpoint.name.clone(), message }.without(&self.secrets)
+        let client = self.endpoint.build_client().map_err(|message| {
+            Error::Setup { provider: self.endpoint.name.clone(), message }.mask_secrets(&self.secrets)
         })?;
-        Ok(self.link.get_or_init(|| link))
+        Ok(self.client.get_or_init(|| client))
     }
 
-    /// A setting that has no place, or a file that is not taken, is named once, not with every turn.
-    fn warnings(&self, request: &Request) -> Vec<StreamEvent> {
-        let Endpoint { name, api, .. } = &self.endpoint;
-        let settings = api.unsupported(request).into_iter();
-        let settings =
-            settings.map(|setting| format!("{name} does not take `{setting}` here; it is left out"));
+    /// Warns about unsupported options and files. Each warning is emitted once per provider, not once per turn.
+    fn warnings(&self, request: &ModelRequest) -> Vec<StreamEvent> {
+        let ProviderEndpoint { name, api, .. } = &self.endpoint;
+        let options = api.unsupported_options(request).into_iter();
+        let options = options.map(|option| {
+            format!("{name} does not support `{option}` for this model; the option is ignored")
+        });
         let files =
             request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-                Part::Media(media) if !api.takes(media) => Some(media),
-                Part::Media(_)
-                | Part::Text { .. }
-                | Part::Thought { .. }
-                | Part::Call(_)
-                | Part::Result(_) => None,
+                MessagePart::Media(media) if !api.accepts_media(media) => Some(media),
+                MessagePart::Media(_)
+                | MessagePart::Text { .. }
+                | MessagePart::Thought { .. }
+                | MessagePart::Call(_)
+                | MessagePart::Result(_) => None,
             });
         let files = files.map(|file| {
-            let called = file.name.as_deref().unwrap_or("a file");
+            let file_name = file.name.as_deref().unwrap_or("a file");
             let kind = &file.mime_type;
-            format!("{name} does not take {called} ({kind}); the model is told its name and not shown what is in it")
+            format!("{name} does not accept {file_name} ({kind}); the model sees only the name of the file")
         });
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        settings
+        let mut emitted = self.emitted_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        options
             .chain(files)
-            .filter(|warning| warned.insert(warning.clone()))
+            .filter(|warning| emitted.insert(warning.clone()))
             .map(StreamEvent::Warning)
             .collect()
     }
 }
 
-impl Provider for Remote {
+impl Provider for RemoteProvider {
     fn name(&self) -> &str {
         &self.endpoint.name
     }
 
-    fn stream(&self, request: Request) -> EventStream {
-        match self.call(&request) {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        match self.prepare_call(&request) {
             Ok(call) => stream::iter(self.warnings(&request)).chain(call.stream()).boxed(),
             Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
         }
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }

@@ -1,50 +1,50 @@
-//! One call: messages, tools and settings.
+//! The request of one model call: messages, tools and options.
 
-use crate::Message;
+use crate::ModelMessage;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
-    /// The provider's own name of the model; empty for its default.
+pub struct ModelRequest {
+    /// The model's name at the provider; empty means the provider's default.
     pub model: String,
-    /// A system message, if there is one, comes first.
-    pub messages: Vec<Message>,
+    /// A system message, if any, is the first one.
+    pub messages: Vec<ModelMessage>,
     pub tools: Vec<ToolSpec>,
-    pub options: Options,
+    pub options: GenerationOptions,
 }
 
-/// A tool as a model is told about it.
+/// The declaration of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    /// A JSON Schema of an object.
+    /// A JSON Schema of type `object`.
     pub parameters: Value,
 }
 
-/// Settings; what is absent is left to the provider.
+/// Generation options. An absent option is left to the provider's default.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options {
+pub struct GenerationOptions {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub max_output_tokens: Option<u32>,
     pub stop: Vec<String>,
     pub seed: Option<i64>,
-    /// The answer must be JSON of this schema.
+    /// The JSON Schema that the answer must satisfy.
     pub response_schema: Option<Value>,
-    pub reasoning: Option<Effort>,
+    pub reasoning: Option<ReasoningEffort>,
     pub tool_choice: Option<ToolChoice>,
 }
 
-/// How hard a model should think before it answers.
+/// How much reasoning a model does before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum ReasoningEffort {
     Off,
     Minimal,
     Low,
     Medium,
     High,
-    /// As many tokens as this.
+    /// A token budget.
     Tokens(u32),
 }
 
@@ -53,14 +53,14 @@ pub enum Effort {
 pub enum ToolChoice {
     Auto,
     None,
-    /// At least one, whichever.
+    /// At least one tool, any of them.
     Required,
     Named(String),
 }
 
 impl ToolChoice {
-    /// Nothing has to be called any more.
-    pub fn at_ease(self) -> Self {
+    /// Drops the obligation to call a tool.
+    pub fn unforced(self) -> Self {
         match self {
             Self::Required | Self::Named(_) => Self::Auto,
             Self::Auto | Self::None => self,

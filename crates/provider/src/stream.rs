@@ -1,30 +1,30 @@
-//! What a model answers, piece by piece.
+//! The events of a streamed response.
 
 use crate::{Error, ToolCall};
 use futures::stream::BoxStream;
 
-pub type EventStream = BoxStream<'static, StreamEvent>;
+pub type ModelStream = BoxStream<'static, StreamEvent>;
 
 #[derive(Debug)]
 pub enum StreamEvent {
-    /// The next piece of the answer. A signature belongs to the text part that ends here.
+    /// The next piece of the answer. A signature marks the end of a text part.
     TextDelta {
         text: String,
         signature: Option<String>,
     },
-    /// The next piece of the model's reasoning. A signature ends the thought.
+    /// The next piece of reasoning. A signature marks the end of a thought.
     Thought {
         text: String,
         signature: Option<String>,
     },
-    /// A call whose arguments are whole.
+    /// A tool call with complete arguments.
     ToolCall(ToolCall),
-    Usage(Usage),
-    /// Something that the user should know and that changes nothing: a setting that the provider does not have.
+    Usage(TokenUsage),
+    /// A note for the user that does not affect the response, such as an option that the provider does not support.
     Warning(String),
-    /// The answer is complete. Nothing follows.
+    /// The response is complete. No event follows.
     Done(Done),
-    /// The answer failed. Nothing follows.
+    /// The response failed. No event follows.
     Error(Error),
 }
 
@@ -33,40 +33,66 @@ impl StreamEvent {
         Self::TextDelta { text: text.into(), signature: None }
     }
 
-    pub(crate) fn text_piece(text: String, signature: Option<String>) -> Self {
+    pub(crate) fn text_delta(text: String, signature: Option<String>) -> Self {
         Self::TextDelta { text, signature }
     }
 
-    pub(crate) fn thought_piece(text: String, signature: Option<String>) -> Self {
+    pub(crate) fn thought_delta(text: String, signature: Option<String>) -> Self {
         Self::Thought { text, signature }
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    pub finish: Finish,
-    /// The model's name as the server gives it.
+    pub finish: FinishReason,
+    /// The model name that the server reports.
     pub model_version: Option<String>,
 }
 
-/// Why a model stopped.
+/// Why the model stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     #[default]
     Stop,
-    /// The limit of output tokens.
+    /// The output token limit was reached.
     Length,
-    /// The provider declined to answer, with its own code and words.
+    /// The provider declined to answer, with its own code and message.
     Refused { code: String, message: String },
 }
 
-/// Tokens of one call, counted alike for all providers.
+/// Token counts of one call, with the same meaning for all providers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// All that went in, cached tokens included.
+pub struct TokenUsage {
+    /// Input tokens, including cached ones.
     pub input: u64,
     pub cached: u64,
-    /// All that came out, reasoning excluded.
+    /// Output tokens, excluding reasoning.
     pub output: u64,
     pub reasoning: u64,
+}
+
+/// Splits a text in front of each space, into the deltas of a model that has no tokenizer. The concatenation of the
+/// deltas is the text.
+pub fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut spaces = rest.char_indices().skip(1).filter(|(_, c)| *c == ' ').map(|(at, _)| at);
+        let end = spaces.next().unwrap_or(rest.len());
+        let (word, remainder) = rest.split_at(end);
+        rest = remainder;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_words_preserves_spaces_and_line_breaks() {
+        for text in ["", " ", "a  b ", " lead", "line\nbreak x", "日本 語"] {
+            assert_eq!(split_words(text).collect::<String>(), text);
+        }
+        assert_eq!(split_words("a b").collect::<Vec<_>>(), ["a", " b"]);
+    }
 }

@@ -1,180 +1,182 @@
-//! What stands before every route: the guard, then who asks, then how much they may have.
+//! The layers in front of the routes: `check_host` for every route, then `authenticate` for those that need a principal.
+//!
+//! Which routes need one is decided by the route table, not by the path of a request, so that the router can be nested.
 
 use crate::{
-    auth::{Auth, Caller, Stranger, cookie},
-    error::Failure,
-    guard::Guard,
-    limits::{Limits, Rates},
+    auth::{Authenticator, Caller, CredentialError, cookie},
+    error::ApiError,
+    host_policy::HostPolicy,
+    limits::{RateLimiter, ServerLimits},
+    path_params::USER,
     principal::Principal,
 };
 use axum::{
-    body::Body,
-    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, RawPathParams, Request, State},
-    http::{HeaderValue, Method, StatusCode, header, request::Parts},
+    extract::{DefaultBodyLimit, FromRequestParts, RawPathParams, Request, State},
+    http::{HeaderValue, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-/// Where a request came from; the connection says so.
+/// The address of the client, as a request extension. The connection inserts it; without it, no proxy is trusted.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+pub struct PeerAddr(pub SocketAddr);
 
-/// Who may do what. Its clones are the same.
+/// Host policy, authentication and limits. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<Inner>);
+pub struct AccessControl(Arc<AccessControlInner>);
 
 #[derive(Debug)]
-struct Inner {
-    guard: Guard,
-    /// Without it everybody is the administrator.
-    auth: Option<Auth>,
-    limits: Limits,
-    rates: Rates,
+struct AccessControlInner {
+    host_policy: HostPolicy,
+    /// Without it, every request is an administrator's.
+    authenticator: Option<Authenticator>,
+    limits: ServerLimits,
+    rates: RateLimiter,
     cookie: String,
 }
 
-impl Access {
-    pub fn new(guard: Guard, auth: Option<Auth>, limits: Limits) -> Self {
-        let rates = Rates::new(limits.requests_per_minute);
-        let cookie = cookie::name(guard.address.port());
-        Self(Arc::new(Inner { guard, auth, limits, rates, cookie }))
+impl AccessControl {
+    /// Without an authenticator, every client is an administrator.
+    pub fn new(host_policy: HostPolicy, authenticator: Option<Authenticator>, limits: ServerLimits) -> Self {
+        let rates = RateLimiter::new(limits.requests_per_minute);
+        let cookie = cookie::name(host_policy.address.port());
+        Self(Arc::new(AccessControlInner { host_policy, authenticator, limits, rates, cookie }))
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ServerLimits {
         &self.0.limits
     }
 
-    pub fn auth(&self) -> Option<&Auth> {
-        self.0.auth.as_ref()
+    pub fn authenticator(&self) -> Option<&Authenticator> {
+        self.0.authenticator.as_ref()
     }
 
-    /// The name of a browser's cookie here.
+    /// The name of the session cookie of browsers.
     pub fn cookie(&self) -> &str {
         &self.0.cookie
     }
 
-    /// Lets a request in, or says why not.
-    async fn enter(&self, parts: &mut Parts) -> Result<(), Refusal> {
-        if is_open(parts) {
-            return Ok(());
-        }
-        let caller = match &self.0.auth {
-            Some(auth) => auth.caller(&parts.headers, &self.0.cookie).await.map_err(Refusal::Stranger)?,
+    /// Authenticates a request and checks its limits and the owner of its path.
+    async fn authorize(&self, parts: &mut Parts) -> Result<Principal, AccessDenied> {
+        let caller = match &self.0.authenticator {
+            Some(authenticator) => {
+                let caller = authenticator.authenticate(&parts.headers, &self.0.cookie).await;
+                caller.map_err(AccessDenied::Credentials)?
+            }
             None => Caller::local(),
         };
-        if let Some(name) = &caller.counted {
-            self.0.rates.count(name).map_err(Refusal::TooMany)?;
+        if let Some(key) = &caller.rate_limit_key {
+            self.0.rates.acquire(key).map_err(AccessDenied::RateLimited)?;
         }
-        if self.is_too_large(parts) {
-            return Err(Refusal::TooLarge(self.0.limits.body));
+        if self.declares_large_body(parts) {
+            return Err(AccessDenied::BodyTooLarge(self.0.limits.body));
         }
-        if !asks_for_own(parts, &caller.principal).await {
-            return Err(Refusal::NotTheirs);
+        if !owns_path(parts, &caller.principal).await {
+            return Err(AccessDenied::OtherUser);
         }
-        parts.extensions.insert(caller.principal);
-        Ok(())
+        Ok(caller.principal)
     }
 
-    fn is_too_large(&self, parts: &Parts) -> bool {
+    fn declares_large_body(&self, parts: &Parts) -> bool {
         let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         let length = length.and_then(|length| length.parse::<u64>().ok());
         length.is_some_and(|length| length > self.0.limits.body as u64)
     }
 }
 
-/// Whether anybody may ask: how the server is, the way in, the description of the API, and the files of
-/// ADK's page, which hold nothing of anybody's.
-fn is_open(parts: &Parts) -> bool {
-    let Some(route) = parts.extensions.get::<MatchedPath>() else { return false };
-    let route = route.as_str();
-    match route {
-        "/login" => parts.method == Method::GET,
-        "/" | "/health" | "/readyz" | "/dev-ui" | "/openapi.json" | "/docs" => true,
-        _ => route.starts_with("/dev-ui/"),
-    }
-}
-
-/// Whether the user in the path is the principal: whoever it is of others, they are as unknown as a session that is not there.
-async fn asks_for_own(parts: &mut Parts, principal: &Principal) -> bool {
+/// Whether the principal may access the user in the path. Another user's resources answer 404, so that their existence is not
+/// revealed.
+async fn owns_path(parts: &mut Parts, principal: &Principal) -> bool {
     let Ok(params) = RawPathParams::from_request_parts(parts, &()).await else {
-        // An address that is no text is nobody's.
+        // A path that is not UTF-8 names no user.
         return principal.user.is_none();
     };
-    params.iter().filter(|(name, _)| name.starts_with("user")).all(|(_, user)| principal.may_be(user))
+    params.iter().filter(|(name, _)| *name == USER).all(|(_, user)| principal.may_access(user))
 }
 
-/// The layer around all routes.
-pub(crate) async fn admit(State(access): State<Access>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-    let passed = match access.0.guard.check(&parts, peer) {
-        Ok(passed) => passed,
-        Err(foreign) => return foreign.into_response(),
+/// The outer layer: checks Host and Origin, answers CORS preflights and limits the body.
+pub(crate) async fn check_host(
+    State(access): State<AccessControl>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let peer = request.extensions().get::<PeerAddr>().map(|peer| peer.0.ip());
+    let origin = match access.0.host_policy.check(request.uri(), request.headers(), peer) {
+        Ok(origin) => origin,
+        Err(violation) => return violation.into_response(),
     };
-    if let Some(answer) = passed.preflight(&parts.method, &parts.headers) {
-        return answer;
+    if let Some(response) = origin.preflight(request.method(), request.headers()) {
+        return response;
     }
-    parts.extensions.insert(passed.clone());
-    parts.extensions.insert(access.clone());
-    let mut answer = match access.enter(&mut parts).await {
-        Ok(()) => access.answer(Request::from_parts(parts, body), next).await,
-        Err(refusal) => refusal.into_response(),
-    };
-    passed.share(&mut answer);
-    answer
+    let body_limit = access.0.limits.body;
+    DefaultBodyLimit::max(body_limit).apply(&mut request);
+    request.extensions_mut().insert(origin.clone());
+    request.extensions_mut().insert(access);
+    let mut response = next.run(request).await;
+    // A body without a content length exceeds the limit while it is read.
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        response = AccessDenied::BodyTooLarge(body_limit).into_response();
+    }
+    origin.add_cors_headers(&mut response);
+    response
 }
 
-impl Access {
-    async fn answer(&self, mut request: Request<Body>, next: Next) -> Response {
-        let most = self.0.limits.body;
-        DefaultBodyLimit::max(most).apply(&mut request);
-        let answer = next.run(request).await;
-        // A body that did not say how long it is.
-        match answer.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge(most).into_response(),
-            _ => answer,
+/// The inner layer: inserts the [`Principal`] of the request, or refuses it.
+pub(crate) async fn authenticate(
+    State(access): State<AccessControl>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match access.authorize(&mut parts).await {
+        Ok(principal) => {
+            parts.extensions.insert(principal);
+            next.run(Request::from_parts(parts, body)).await
         }
+        Err(denied) => denied.into_response(),
     }
 }
 
 #[derive(Debug)]
-enum Refusal {
-    Stranger(Stranger),
-    NotTheirs,
-    TooLarge(usize),
-    TooMany(Duration),
+enum AccessDenied {
+    Credentials(CredentialError),
+    OtherUser,
+    BodyTooLarge(usize),
+    RateLimited(Duration),
 }
 
-const NO_TOKEN: &str = "this server asks for a token: send it as `Authorization: Bearer TOKEN`, or open the link that \
+const MISSING_TOKEN: &str = "authentication required: send a token as `Authorization: Bearer TOKEN`, or open the link that \
      `lango serve` prints";
-const BAD_TOKEN: &str = "the token is not known, has expired or was revoked";
+const INVALID_TOKEN: &str = "the token is unknown, expired or revoked";
 
-impl IntoResponse for Refusal {
+impl IntoResponse for AccessDenied {
     fn into_response(self) -> Response {
-        let with = |failure: Failure, name: header::HeaderName, value: HeaderValue| {
-            let mut answer = failure.into_response();
-            answer.headers_mut().insert(name, value);
-            answer
+        let with_header = |error: ApiError, name: header::HeaderName, value: HeaderValue| {
+            let mut response = error.into_response();
+            response.headers_mut().insert(name, value);
+            response
         };
         match self {
-            Self::Stranger(stranger) => {
-                let (detail, challenge) = match stranger {
-                    Stranger::NoToken => (NO_TOKEN, "Bearer realm=\"lango\""),
-                    Stranger::BadToken => (BAD_TOKEN, "Bearer realm=\"lango\", error=\"invalid_token\""),
+            Self::Credentials(error) => {
+                let (detail, challenge) = match error {
+                    CredentialError::Missing => (MISSING_TOKEN, "Bearer realm=\"lango\""),
+                    CredentialError::Invalid => {
+                        (INVALID_TOKEN, "Bearer realm=\"lango\", error=\"invalid_token\"")
+                    }
                 };
-                let failure = Failure::new(StatusCode::UNAUTHORIZED, detail);
-                with(failure, header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+                let error = ApiError::new(StatusCode::UNAUTHORIZED, detail);
+                with_header(error, header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
             }
-            Self::NotTheirs => Failure::not_found("Session not found").into_response(),
-            Self::TooLarge(most) => {
-                let detail = format!("the request is larger than {most} bytes");
-                Failure::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
+            Self::OtherUser => ApiError::not_found("Session not found").into_response(),
+            Self::BodyTooLarge(limit) => {
+                let detail = format!("the body exceeds the limit of {limit} bytes");
+                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response()
             }
-            Self::TooMany(wait) => {
-                let detail = "too many requests with this token in a minute";
-                let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, detail);
-                with(failure, header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1))
+            Self::RateLimited(wait) => {
+                let detail = "rate limit of this token reached; see Retry-After";
+                let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail);
+                with_header(error, header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1))
             }
         }
     }

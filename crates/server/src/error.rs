@@ -1,4 +1,4 @@
-//! What is wrong, in FastAPI's shapes.
+//! Error responses in FastAPI's format.
 
 use adk::error::{ServiceError, StoreFault};
 use axum::{
@@ -7,24 +7,24 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-/// An answer that is not the one that was asked for: `{"detail": …}` with a status.
+/// An error response: a status and `{"detail": …}`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct ApiError {
     pub status: StatusCode,
     pub detail: Value,
-    /// A name for programs, beside the detail.
+    /// A stable identifier of the error, sent beside the detail.
     pub kind: Option<&'static str>,
-    /// Seconds after which the same request may work.
+    /// Seconds after which the client may retry.
     pub retry_after: Option<u32>,
 }
 
-impl Failure {
+impl ApiError {
     pub fn new(status: StatusCode, detail: impl Into<Value>) -> Self {
         Self { status, detail: detail.into(), kind: None, retry_after: None }
     }
 
-    /// A store that failed. Its causes name files of this machine, and are in the log.
-    pub(crate) fn of_store(fault: StoreFault) -> Self {
+    /// The response to a store failure. The cause may name files of the machine, so only the log has it.
+    pub(crate) fn from_store_fault(fault: StoreFault) -> Self {
         let (status, retry_after) = match fault {
             StoreFault::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, None),
             StoreFault::Locked => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-impl From<ServiceError> for Failure {
+impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::NotFound(_) => Self::not_found("Session not found"),
@@ -59,23 +59,23 @@ impl From<ServiceError> for Failure {
             ServiceError::Stale(_) => Self::conflict(error.to_string()),
             ServiceError::Invalid { .. } => Self::bad_request(error.to_string()),
             ServiceError::Damaged { .. } => {
-                let failure = Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
-                Self { kind: Some("damaged_session"), ..failure }
+                let response = Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+                Self { kind: Some("damaged_session"), ..response }
             }
-            ServiceError::Store(error) => Self::of_store(error.fault),
-            _ => Self::of_store(StoreFault::Other),
+            ServiceError::Store(error) => Self::from_store_fault(error.fault),
+            _ => Self::from_store_fault(StoreFault::Other),
         }
     }
 }
 
-/// An answer that cannot be written.
-impl From<serde_json::Error> for Failure {
+/// A response that cannot be serialized.
+impl From<serde_json::Error> for ApiError {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the answer cannot be written: {error}"))
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the response cannot be serialized: {error}"))
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = json!({ "detail": self.detail });
         if let Some(kind) = self.kind {
@@ -96,7 +96,7 @@ mod tests {
     use adk::{error::StoreError, session::SessionKey};
 
     #[test]
-    fn each_fault_of_the_store_has_its_status() {
+    fn each_store_fault_maps_to_a_status_and_a_kind() {
         let table = [
             (StoreFault::DiskFull, 507, None, "disk_full"),
             (StoreFault::ReadOnly, 500, None, "read_only"),
@@ -112,22 +112,22 @@ mod tests {
         ];
         for (fault, status, retry_after, kind) in table {
             let error = ServiceError::from(StoreError::new(fault, "/srv/lango.db cannot be written"));
-            let failure = Failure::from(error);
-            assert!(!failure.detail.to_string().contains("/srv"), "{failure:?}");
-            assert_eq!((failure.status.as_u16(), failure.kind), (status, Some(kind)));
-            let response = failure.into_response();
+            let error = ApiError::from(error);
+            assert!(!error.detail.to_string().contains("/srv"), "{error:?}");
+            assert_eq!((error.status.as_u16(), error.kind), (status, Some(kind)));
+            let response = error.into_response();
             let header = response.headers().get(header::RETRY_AFTER).map(|seconds| seconds.to_str().unwrap());
             assert_eq!(header, retry_after, "{fault:?}");
         }
     }
 
     #[test]
-    fn a_damaged_session_is_named_and_no_file_is() {
+    fn the_error_of_a_damaged_session_names_the_session_and_no_file() {
         let key = SessionKey::new("app", "user", "s-1");
         let source = "page 7 of /srv/lango.db".into();
-        let failure = Failure::from(ServiceError::Damaged { key, source });
-        assert_eq!((failure.status.as_u16(), failure.kind), (500, Some("damaged_session")));
-        let detail = failure.detail.as_str().unwrap();
+        let error = ApiError::from(ServiceError::Damaged { key, source });
+        assert_eq!((error.status.as_u16(), error.kind), (500, Some("damaged_session")));
+        let detail = error.detail.as_str().unwrap();
         assert!(detail.contains("session s-1 is damaged") && !detail.contains("/srv"), "{detail}");
     }
 }

@@ -1,38 +1,40 @@
-//! The server: ADK's REST API, and runs that outlive those who asked for them.
+//! The HTTP server: ADK's REST API, and runs that continue without their client.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`routes`] | every route, in one table |
-//! | `handlers` | what each of them does |
-//! | [`apps`] | the port to the agents |
-//! | [`access`] | what stands before every route |
-//! | [`guard`], [`proxy`] | Host and Origin; what a proxy may say of a client |
-//! | [`auth`] | who may come in |
-//! | [`limits`], [`tls`] | how much one client may have; certificates |
-//! | [`principal`], `params` | who asks, and for what |
-//! | `input`, [`error`] | what clients send, and what is wrong with it, in FastAPI's words |
-//! | `session_json`, `sse` | sessions and events as they leave |
-//! | `openapi` | the API as it describes itself |
-//! | `observe`, `ready` | counts, a line for each request; whether the store works |
-//! | [`state`], [`mod@serve`] | what the handlers work with; connections, and how they end |
+//! | [`routes`] | every route |
+//! | `handlers` | the handlers, by resource |
+//! | [`app_registry`] | the port to the agents |
+//! | [`access`] | the layers in front of the routes: host check, authentication, limits |
+//! | [`host_policy`], [`proxy`] | Host, Origin and CORS; forwarded headers of trusted proxies |
+//! | [`auth`] | tokens, login links and JWTs |
+//! | [`limits`], [`tls`] | limits and the rate limiter; certificates |
+//! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
+//! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
+//! | `session_json`, `sse` | sessions and event streams as they are sent |
+//! | `openapi` | `/openapi.json` and `/docs` |
+//! | `instrument`, `metrics`, `readiness` | spans and log lines; `/metrics`; `/readyz` |
+//! | [`state`], [`mod@serve`] | the state of the handlers; connections and shutdown |
 //!
-//! **Invariant.** A client that goes away ends nothing; whatever it asks, the answer is an answer and never a panic. The server
-//! decides nothing about a conversation: it speaks to [`bridge`], in ADK's words.
+//! **Invariant.** A client that disconnects ends no run. Every request gets a response; none panics. The server makes no decision about
+//! a conversation: it calls [`bridge`] with ADK's types.
 
 pub mod access;
-pub mod apps;
+pub mod app_registry;
 pub mod auth;
 pub mod error;
-pub mod guard;
 mod handlers;
+pub mod host_policy;
 mod input;
+mod instrument;
 pub mod limits;
-mod observe;
+mod metrics;
+mod mount_path;
 mod openapi;
-mod params;
+mod path_params;
 pub mod principal;
 pub mod proxy;
-mod ready;
+mod readiness;
 pub mod routes;
 pub mod serve;
 mod session_json;
@@ -40,10 +42,10 @@ mod sse;
 pub mod state;
 pub mod tls;
 
-pub use access::Access;
-pub use apps::{App, AppError, Apps};
-pub use observe::LogLine;
+pub use access::AccessControl;
+pub use app_registry::{AppLookupError, AppRegistry, ServedApp};
+pub use instrument::LogSink;
 pub use principal::Principal;
 pub use routes::router;
-pub use serve::{Door, Stop, serve};
-pub use state::Server;
+pub use serve::{ServerListener, ShutdownSignal, serve};
+pub use state::ServerState;

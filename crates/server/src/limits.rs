@@ -1,4 +1,4 @@
-//! How much of the server one client may have.
+//! Limits on what one client may use, and the rate limiter.
 
 use std::{
     collections::HashMap,
@@ -8,26 +8,26 @@ use std::{
 use tokio::time::Instant;
 
 const MINUTE: f64 = 60.0;
-/// More counters than these are looked through for ones that say nothing any more.
-const MANY: usize = 10_000;
+/// Above this number of buckets, full ones are removed.
+const SWEEP_THRESHOLD: usize = 10_000;
 
-/// Zero is no limit, where it makes sense.
+/// For `requests_per_minute` and `runs_per_user`, zero means no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a request's body.
+pub struct ServerLimits {
+    /// Bytes of a request body.
     pub body: usize,
-    /// Bytes of a request's head.
+    /// Bytes of a request head.
     pub head: usize,
-    /// How long a client may take to send it.
+    /// How long a client may take to send the head.
     pub head_timeout: Duration,
     pub connections: usize,
-    /// Of each token; whoever sits at the machine is not counted.
+    /// Per token. The token of the machine's owner is not limited.
     pub requests_per_minute: u32,
-    /// Of each user at a time; an administrator's are not counted.
+    /// Concurrent runs per user. Administrators are not limited.
     pub runs_per_user: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             body: 20 * 1024 * 1024,
@@ -40,51 +40,52 @@ impl Default for Limits {
     }
 }
 
-/// Requests of each name: as many as a minute has at once, and then as they become free again.
+/// A token bucket per key. A full bucket holds the requests of one minute and refills continuously.
 #[derive(Debug)]
-pub struct Rates {
+pub struct RateLimiter {
     per_minute: u32,
-    buckets: Mutex<HashMap<String, Bucket>>,
+    buckets: Mutex<HashMap<String, TokenBucket>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct TokenBucket {
+    /// Requests left at `updated`.
     left: f64,
-    at: Instant,
+    updated: Instant,
 }
 
-impl Rates {
+impl RateLimiter {
     pub fn new(per_minute: u32) -> Self {
         Self { per_minute, buckets: Mutex::default() }
     }
 
-    /// Counts a request; if it is one too many, says how long to wait.
-    pub fn count(&self, name: &str) -> Result<(), Duration> {
+    /// Counts a request. If the limit is reached, returns how long to wait.
+    pub fn acquire(&self, key: &str) -> Result<(), Duration> {
         if self.per_minute == 0 {
             return Ok(());
         }
-        let (now, most) = (Instant::now(), f64::from(self.per_minute));
+        let (now, capacity) = (Instant::now(), f64::from(self.per_minute));
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() > MANY {
-            buckets.retain(|_, bucket| bucket.refilled(now, most) < most);
+        if buckets.len() > SWEEP_THRESHOLD {
+            buckets.retain(|_, bucket| bucket.refilled(now, capacity) < capacity);
         }
-        if !buckets.contains_key(name) {
-            buckets.insert(name.to_owned(), Bucket { left: most, at: now });
+        if !buckets.contains_key(key) {
+            buckets.insert(key.to_owned(), TokenBucket { left: capacity, updated: now });
         }
-        let Some(bucket) = buckets.get_mut(name) else { return Ok(()) };
-        *bucket = Bucket { left: bucket.refilled(now, most), at: now };
+        let Some(bucket) = buckets.get_mut(key) else { return Ok(()) };
+        *bucket = TokenBucket { left: bucket.refilled(now, capacity), updated: now };
         if bucket.left < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - bucket.left) * MINUTE / most));
+            return Err(Duration::from_secs_f64((1.0 - bucket.left) * MINUTE / capacity));
         }
         bucket.left -= 1.0;
         Ok(())
     }
 }
 
-impl Bucket {
-    fn refilled(&self, now: Instant, most: f64) -> f64 {
-        let since = now.duration_since(self.at).as_secs_f64();
-        (self.left + since * most / MINUTE).min(most)
+impl TokenBucket {
+    fn refilled(&self, now: Instant, capacity: f64) -> f64 {
+        let elapsed = now.duration_since(self.updated).as_secs_f64();
+        (self.left + elapsed * capacity / MINUTE).min(capacity)
     }
 }
 
@@ -93,36 +94,36 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_minute_has_so_many_requests_and_no_more() {
-        let rates = Rates::new(3);
-        assert!((0..3).all(|_| rates.count("ann").is_ok()));
-        assert_eq!(rates.count("ann"), Err(Duration::from_secs(20)));
-        assert!(rates.count("bob").is_ok(), "each has its own");
+    async fn a_key_is_limited_to_its_requests_per_minute() {
+        let rates = RateLimiter::new(3);
+        assert!((0..3).all(|_| rates.acquire("ann").is_ok()));
+        assert_eq!(rates.acquire("ann"), Err(Duration::from_secs(20)));
+        assert!(rates.acquire("bob").is_ok(), "each key has its own bucket");
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert!(rates.count("ann").is_ok());
-        assert!(rates.count("ann").is_err());
+        assert!(rates.acquire("ann").is_ok());
+        assert!(rates.acquire("ann").is_err());
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(
-            (0..10).filter(|_| rates.count("ann").is_ok()).count(),
+            (0..10).filter(|_| rates.acquire("ann").is_ok()).count(),
             3,
-            "an hour of silence saves up no more"
+            "an idle bucket does not exceed its capacity"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn zero_is_no_limit() {
-        let rates = Rates::new(0);
-        assert!((0..1000).all(|_| rates.count("ann").is_ok()));
+    async fn zero_means_no_limit() {
+        let rates = RateLimiter::new(0);
+        assert!((0..1000).all(|_| rates.acquire("ann").is_ok()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn names_that_are_silent_are_forgotten() {
-        let rates = Rates::new(60);
-        for name in 0..=MANY {
-            rates.count(&name.to_string()).unwrap();
+    async fn idle_buckets_are_removed() {
+        let rates = RateLimiter::new(60);
+        for key in 0..=SWEEP_THRESHOLD {
+            rates.acquire(&key.to_string()).unwrap();
         }
         tokio::time::advance(Duration::from_mins(1)).await;
-        rates.count("one more").unwrap();
+        rates.acquire("one more").unwrap();
         assert_eq!(rates.buckets.lock().unwrap().len(), 1);
     }
 }

@@ -1,6 +1,6 @@
-//! Who asks. The layer before all routes says so; whoever has not passed it is nobody.
+//! The principal of a request: who sent it and what it may access. The access layer authenticates it.
 
-use crate::error::Failure;
+use crate::error::ApiError;
 use adk::state::Scope;
 use axum::{
     extract::FromRequestParts,
@@ -11,54 +11,55 @@ use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// The only user whose sessions it may see; `None` for one who may see all.
+    /// The only user whose sessions the principal may access. `None` with `admin` for all users.
     pub user: Option<String>,
     pub admin: bool,
 }
 
 impl Principal {
-    /// Whoever sits at the machine.
+    /// The owner of the machine, who may access everything.
     pub fn administrator() -> Self {
         Self { user: None, admin: true }
     }
 
-    pub fn may_be(&self, user: &str) -> bool {
+    /// Whether the principal may access the resources of a user.
+    pub fn may_access(&self, user: &str) -> bool {
         self.user.as_deref().map_or(self.admin, |own| own == user)
     }
 
-    /// Why a key of a state is not this principal's to write, if it is not: what all users share is changed by agents and
-    /// administrators, and what the program has seen by the program.
-    pub(crate) fn reads_only(&self, name: &str) -> Option<&'static str> {
-        if is_reserved(name) {
-            return Some("is kept by the server, and yours to read only");
+    /// Why the principal may not write a state key, if it may not. Keys of the app's scope are written by agents and
+    /// administrators, keys with the program's prefix only by the program.
+    pub(crate) fn read_only_reason(&self, key: &str) -> Option<&'static str> {
+        if is_reserved(key) {
+            return Some("is managed by the server and read-only");
         }
-        let is_shared = Scope::of(name).0 == Scope::App && !self.admin;
-        is_shared.then_some("is shared by all users, and yours to read only")
+        let is_shared = Scope::of(key).0 == Scope::App && !self.admin;
+        is_shared.then_some("is shared by all users and read-only; an administrator can change it")
     }
 
-    /// The changes without what is not theirs to write. Whoever sends back a whole state as it was read sends that too,
-    /// as it is; what differs is refused.
-    pub(crate) fn changes(
+    /// The delta without its read-only keys. A read-only key may be sent back with its current value, as clients do that
+    /// return a whole state; a different value is refused.
+    pub(crate) fn writable_delta(
         &self,
         mut delta: Map<String, Value>,
         state: &Map<String, Value>,
-    ) -> Result<Map<String, Value>, Failure> {
-        let differs = |name: &String, value: &Value| state.get(name).unwrap_or(&Value::Null) != value;
-        for (name, value) in &delta {
-            if let Some(why) = self.reads_only(name).filter(|_| differs(name, value)) {
-                return Err(Failure::new(StatusCode::FORBIDDEN, format!("{name} {why}")));
+    ) -> Result<Map<String, Value>, ApiError> {
+        let differs = |key: &String, value: &Value| state.get(key).unwrap_or(&Value::Null) != value;
+        for (key, value) in &delta {
+            if let Some(reason) = self.read_only_reason(key).filter(|_| differs(key, value)) {
+                return Err(ApiError::new(StatusCode::FORBIDDEN, format!("{key} {reason}")));
             }
         }
-        delta.retain(|name, _| self.reads_only(name).is_none());
+        delta.retain(|key, _| self.read_only_reason(key).is_none());
         Ok(delta)
     }
 }
 
 impl<S: Sync> FromRequestParts<S> for Principal {
-    type Rejection = Failure;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        let known = parts.extensions.get::<Self>().cloned();
-        known.ok_or_else(|| Failure::new(StatusCode::UNAUTHORIZED, "nobody has said who asks"))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let principal = parts.extensions.get::<Self>().cloned();
+        principal.ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "not authenticated"))
     }
 }

@@ -1,6 +1,6 @@
-//! Connections: each has a task of its own, and a server that stops lets them finish what they are at.
+//! The accept loop and the connections. Each connection has a task; a graceful shutdown lets requests finish.
 
-use crate::{access::Peer, limits::Limits};
+use crate::{access::PeerAddr, limits::ServerLimits};
 use axum::Router;
 use hyper::{
     Request,
@@ -22,124 +22,125 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Rest after a fault of the machine, such as no file descriptors left.
-const PAUSE: Duration = Duration::from_millis(50);
-/// hyper panics if it is given less room for a head.
-const SMALLEST_HEAD: usize = 8192;
-/// So many of those who come when the server is full are told so; more are cut off without a word.
-const TURNED_AWAY: usize = 64;
-const FULL: &str = r#"{"detail":"the server has no room for more connections"}"#;
+/// Delay after `accept` fails, for example because no file descriptors are left.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// hyper panics with a smaller buffer.
+const MIN_HEAD_BYTES: usize = 8192;
+/// The maximum number of connections above the limit that get a 429 at a time; further ones are closed.
+const MAX_REJECTIONS: usize = 64;
+const CONNECTION_LIMIT: &str = r#"{"detail":"connection limit of the server reached; retry later"}"#;
 
-/// Ends a server: at first no more connections, then all of them.
+/// Stops a server in two stages.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
-    /// Nobody new comes in; requests that are being answered go on.
-    pub gently: CancellationToken,
-    /// What still goes on ends.
-    pub at_once: CancellationToken,
+pub struct ShutdownSignal {
+    /// Accepts no new connections; active requests finish.
+    pub graceful: CancellationToken,
+    /// Closes all connections.
+    pub immediate: CancellationToken,
 }
 
-/// Where clients come in.
-pub struct Door {
+/// The socket that the server accepts connections on.
+pub struct ServerListener {
     pub listener: TcpListener,
     pub tls: Option<TlsAcceptor>,
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for ServerListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("ServerListener").field("listener", &self.listener).finish_non_exhaustive()
     }
 }
 
-/// Answers whoever comes, until it is stopped and all connections are closed.
-pub async fn serve(door: Door, router: Router, stop: Stop) {
+/// Serves connections until the shutdown signal, and returns when all of them are closed.
+pub async fn serve(listener: ServerListener, router: Router, shutdown: ShutdownSignal) {
+    let ServerListener { listener, tls, limits } = listener;
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(door.limits.connections.min(Semaphore::MAX_PERMITS)));
-    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
-    let host = Arc::new(Host { tls: door.tls, limits: door.limits, router, stop: stop.clone() });
+    let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+    let rejection_slots = Arc::new(Semaphore::new(MAX_REJECTIONS));
+    let handler = Arc::new(ConnectionHandler { tls, limits, router, shutdown: shutdown.clone() });
     loop {
         let accepted = tokio::select! {
-            accepted = door.listener.accept() => accepted,
-            () = stop.gently.cancelled() => break,
-            () = stop.at_once.cancelled() => break,
+            accepted = listener.accept() => accepted,
+            () = shutdown.graceful.cancelled() => break,
+            () = shutdown.immediate.cancelled() => break,
         };
         let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
-        if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
-            let host = Arc::clone(&host);
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            let handler = Arc::clone(&handler);
             connections.spawn(async move {
-                host.receive(stream, peer).await;
-                drop(place);
+                handler.handle(stream, peer).await;
+                drop(slot);
             });
-        } else if let (None, Ok(place)) = (&host.tls, Arc::clone(&turned_away).try_acquire_owned()) {
+        } else if let (None, Ok(slot)) = (&handler.tls, Arc::clone(&rejection_slots).try_acquire_owned()) {
             connections.spawn(async move {
-                let _ = timeout(Duration::from_secs(1), turn_away(stream)).await;
-                drop(place);
+                let _ = timeout(Duration::from_secs(1), reject(stream)).await;
+                drop(slot);
             });
         }
     }
-    drop(door.listener);
+    drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-/// Says that there is no room, and listens to the end so that the answer is not lost.
-async fn turn_away(mut stream: TcpStream) -> std::io::Result<()> {
+/// Answers 429, then reads to the end of the input: closing a socket with unread input would reset it and lose the response.
+async fn reject(mut stream: TcpStream) -> std::io::Result<()> {
     let head = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: application/json";
-    let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{FULL}", FULL.len());
-    stream.write_all(answer.as_bytes()).await?;
+    let response = format!("{head}\r\ncontent-length: {}\r\n\r\n{CONNECTION_LIMIT}", CONNECTION_LIMIT.len());
+    stream.write_all(response.as_bytes()).await?;
     stream.shutdown().await?;
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())
 }
 
-/// What all connections have in common.
-struct Host {
+/// What all connections share.
+struct ConnectionHandler {
     tls: Option<TlsAcceptor>,
-    limits: Limits,
+    limits: ServerLimits,
     router: Router,
-    stop: Stop,
+    shutdown: ShutdownSignal,
 }
 
-impl Host {
-    async fn receive(&self, stream: TcpStream, peer: SocketAddr) {
-        // An event leaves when it happens.
+impl ConnectionHandler {
+    async fn handle(&self, stream: TcpStream, peer: SocketAddr) {
+        // Events are small writes, which Nagle's algorithm would delay.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else { return self.converse(stream, peer).await };
-        let greeted = tokio::select! {
-            greeted = timeout(self.limits.head_timeout, tls.accept(stream)) => greeted,
-            () = self.stop.gently.cancelled() => return,
-            () = self.stop.at_once.cancelled() => return,
+        let Some(tls) = &self.tls else { return self.serve_http(stream, peer).await };
+        let handshake = tokio::select! {
+            handshake = timeout(self.limits.head_timeout, tls.accept(stream)) => handshake,
+            () = self.shutdown.graceful.cancelled() => return,
+            () = self.shutdown.immediate.cancelled() => return,
         };
-        if let Ok(Ok(stream)) = greeted {
-            self.converse(stream, peer).await;
+        if let Ok(Ok(stream)) = handshake {
+            self.serve_http(stream, peer).await;
         }
     }
 
-    async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
+    async fn serve_http(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
         let routes = TowerToHyperService::new(self.router.clone());
-        let answer = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(PeerAddr(peer));
             routes.call(request)
         });
-        let served = http1::Builder::new()
+        let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.head_timeout)
-            .max_buf_size(self.limits.head.max(SMALLEST_HEAD))
-            .serve_connection(TokioIo::new(stream), answer);
-        let mut served = pin!(served);
+            .max_buf_size(self.limits.head.max(MIN_HEAD_BYTES))
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
         tokio::select! {
-            _ = served.as_mut() => return,
-            () = self.stop.at_once.cancelled() => return,
-            () = self.stop.gently.cancelled() => served.as_mut().graceful_shutdown(),
+            _ = connection.as_mut() => return,
+            () = self.shutdown.immediate.cancelled() => return,
+            () = self.shutdown.graceful.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         tokio::select! {
-            _ = served => {}
-            () = self.stop.at_once.cancelled() => {}
+            _ = connection => {}
+            () = self.shutdown.immediate.cancelled() => {}
         }
     }
 }

@@ -1,47 +1,44 @@
-//! What the handlers work with.
+//! The state that the handlers share.
 
 use crate::{
-    apps::{App, AppError, Apps},
-    error::Failure,
-    handlers::page::Page,
-    observe::{LogLine, Metrics},
+    app_registry::{AppLookupError, AppRegistry, ServedApp},
+    error::ApiError,
+    handlers::dev_ui::DevUi,
+    instrument::LogSink,
+    metrics::{Metrics, SseReaderGuard},
     principal::Principal,
-    ready::Readiness,
+    readiness::Readiness,
 };
 use axum::http::StatusCode;
 use bridge::{
     Agent, Archive, Runs,
     runs::{RecoverySource, RunPermit},
 };
-use std::{
-    path::PathBuf,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{path::PathBuf, sync::Arc};
 use telemetry::Telemetry;
 
-/// One server. Its clones are the same.
+/// The state of one server. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Server {
-    pub(crate) apps: Arc<dyn Apps>,
+pub struct ServerState {
+    pub(crate) apps: Arc<dyn AppRegistry>,
     pub(crate) archive: Archive,
     pub(crate) runs: Runs,
-    pub(crate) page: Arc<Page>,
+    pub(crate) dev_ui: Arc<DevUi>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
-    pub(crate) log: Option<LogLine>,
+    pub(crate) log: Option<LogSink>,
     pub(crate) telemetry: Telemetry,
-    /// How many runs a user may have at a time; zero for any number.
+    /// The maximum number of concurrent runs per user; zero for no limit.
     pub(crate) runs_per_user: usize,
 }
 
-impl Server {
-    pub fn new(apps: Arc<dyn Apps>, archive: Archive, runs: Runs) -> Self {
-        let page = Arc::new(Page::new(|| None));
+impl ServerState {
+    pub fn new(apps: Arc<dyn AppRegistry>, archive: Archive, runs: Runs) -> Self {
         Self {
             apps,
             archive,
             runs,
-            page,
+            dev_ui: Arc::new(DevUi::new(|| None)),
             metrics: Arc::default(),
             readiness: Arc::default(),
             log: None,
@@ -50,75 +47,66 @@ impl Server {
         }
     }
 
-    /// With ADK's web page from the folder that is found when somebody asks for it.
-    pub fn with_page(self, find: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
-        Self { page: Arc::new(Page::new(find)), ..self }
+    /// Serves ADK's web page from a directory. `locate` is called once, on the first request for the page.
+    pub fn with_dev_ui(self, locate: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
+        Self { dev_ui: Arc::new(DevUi::new(locate)), ..self }
     }
 
-    /// With a line for each request.
-    pub fn with_log(self, log: LogLine) -> Self {
+    /// Writes a log line for each request.
+    pub fn with_log(self, log: LogSink) -> Self {
         Self { log: Some(log), ..self }
     }
 
-    /// With what records the runs.
+    /// Serves the spans of `telemetry` and records a span for each request.
     pub fn with_telemetry(self, telemetry: Telemetry) -> Self {
         Self { telemetry, ..self }
     }
 
-    /// A place for one more run of whoever asks, where places are counted.
-    pub(crate) fn seat(&self, caller: &Principal) -> Result<Option<RunPermit>, Failure> {
-        let most = self.runs_per_user;
-        let Some(user) = caller.user.as_deref().filter(|_| most > 0 && !caller.admin) else {
+    /// Acquires a permit for one more run of the caller. `None` if the caller's runs are not limited.
+    pub(crate) fn run_permit(&self, caller: &Principal) -> Result<Option<RunPermit>, ApiError> {
+        let limit = self.runs_per_user;
+        let Some(user) = caller.user.as_deref().filter(|_| limit > 0 && !caller.admin) else {
             return Ok(None);
         };
-        let detail = || format!("{most} of your runs go on already; wait until one ends, or cancel one");
-        let seat = self.runs.permit(user, most);
-        seat.map(Some).ok_or_else(|| Failure::new(StatusCode::TOO_MANY_REQUESTS, detail()))
+        let detail =
+            || format!("limit of {limit} concurrent runs reached; wait until one ends, or cancel one");
+        let permit = self.runs.acquire_permit(user, limit);
+        permit.map(Some).ok_or_else(|| ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail()))
     }
 
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// Where recovery finds the agents of runs that other processes left.
+    /// Provides the agents that continue the runs of dead processes. `report` receives recovery problems.
     pub fn recovery_source(&self, report: fn(&str)) -> Arc<dyn RecoverySource> {
-        Arc::new(AppsSource { apps: Arc::clone(&self.apps), report })
+        Arc::new(AppRecoverySource { apps: Arc::clone(&self.apps), report })
     }
 
-    pub(crate) fn app(&self, name: &str) -> Result<Arc<App>, Failure> {
+    pub(crate) fn app(&self, name: &str) -> Result<Arc<ServedApp>, ApiError> {
         self.apps.find(name).map_err(|error| match error {
-            AppError::NotFound(message) => Failure::not_found(message),
-            AppError::Broken(message) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, message),
+            AppLookupError::NotFound(message) => ApiError::not_found(message),
+            AppLookupError::Broken(message) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message),
         })
     }
 
-    pub(crate) fn reading(&self) -> Reading {
-        self.metrics.readers.fetch_add(1, Ordering::Relaxed);
-        Reading(Arc::clone(&self.metrics))
+    /// Counts one more SSE reader until the guard is dropped.
+    pub(crate) fn count_sse_reader(&self) -> SseReaderGuard {
+        SseReaderGuard::new(Arc::clone(&self.metrics))
     }
 }
 
-struct AppsSource {
-    apps: Arc<dyn Apps>,
+struct AppRecoverySource {
+    apps: Arc<dyn AppRegistry>,
     report: fn(&str),
 }
 
-impl RecoverySource for AppsSource {
+impl RecoverySource for AppRecoverySource {
     fn agent(&self, app: &str) -> Result<Agent, String> {
         self.apps.find(app).map(|app| app.agent.clone()).map_err(|error| error.to_string())
     }
 
     fn report(&self, problem: &str) {
         (self.report)(problem);
-    }
-}
-
-/// Counts as a reader while it lives.
-#[derive(Debug)]
-pub(crate) struct Reading(Arc<Metrics>);
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.0.readers.fetch_sub(1, Ordering::Relaxed);
     }
 }

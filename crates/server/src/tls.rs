@@ -1,6 +1,6 @@
-//! TLS from certificate files, with rustls and ring. Files that change on disk are read again with the next connection.
+//! TLS with rustls and ring. Certificate files that change on disk are reloaded with the next connection.
 
-use crate::observe::LogLine;
+use crate::instrument::LogSink;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -18,113 +18,115 @@ use tokio_rustls::TlsAcceptor;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("{} holds no certificate in PEM format that can be read", .0.display())]
+    #[error("{} contains no valid certificate in PEM format", .0.display())]
     Certificate(PathBuf),
-    #[error("{} holds no private key in PEM format that can be read", .0.display())]
+    #[error("{} contains no valid private key in PEM format", .0.display())]
     Key(PathBuf),
-    #[error("the certificate and its key cannot be used: {0}")]
+    #[error("the certificate and the private key are not usable: {0}")]
     Pair(#[from] rustls::Error),
 }
 
-/// What a connection begins with: the certificates of one file, the first of them the server's own, and its key. When they
-/// change, new connections get the new ones; a pair that is broken by then is told, and the one from before stays.
-pub fn acceptor(certificates: &Path, key: &Path, tell: LogLine) -> Result<TlsAcceptor, TlsError> {
-    let files = Files { certificates: certificates.to_path_buf(), key: key.to_path_buf() };
-    let current = Current { stamps: files.stamps(), pair: files.read()? };
-    let pair = Arc::new(Pair { files, current: RwLock::new(current), tell });
+/// An acceptor with a certificate chain, leaf first, and its private key. When the files change, new connections use the new
+/// pair; if it is invalid, the previous one stays in use. `log` receives both outcomes.
+pub fn acceptor(certificates: &Path, key: &Path, log: LogSink) -> Result<TlsAcceptor, TlsError> {
+    let files = PemFiles { certificates: certificates.to_path_buf(), key: key.to_path_buf() };
+    let current = LoadedCertificate { revisions: files.revisions(), pair: files.read()? };
+    let resolver = Arc::new(ReloadingCertificate { files, current: RwLock::new(current), log });
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_cert_resolver(pair);
+        .with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-struct Files {
+struct PemFiles {
     certificates: PathBuf,
     key: PathBuf,
 }
 
-/// Tells one content of a file from another, also where its time was set by hand.
-type Stamp = Option<(u64, u64, i64, i64)>;
+/// Inode, length and change time: differs between two contents of a file, even if its modification time was restored.
+type PemRevision = Option<(u64, u64, i64, i64)>;
 
-impl Files {
-    fn stamps(&self) -> [Stamp; 2] {
-        let stamp = |path: &Path| -> io::Result<_> {
+impl PemFiles {
+    fn revisions(&self) -> [PemRevision; 2] {
+        let revision = |path: &Path| -> io::Result<_> {
             let file = fs::metadata(path)?;
             Ok((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
         };
-        [stamp(&self.certificates).ok(), stamp(&self.key).ok()]
+        [revision(&self.certificates).ok(), revision(&self.key).ok()]
     }
 
     fn read(&self) -> Result<Arc<CertifiedKey>, TlsError> {
-        let broken = || TlsError::Certificate(self.certificates.clone());
-        let all = CertificateDer::pem_file_iter(&self.certificates).map_err(|_| broken())?;
-        let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|_| broken())?;
-        if all.is_empty() {
-            return Err(broken());
+        let invalid = || TlsError::Certificate(self.certificates.clone());
+        let chain = CertificateDer::pem_file_iter(&self.certificates).map_err(|_| invalid())?;
+        let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|_| invalid())?;
+        if chain.is_empty() {
+            return Err(invalid());
         }
-        // What was wrong in it is not repeated: it may be the key.
+        // The parser's error is dropped: it may quote the key.
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|_| TlsError::Key(self.key.clone()))?;
-        Ok(Arc::new(CertifiedKey::from_der(all, key, &ring::default_provider())?))
+        Ok(Arc::new(CertifiedKey::from_der(chain, key, &ring::default_provider())?))
     }
 }
 
-/// A certificate with its key, as the files said last.
-struct Pair {
-    files: Files,
-    current: RwLock<Current>,
-    tell: LogLine,
+/// Resolves to the newest valid pair of the files.
+struct ReloadingCertificate {
+    files: PemFiles,
+    current: RwLock<LoadedCertificate>,
+    log: LogSink,
 }
 
-struct Current {
-    stamps: [Stamp; 2],
+struct LoadedCertificate {
+    revisions: [PemRevision; 2],
     pair: Arc<CertifiedKey>,
 }
 
-impl Pair {
-    /// The pair if it is still that of the files.
-    fn fresh(&self, stamps: [Stamp; 2]) -> Option<Arc<CertifiedKey>> {
+impl ReloadingCertificate {
+    /// The loaded pair, if the files have not changed.
+    fn cached(&self, revisions: [PemRevision; 2]) -> Option<Arc<CertifiedKey>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        (current.stamps == stamps).then(|| Arc::clone(&current.pair))
+        (current.revisions == revisions).then(|| Arc::clone(&current.pair))
     }
 
-    fn read_again(&self, stamps: [Stamp; 2]) -> Arc<CertifiedKey> {
+    fn reload(&self, revisions: [PemRevision; 2]) -> Arc<CertifiedKey> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        // Another connection may have read them by now.
-        if current.stamps != stamps {
-            current.stamps = stamps;
+        // Another connection may have reloaded them meanwhile.
+        if current.revisions != revisions {
+            current.revisions = revisions;
             match self.files.read() {
                 Ok(pair) => {
                     current.pair = pair;
-                    (self.tell)("the certificate has changed; new connections get the new one");
+                    (self.log)("certificate reloaded; new connections use it");
                 }
-                Err(problem) => (self.tell)(&format!("{problem}; the certificate from before stays")),
+                Err(error) => (self.log)(&format!("{error}; the previous certificate stays in use")),
             }
         }
         Arc::clone(&current.pair)
     }
 }
 
-impl ResolvesServerCert for Pair {
+impl ResolvesServerCert for ReloadingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let stamps = self.files.stamps();
-        Some(self.fresh(stamps).unwrap_or_else(|| self.read_again(stamps)))
+        let revisions = self.files.revisions();
+        Some(self.cached(revisions).unwrap_or_else(|| self.reload(revisions)))
     }
 }
 
-/// No key is printed.
-impl fmt::Debug for Pair {
+/// Without the private key.
+impl fmt::Debug for ReloadingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("certificates", &self.files.certificates).finish_non_exhaustive()
+        f.debug_struct("ReloadingCertificate")
+            .field("certificates", &self.files.certificates)
+            .finish_non_exhaustive()
     }
 }
 
-/// Clients find their primitives in a place of the whole process.
+/// Installs the process-wide crypto provider, which HTTP clients use.
 pub(crate) fn install_crypto() {
     static ONCE: Once = Once::new();
-    // Whoever was first has installed the same.
+    // It fails if another part of the process has installed the same provider before.
     ONCE.call_once(|| drop(ring::default_provider().install_default()));
 }
 
@@ -133,12 +135,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_certificate_is_named_and_a_key_is_not_repeated() {
+    fn the_error_names_the_file_and_does_not_quote_the_key() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("key.pem");
         fs::write(&path, "-----BEGIN PRIVATE KEY-----\ncanary\n").unwrap();
         let error = acceptor(&path, &path, |_| ()).err().unwrap().to_string();
-        assert!(error.contains("key.pem holds no certificate"), "{error}");
+        assert!(error.contains("key.pem contains no valid certificate"), "{error}");
         assert!(!error.contains("canary"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
-//! Files that belong to a session, or with the prefix `user:` to a user; each save is a new version.
+//! Artifacts: versioned files of a session, or of a user if the name has the prefix `user:`.
 
 use crate::{Pending, SessionKey};
 
-/// Which file. A name that starts with `user:` is the same file in all sessions of the user.
+/// The key of an artifact. A name with the prefix `user:` is shared by all sessions of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArtifactKey {
     pub session: SessionKey,
@@ -17,10 +17,10 @@ impl ArtifactKey {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewArtifact {
-    /// The part as ADK's JSON text: inline data, text or a reference.
+    /// An ADK part as JSON text: inline data, text or a reference.
     pub part: String,
     pub mime_type: Option<String>,
-    /// JSON text of an object.
+    /// A JSON object as text.
     pub custom_metadata: String,
 }
 
@@ -33,20 +33,20 @@ pub struct Artifact {
     pub created_at: f64,
 }
 
-/// The session need not exist. Deleting it removes its files; those of the user stay.
+/// The session need not exist. Deleting it deletes its artifacts, but not those of the user.
 pub trait ArtifactStore: Send + Sync {
-    /// Stores a new version, counted from 0, and answers with its number.
+    /// Stores a new version and returns its number, counted from 0.
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64>;
 
     /// One version, or the newest.
     fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>>;
 
-    /// The names of the session's and of the user's files, sorted.
+    /// The names of the session's and the user's artifacts, sorted.
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>>;
 
-    /// The version numbers of a file, oldest first.
+    /// The version numbers of an artifact, oldest first.
     fn versions(&self, key: &ArtifactKey) -> Pending<'_, Vec<u64>>;
 
-    /// Removes all versions. `false` if there were none.
+    /// Deletes all versions. Returns `false` if there were none.
     fn remove(&self, key: &ArtifactKey) -> Pending<'_, bool>;
 }

@@ -1,8 +1,8 @@
-//! Drafts: text of an answer that was shown while it was streamed, buffered beside the log until its event is stored.
+//! Drafts: streamed text of an answer, stored beside the log until its event is appended.
 
 use crate::{Lease, Pending};
 
-/// The draft of a session. Its pieces are opaque JSON text of the caller, oldest first.
+/// The draft of a session. The pieces are opaque JSON text of the caller, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// The id of the run that wrote it.
@@ -11,6 +11,6 @@ pub struct Draft {
 }
 
 pub trait Drafts: Send + Sync {
-    /// Adds a piece to the session's draft. [`Error::Fenced`](crate::Error::Fenced) if the lease was lost.
+    /// Appends a piece to the session's draft. [`Error::Fenced`](crate::Error::Fenced) if the lease was lost.
     fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()>;
 }

@@ -1,22 +1,22 @@
-//! What can go wrong with a store, and whether trying again can help.
+//! Errors of a store, and whether a retry can help.
 
 use crate::{Seq, SessionKey};
 use std::{error::Error as _, path::PathBuf};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("there is no session {0}")]
+    #[error("session {0} does not exist")]
     NotFound(SessionKey),
-    #[error("session {0} exists already")]
+    #[error("session {0} already exists")]
     Exists(SessionKey),
     #[error("session {key} has moved on: expected its end at {expected}, found it at {found}")]
     Conflict { key: SessionKey, expected: Seq, found: Seq },
-    /// A message id is unique in its session. A commit whose *last* message is stored is answered as repeated instead.
+    /// A message id is used twice. If it is the id of the *last* message of a commit, the commit is a retry instead.
     #[error("session {key} has a message {id} already")]
     DuplicateMessage { key: SessionKey, id: String },
     #[error("session {0} is being run by another process now")]
@@ -24,13 +24,13 @@ pub enum Error {
     /// Another run holds the lease or is queued before this one.
     #[error("session {0} is in use")]
     Busy(SessionKey),
-    /// The run is in a state that the transition does not start from, or belongs to another owner.
+    /// The run has a status that does not admit the transition, or has another owner.
     #[error("run {id} of session {key} has moved on")]
     RunMoved { key: SessionKey, id: String },
-    /// The idempotency key is known: the request became this run.
+    /// The idempotency key is known: the request was stored as this run.
     #[error("the request became run {id} of session {key} already")]
     Duplicate { key: SessionKey, id: String },
-    /// The idempotency key is known, for another session, message or options.
+    /// The idempotency key is known for another session, message or options.
     #[error("the idempotency key was used for another request")]
     KeyReused,
     #[error("the store is too busy: {waiting} writes are waiting")]
@@ -39,7 +39,7 @@ pub enum Error {
         "{path} was written by a newer version (schema {found}, this one knows {known}); use that version, or another data directory"
     )]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
-    /// Only of a file that is opened for reading: any other is upgraded.
+    /// Only for a file that is opened read-only: any other file is migrated.
     #[error(
         "{path} was written by an older version (schema {found}, this one reads {known}) and cannot be upgraded where it is; copy it to a directory that can be written"
     )]
@@ -49,38 +49,38 @@ pub enum Error {
     )]
     LangoInGo { path: PathBuf },
     #[error("{path} is locked by another program")]
-    Locked { path: PathBuf, source: Cause },
+    Locked { path: PathBuf, source: BoxError },
     #[error("{path} cannot be written: it is read-only")]
-    ReadOnly { path: PathBuf, source: Cause },
+    ReadOnly { path: PathBuf, source: BoxError },
     #[error("there is no space left to write {path}")]
-    DiskFull { path: PathBuf, source: Cause },
+    DiskFull { path: PathBuf, source: BoxError },
     #[error("{path} is damaged or not a database; move it away to start anew, or restore a copy")]
-    Damaged { path: PathBuf, source: Cause },
-    /// Rows or pages of one session cannot be read. Other sessions are as they were.
+    Damaged { path: PathBuf, source: BoxError },
+    /// Rows or pages of one session cannot be read. Other sessions are not affected.
     #[error("session {key} is damaged")]
-    DamagedSession { key: SessionKey, source: Cause },
+    DamagedSession { key: SessionKey, source: BoxError },
     #[error("{path} was deleted while it was open")]
     Deleted { path: PathBuf },
     #[error("{path} was replaced by another file while it was open")]
     Replaced { path: PathBuf },
-    /// The write-ahead log or its index. What was acknowledged is in the database by the next start.
+    /// The write-ahead log or its index was deleted or replaced. Acknowledged commits are in the database after a restart.
     #[error("{path}, which belongs to the database, was deleted or replaced while it was open")]
     Detached { path: PathBuf },
-    /// The disk or the file system failed to read or write. A later attempt may work.
+    /// An I/O error of the disk or the file system. A retry may succeed.
     #[error("{path} cannot be read or written")]
-    Io { path: PathBuf, source: Cause },
+    Io { path: PathBuf, source: BoxError },
     #[error("{path} cannot be opened")]
-    Open { path: PathBuf, source: Cause },
+    Open { path: PathBuf, source: BoxError },
     #[error("a stored row cannot be read: {what}")]
-    Row { what: String, source: Cause },
+    Row { what: String, source: BoxError },
     #[error("the store is closed")]
     Closed,
     #[error("the store failed")]
-    Backend(#[source] Cause),
+    Backend(#[source] BoxError),
 }
 
-impl From<failpoint::Fault> for Error {
-    fn from(fault: failpoint::Fault) -> Self {
+impl From<failpoint::InjectedFault> for Error {
+    fn from(fault: failpoint::InjectedFault) -> Self {
         if fault.is_disk_full() {
             Self::DiskFull { path: PathBuf::new(), source: fault.into() }
         } else {
@@ -90,7 +90,7 @@ impl From<failpoint::Fault> for Error {
 }
 
 impl Error {
-    /// Whether the store failed, as opposed to refusing a call for a reason: the same call may work when the store does.
+    /// Whether the storage failed, as opposed to a refused call. The call may succeed once the storage works again.
     pub fn is_storage_fault(&self) -> bool {
         matches!(
             self,
@@ -108,20 +108,20 @@ impl Error {
         )
     }
 
-    /// Whether the same call may work a moment later.
+    /// Whether a retry shortly after may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::QueueFull { .. } | Self::Locked { .. } | Self::Io { .. })
     }
 
-    /// The error with its causes, for a log.
+    /// The error with its causes, for a log line.
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
         while let Some(error) = cause {
-            let words = error.to_string();
-            if !text.ends_with(&words) {
+            let message = error.to_string();
+            if !text.ends_with(&message) {
                 text.push_str(": ");
-                text.push_str(&words);
+                text.push_str(&message);
             }
             cause = error.source();
         }

@@ -1,17 +1,19 @@
-//! What a reader of the tail must know about the part of the log that it did not read.
+//! Facts: pending work of a session, such as open calls and questions. They are state derived from the log, so that a reader
+//! of the tail need not read the rest.
 
-/// A fact that appends keep up to date. `kind` and `id` name it; `value` is the writer's JSON text.
-/// The store does not look inside: a fact is set, replaced and cleared by the same append that makes it true.
+/// A piece of pending work, identified by `kind` and `id`. `value` is opaque JSON text of the caller. The commit that appends
+/// the underlying event also sets, replaces or clears the fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub kind: String,
     pub id: String,
     pub value: String,
-    /// Only a fact that is carried comes along with every [`Snapshot`](crate::Snapshot); the others are asked for by name,
-    /// so that a session may hold any number of them and still load at the same cost.
+    /// Whether every [`Snapshot`](crate::Snapshot) includes the fact. Other facts are looked up by kind and id, so that their
+    /// number does not affect the cost of a load.
     pub carried: bool,
 }
 
+/// A change of the pending work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FactChange {
     Set(Fact),

@@ -1,8 +1,8 @@
-//! Which session: three names that are one key.
+//! Session keys and sequence numbers.
 
 use std::fmt;
 
-/// The key of a session. Two users may use the same session id; they never see each other's session.
+/// The key of a session. Session ids are unique per app and user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {
     pub app: String,
@@ -22,7 +22,7 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// The place of a row or of a state change in its session. The first is 1; 0 is "before everything".
+/// The sequence number of a row or a state change in its session. The first is 1; 0 means "before the first".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seq(pub u64);
 

@@ -1,27 +1,28 @@
-//! The durable log: what was said in a session stays as it was said, in the order in which it was said.
+//! The durable session log: an append-only log of messages per session, with state, runs, leases and artifacts.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`message`] | one row of the log |
-//! | [`store`] | sessions and the one way in which they change: [`Commit`] |
+//! | [`message`] | a row of the log |
+//! | [`store`] | sessions, and [`Commit`], the only way to change one |
 //! | [`lifecycle`] | the states of a run, and the pure function that admits its transitions |
-//! | [`run`] | runs, their queue, leases, and taking over the runs of a dead owner |
-//! | [`owner`] | which process works on a run, and whether it is alive |
-//! | [`draft`] | text that was shown and is not in the log yet |
-//! | [`log`] | reading a whole session or one run page by page, and the log of state changes |
-//! | [`facts`] | what a reader of the tail must know about the part that it did not read |
-//! | [`artifact`] | files that belong to a session or to a user, with their versions |
-//! | [`import`] | conversations of Lango in Go, read from its database |
-//! | [`memory`], [`sqlite`] | two backends; `testkit::store_suite` says what every backend must do |
+//! | [`run`] | runs, their queue and leases, and taking over the runs of a dead owner |
+//! | [`owner`] | the processes that own runs, and their liveness |
+//! | [`draft`] | streamed text that is not in the log yet |
+//! | [`log`] | paged reads of a session, of a run, and of the state log |
+//! | [`facts`] | pending work: state derived from the part of the log before the tail |
+//! | [`artifact`] | versioned files of a session or a user |
+//! | `import` (feature `import`) | imports databases of Lango in Go |
+//! | [`memory`], [`sqlite`] | the two backends; `testkit::store_suite` tests what every backend must do |
 //!
-//! **Invariant.** A row that was acknowledged is never changed, reordered or lost; its sequence number is assigned
-//! in the transaction that stores it. This crate knows nothing of agents, models or tools: it stores what it is given.
+//! **Invariant.** An acknowledged row is never changed, reordered or lost; its sequence number is assigned in the transaction
+//! that stores it. This crate does not depend on agents, models or tools, and does not interpret the text that it stores.
 
 pub mod artifact;
 mod clock;
 pub mod draft;
 mod error;
 pub mod facts;
+#[cfg(feature = "import")]
 pub mod import;
 mod key;
 pub mod lifecycle;
@@ -40,23 +41,23 @@ pub use facts::{Fact, FactChange};
 pub use key::{Seq, SessionKey};
 pub use lifecycle::RunStatus;
 pub use log::{PageRequest, SessionLog, StateEntry};
-pub use message::{Message, Stored, ToolCall};
-pub use owner::{Heartbeat, Liveness, Owner, OwnerStatus, Owners};
+pub use message::{SessionMessage, StoredMessage, ToolCall};
+pub use owner::{Heartbeat, Liveness, OwnerClaim, OwnerStatus, Owners};
 pub use run::{
-    Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, Run, RunLog, RunStore, TakeOver, TakenOver,
-    TakenOverState, Withdrawal,
+    Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, RunLog, RunRecord, RunStore, TakeOver,
+    TakenOver, TakenOverState, Withdrawal,
 };
 pub use store::{
-    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, Snapshot, Start,
-    Started, StateChange, TailBudget, TurnChange,
+    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, SettledMessage,
+    Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
 };
 
 use std::{future::Future, pin::Pin};
 
-/// What a port returns: an answer that is under way. Dropping it abandons the answer, never half of a write.
+/// The future of a store call. Dropping it never leaves a write half done: the write is stored completely or not at all.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A backend: everything that belongs to a session, in one place, so that one step commits as one.
+/// A backend. One store holds everything that belongs to a session, so that a commit is one transaction.
 pub trait Store: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore {}
 
 impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore> Store for T {}

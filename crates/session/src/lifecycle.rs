@@ -1,7 +1,7 @@
-//! The lifecycle of a run and of the lease that it holds: an enum of states and one pure function that admits transitions.
+//! The lifecycle of a run and its lease: an enum of states, and one pure function that admits transitions.
 //!
 //! Both backends call [`transition`] inside the transaction that stores its result, so each transition is one commit. The
-//! function knows no clock and no storage; `tests/lifecycle_model` explores it exhaustively.
+//! function uses no clock and no storage; `tests/lifecycle_model` explores it exhaustively.
 //!
 //! ```text
 //!            Enqueue            Start             Finish
@@ -12,22 +12,22 @@
 //!     └────────────────────┼────Start───▶ waiting ── Supersede, Cancel ──▶ cancelled
 //! ```
 //!
-//! A session has at most one `running` run: that run *is* the lease. Its epoch fences every commit; the epoch grows when a
-//! lease is acquired, taken over or released, so a commit with an old epoch is refused whatever happened since.
+//! A session has at most one `running` run: that run *is* the lease. The epoch grows when a lease is acquired, taken over or
+//! released, and fences every commit with an earlier epoch.
 
 /// The state of a run. `Done`, `Failed`, `Cancelled` and `Interrupted` are terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RunStatus {
-    /// Its message is stored and waits for the session's lease.
+    /// The message is stored; the run waits for the lease.
     Queued,
-    /// Its message is in the log; the run holds the session's lease.
+    /// The message is in the log; the run holds the lease.
     Running,
-    /// It asked a person and holds no lease; the answer continues the same run.
+    /// The run asked a person a question and holds no lease; the answer continues it.
     Waiting,
     Done,
     Failed,
     Cancelled,
-    /// It was abandoned in the middle and will not be resumed.
+    /// The run was abandoned and is not resumed.
     Interrupted,
 }
 
@@ -58,7 +58,7 @@ impl RunStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether the run has ended: a terminal state never changes.
+    /// Whether the run has ended. A terminal state never changes.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Cancelled | Self::Interrupted => true,
@@ -66,16 +66,16 @@ impl RunStatus {
         }
     }
 
-    /// Whether an owner is responsible for the run: if the owner dies, another one takes it over.
+    /// Whether the run has an owner. If the owner dies, another one takes the run over.
     pub fn is_owned(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 }
 
-/// The lease and the queue of one session, as far as a transition depends on them.
+/// The lease and the queue of a session: the part that a transition depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Turns {
-    /// The fencing number of the newest lease.
+pub struct TurnState {
+    /// The current fencing number.
     pub epoch: u64,
     /// Whether a run holds the lease.
     pub is_leased: bool,
@@ -83,46 +83,46 @@ pub struct Turns {
     pub first_ticket: Option<u64>,
 }
 
-/// One run, as far as a transition depends on it.
+/// A run: the part that a transition depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunState<O> {
     pub status: RunStatus,
     pub owner: O,
-    /// Its place in the queue while it is `queued`.
+    /// Set while the run is `queued`.
     pub ticket: Option<u64>,
 }
 
-/// What is to happen to a run.
+/// A change of a run's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Transition<O> {
-    /// The message is stored behind all others: new or `waiting` → `queued`. Tickets grow.
+    /// Appends the run to the queue: new or `waiting` → `queued`. Tickets grow.
     Enqueue { owner: O, ticket: u64 },
-    /// The message enters the log and the run acquires the lease: new, `queued` or `waiting` → `running`. A queued run must
-    /// be the first of the queue and still belong to `owner`; any other needs an empty queue.
+    /// The run acquires the lease: new, `queued` or `waiting` → `running`. A queued run must be the first of the queue and
+    /// belong to `owner`; any other run needs an empty queue.
     Start {
         owner: O,
-        /// The epoch that the session had when the caller read it, if it relies on that.
+        /// The epoch that the caller expects, if any.
         if_epoch: Option<u64>,
     },
-    /// The last commit of a turn: `running` → `to`, which is terminal or `waiting`. The lease is released.
+    /// The last commit of a turn releases the lease: `running` → `to`, which is terminal or `waiting`.
     Finish { epoch: u64, to: RunStatus },
-    /// Another owner becomes responsible, because `from` is gone. A running run gets a new epoch: `from` is fenced.
+    /// The run gets another owner, because `from` is dead. A running run gets a new epoch, which fences `from`.
     TakeOver { from: O, owner: O },
-    /// A queued run leaves the queue without having run: `queued` → `to`, `cancelled` or `failed`.
+    /// The run leaves the queue before it starts: `queued` → `to`, which is `cancelled` or `failed`.
     Withdraw { owner: O, to: RunStatus },
-    /// Another message settled the question: `waiting` → `cancelled`, and `queued` too if it is the answer that waits.
+    /// Another message superseded the question: `waiting` → `cancelled`, or `queued` → `cancelled` if the answer is queued.
     Supersede,
-    /// Its question is withdrawn without another message: `waiting` → `cancelled`. The log changes, so nobody may hold the
-    /// lease; copies of the session in memory are out of date by the epoch.
+    /// The question is withdrawn: `waiting` → `cancelled`. The commit appends to the log, so no run may hold the lease, and
+    /// the epoch grows to invalidate cached copies of the session.
     Cancel,
 }
 
-/// Why a transition is not admitted. Nothing changes then.
+/// Why a transition is refused. A refused transition changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum TransitionRefusal {
     /// Another run holds the lease or is queued before this one.
     Busy,
-    /// The epoch is not the current one: another owner has, or had, the lease.
+    /// The epoch is not the current one: the lease was lost or released.
     Fenced,
     /// The run is in a state that this transition does not start from, or belongs to another owner.
     Moved,
@@ -130,87 +130,93 @@ pub enum Refusal {
 
 /// The session and the run after a transition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Next<O> {
+pub struct NextState<O> {
     pub epoch: u64,
     pub is_leased: bool,
     pub run: RunState<O>,
 }
 
-/// Applies a transition to a run, `None` for one that does not exist yet.
+/// Applies a transition to a run. `run` is `None` for a new run.
 pub fn transition<O: Clone + PartialEq>(
-    turns: &Turns,
+    turns: &TurnState,
     run: Option<&RunState<O>>,
     change: &Transition<O>,
-) -> Result<Next<O>, Refusal> {
+) -> Result<NextState<O>, TransitionRefusal> {
     let status = run.map(|run| run.status);
-    let next = |epoch, is_leased, run| Ok(Next { epoch, is_leased, run });
+    let next = |epoch, is_leased, run| Ok(NextState { epoch, is_leased, run });
     match change {
         Transition::Enqueue { owner, ticket } => match status {
             None | Some(RunStatus::Waiting) => {
                 let run = RunState { status: RunStatus::Queued, owner: owner.clone(), ticket: Some(*ticket) };
                 next(turns.epoch, turns.is_leased, run)
             }
-            Some(_) => Err(Refusal::Moved),
+            Some(_) => Err(TransitionRefusal::Moved),
         },
         Transition::Start { owner, if_epoch } => {
             admit_start(turns, run, owner)?;
             if if_epoch.is_some_and(|epoch| epoch != turns.epoch) {
-                return Err(Refusal::Fenced);
+                return Err(TransitionRefusal::Fenced);
             }
             let run = RunState { status: RunStatus::Running, owner: owner.clone(), ticket: None };
             next(turns.epoch + 1, true, run)
         }
         Transition::Finish { epoch, to } => {
             fence(turns, *epoch)?;
-            let run = run.filter(|run| run.status == RunStatus::Running).ok_or(Refusal::Moved)?;
+            let run = run.filter(|run| run.status == RunStatus::Running).ok_or(TransitionRefusal::Moved)?;
             if !(to.is_terminal() || *to == RunStatus::Waiting) {
-                return Err(Refusal::Moved);
+                return Err(TransitionRefusal::Moved);
             }
             next(turns.epoch + 1, false, RunState { status: *to, ..run.clone() })
         }
         Transition::TakeOver { from, owner } => {
-            let run = run.filter(|run| run.status.is_owned() && run.owner == *from).ok_or(Refusal::Moved)?;
+            let run = run
+                .filter(|run| run.status.is_owned() && run.owner == *from)
+                .ok_or(TransitionRefusal::Moved)?;
             let fences = u64::from(run.status == RunStatus::Running);
             next(turns.epoch + fences, turns.is_leased, RunState { owner: owner.clone(), ..run.clone() })
         }
         Transition::Withdraw { owner, to } => {
             let own = |run: &&RunState<O>| run.status == RunStatus::Queued && run.owner == *owner;
-            let run = run.filter(own).ok_or(Refusal::Moved)?;
+            let run = run.filter(own).ok_or(TransitionRefusal::Moved)?;
             if !matches!(to, RunStatus::Cancelled | RunStatus::Failed) {
-                return Err(Refusal::Moved);
+                return Err(TransitionRefusal::Moved);
             }
             next(turns.epoch, turns.is_leased, RunState { status: *to, ticket: None, ..run.clone() })
         }
         Transition::Supersede => {
             let open = |run: &&RunState<O>| matches!(run.status, RunStatus::Waiting | RunStatus::Queued);
-            let run = run.filter(open).ok_or(Refusal::Moved)?;
+            let run = run.filter(open).ok_or(TransitionRefusal::Moved)?;
             let run = RunState { status: RunStatus::Cancelled, ticket: None, ..run.clone() };
             next(turns.epoch, turns.is_leased, run)
         }
         Transition::Cancel => {
-            let run = run.filter(|run| run.status == RunStatus::Waiting).ok_or(Refusal::Moved)?;
+            let run = run.filter(|run| run.status == RunStatus::Waiting).ok_or(TransitionRefusal::Moved)?;
             if turns.is_leased {
-                return Err(Refusal::Busy);
+                return Err(TransitionRefusal::Busy);
             }
             next(turns.epoch + 1, false, RunState { status: RunStatus::Cancelled, ..run.clone() })
         }
     }
 }
 
-/// Admits a commit of the turn that acquired this epoch, and of no other: releasing a lease changes the epoch too.
-pub fn fence(turns: &Turns, epoch: u64) -> Result<(), Refusal> {
-    if turns.epoch == epoch { Ok(()) } else { Err(Refusal::Fenced) }
+/// Admits a commit only if its epoch is the current one.
+pub fn fence(turns: &TurnState, epoch: u64) -> Result<(), TransitionRefusal> {
+    if turns.epoch == epoch { Ok(()) } else { Err(TransitionRefusal::Fenced) }
 }
 
-fn admit_start<O: PartialEq>(turns: &Turns, run: Option<&RunState<O>>, owner: &O) -> Result<(), Refusal> {
+fn admit_start<O: PartialEq>(
+    turns: &TurnState,
+    run: Option<&RunState<O>>,
+    owner: &O,
+) -> Result<(), TransitionRefusal> {
     let ticket = match run {
         None => None,
         Some(run) if run.status == RunStatus::Waiting => None,
         Some(run) if run.status == RunStatus::Queued && run.owner == *owner => run.ticket,
-        Some(_) => return Err(Refusal::Moved),
+        Some(_) => return Err(TransitionRefusal::Moved),
     };
     if turns.is_leased || turns.first_ticket.is_some_and(|first| Some(first) != ticket) {
-        return Err(Refusal::Busy);
+        return Err(TransitionRefusal::Busy);
     }
     Ok(())
 }

@@ -1,16 +1,17 @@
-//! Reading a whole session without holding it: pages, one after the other.
+//! Paged reads of a session's log.
 
-use crate::{Fact, Pending, Scope, Seq, SessionKey, Stored};
+use crate::{Fact, Pending, Scope, Seq, SessionKey, StoredMessage};
 use serde_json::Value;
 
+/// A page of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The page begins behind this one.
+    /// The cursor: the page starts after this sequence number.
     pub after: Seq,
     pub limit: usize,
 }
 
-/// One change of the state, at its place between the messages.
+/// A state change with its sequence number in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateEntry {
     pub seq: Seq,
@@ -19,19 +20,18 @@ pub struct StateEntry {
     pub value: Value,
 }
 
-/// Here a missing session is [`Error::NotFound`](crate::Error::NotFound) where an empty answer means "the end";
-/// elsewhere it answers like an empty one.
+/// The paged reads fail with [`Error::NotFound`](crate::Error::NotFound) if the session does not exist, because an empty page
+/// means the end of the log.
 pub trait SessionLog: Send + Sync {
-    /// The next rows of the log, oldest first; empty at its end.
-    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>>;
+    /// The next rows of the log, oldest first. Empty at the end.
+    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StoredMessage>>;
 
-    /// The next rows that a run appended, oldest first; empty at the end.
-    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>>;
+    /// The next rows of a run, oldest first. Empty at the end.
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<StoredMessage>>;
 
-    /// The next changes of the state that this session made, oldest first. A page ends only between two
-    /// appends, so it may be longer than its limit.
+    /// The next state changes of this session, oldest first. A page contains whole commits, so it may exceed its limit.
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>>;
 
-    /// A fact by its name, carried or not.
+    /// A fact by kind and id, carried or not. `None` if it or the session does not exist.
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>>;
 }

@@ -1,29 +1,29 @@
-//! One row of the log: the seeds' columns, and `meta` for what they cannot say.
+//! A row of the log. The columns are those of Lango in Go; `meta` holds everything else.
 
 use crate::Seq;
 use serde::{Deserialize, Serialize};
 
-/// A message as it is stored. `role`, `author`, `content`, `tool_calls` and `timestamp` are enough to restore a row
-/// that Lango wrote; `meta` is JSON text that the bridge alone reads.
+/// A message as it is stored. Rows of Lango in Go have no `meta`, and are restored from the other columns. `meta` is opaque
+/// JSON text of the caller.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Message {
-    /// Unique in its session. An append that repeats it is recognised and answered with the first one's number.
+pub struct SessionMessage {
+    /// Unique in the session. A commit that repeats the id is recognised as a retry and returns the first sequence number.
     pub id: String,
     pub role: String,
-    /// Empty in rows that never had one.
+    /// Empty in imported rows without author.
     pub author: String,
     pub content: String,
     pub tool_calls: Vec<ToolCall>,
-    /// Seconds since the epoch, exactly as the event had it. Never used for order.
+    /// Seconds since the Unix epoch, as in the event. Never used for ordering.
     pub timestamp: f64,
     pub tokens: u32,
-    /// How `tokens` was counted; empty means that it was not.
+    /// The token counter that counted `tokens`. Empty if they were not counted.
     pub counted_by: String,
     pub meta: Option<String>,
 }
 
-impl Message {
-    /// About how many bytes this row keeps in a queue.
+impl SessionMessage {
+    /// The approximate size in bytes.
     pub fn size(&self) -> usize {
         let calls: usize = self.tool_calls.iter().map(ToolCall::size).sum();
         self.id.len()
@@ -35,14 +35,14 @@ impl Message {
     }
 }
 
-/// A row with its place in the session.
+/// A message with its sequence number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
+pub struct StoredMessage {
     pub seq: Seq,
-    pub message: Message,
+    pub message: SessionMessage,
 }
 
-/// A call (`input` is set) or the answer to one (`output` is set), in the JSON that Lango's rows use.
+/// A tool call (`input` is set) or its result (`output` is set), in the JSON format of Lango in Go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {

@@ -1,35 +1,36 @@
-//! Owners of runs: one name per claim of a process, so that an owner that is gone can be recognised.
+//! Owners of runs. Each claim of a process has its own name, so that a dead owner can be recognised.
 //!
-//! A name is `process#claim`. A backend knows whether a process is alive (SQLite: by an advisory lock on a file beside the
-//! database); this module knows which claims of this process are still held.
+//! A name is `process#claim`. The backend decides whether a process is alive (SQLite: by an advisory lock on a file beside the
+//! database); this module tracks which claims of this process are held.
 
 use crate::{Pending, Result};
+use lock::LockExt;
 use std::{
     collections::BTreeSet,
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-/// The claims of this process that are held.
+/// The held claims of this process.
 static HELD: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 static CLAIMS: AtomicU64 = AtomicU64::new(0);
 
 fn held() -> MutexGuard<'static, BTreeSet<u64>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD.locked()
 }
 
-/// One claim of this process. The owner that it names counts as alive until this value is dropped.
+/// A claim of this process. Its owner counts as alive until this value is dropped.
 #[derive(Debug)]
-pub struct Owner {
+pub struct OwnerClaim {
     name: String,
     claim: u64,
 }
 
-impl Owner {
-    /// A new claim of the process that the backend calls `process`.
+impl OwnerClaim {
+    /// Makes a new claim. `process` is the name that the backend uses for this process.
     pub fn claim(process: &str) -> Self {
         let claim = CLAIMS.fetch_add(1, Ordering::Relaxed);
         held().insert(claim);
@@ -40,65 +41,65 @@ impl Owner {
         &self.name
     }
 
-    /// The process that an owner's name belongs to.
+    /// The process part of an owner's name.
     pub fn process_of(name: &str) -> &str {
         name.split_once('#').map_or(name, |(process, _)| process)
     }
 
-    /// Whether the claim of a name of this process is still held.
+    /// Whether the claim of this name is held. The name must belong to this process.
     pub fn is_held(name: &str) -> bool {
         let claim = name.split_once('#').and_then(|(_, claim)| claim.parse().ok());
         claim.is_some_and(|claim| held().contains(&claim))
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for OwnerClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Drop for Owner {
+impl Drop for OwnerClaim {
     fn drop(&mut self) {
         held().remove(&self.claim);
     }
 }
 
-/// What the backend knows of another owner.
+/// Whether an owner is alive, as far as the backend knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// Its process has ended, or its claim was dropped.
     Dead,
-    /// Its process exists. It may be stopped: then its heartbeat stands still.
+    /// Its process exists. It may be stopped: then it sends no heartbeats.
     Alive,
 }
 
-/// The answer to a heartbeat.
+/// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// How many runs of this process another owner has taken over so far.
+    /// How many runs of this process other owners have taken over.
     pub displaced: u64,
 }
 
-/// An owner that is responsible for at least one run.
+/// An owner of at least one queued or running run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerStatus {
     pub name: String,
-    /// How often its process has sent a heartbeat.
+    /// The number of heartbeats of its process.
     pub beats: u64,
 }
 
 pub trait Owners: Send + Sync {
-    /// Registers a claim of this process. The first one of a process acquires what proves that it is alive.
-    fn claim_owner(&self) -> Result<Owner>;
+    /// Registers a claim of this process. The first claim acquires the process lock.
+    fn claim_owner(&self) -> Result<OwnerClaim>;
 
-    /// Whether an owner is alive. Blocks for a system call at most.
+    /// Whether an owner is alive. Blocks for one system call at most.
     fn liveness(&self, owner: &str) -> Liveness;
 
-    /// Stores that this process is at work: a write, so that its success also proves that the store accepts writes.
+    /// Stores a heartbeat of this process. Its success also proves that the store accepts writes.
     fn heartbeat(&self) -> Pending<'_, Heartbeat>;
 
-    /// The owners of all runs that are queued or running.
+    /// The owners of all queued and running runs.
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>>;
 }
 
@@ -108,17 +109,17 @@ mod tests {
 
     #[test]
     fn a_claim_is_held_until_it_is_dropped() {
-        let owner = Owner::claim("process");
+        let owner = OwnerClaim::claim("process");
         let name = owner.name().to_owned();
-        assert_eq!(Owner::process_of(&name), "process");
-        assert!(Owner::is_held(&name));
+        assert_eq!(OwnerClaim::process_of(&name), "process");
+        assert!(OwnerClaim::is_held(&name));
         drop(owner);
-        assert!(!Owner::is_held(&name));
+        assert!(!OwnerClaim::is_held(&name));
     }
 
     #[test]
     fn names_without_a_claim_are_not_held() {
-        assert!(!Owner::is_held("process") && !Owner::is_held("process#x"));
-        assert_eq!(Owner::process_of("machine/boot/1/2"), "machine/boot/1/2");
+        assert!(!OwnerClaim::is_held("process") && !OwnerClaim::is_held("process#x"));
+        assert_eq!(OwnerClaim::process_of("machine/boot/1/2"), "machine/boot/1/2");
     }
 }

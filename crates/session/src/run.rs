@@ -1,97 +1,98 @@
-//! Runs: what became of each request, who works on it, and which messages wait.
+//! Runs: the status of each request, its owner, and the queue of a session.
 
 use crate::{Error, Pending, Result, RunStatus, Seq, SessionKey};
 
-/// A run that is to be recorded.
+/// A run to enqueue or to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
-    /// The id of a run that is `waiting` continues that run.
+    /// Unique in the session. The id of a `waiting` run continues that run.
     pub id: String,
     pub owner: String,
     pub request_key: Option<RequestKey>,
 }
 
-/// An idempotency key. It belongs to the user, and is stored by the commit that stores its message.
+/// An idempotency key. It is unique per user, and stored by the commit that stores the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestKey {
     pub key: String,
-    /// A digest of everything that the request asks for: a key with another digest is another request.
+    /// A digest of the request. The same key with another digest is refused.
     pub fingerprint: String,
 }
 
-/// The request that an idempotency key stands for.
+/// The request that was stored with an idempotency key.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownRequest {
-    /// Unknown for requests that earlier versions stored.
+    /// `None` for requests that earlier versions stored.
     pub(crate) fingerprint: Option<String>,
     pub(crate) key: SessionKey,
-    /// The run that it became.
+    /// The id of its run.
     pub(crate) id: String,
     pub(crate) status: RunStatus,
 }
 
-/// What is about to be stored for a request.
+/// How a request is about to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acceptance {
+pub(crate) enum AcceptedAs {
     Enqueue,
     Start,
 }
 
 impl KnownRequest {
-    /// Admits nothing but the start of the queued run of this very request.
-    pub(crate) fn admit(self, key: &SessionKey, run: &NewRun, acceptance: Acceptance) -> Result<()> {
+    /// Admits only the start of the queued run of the same request. Everything else is a duplicate.
+    pub(crate) fn admit(self, key: &SessionKey, run: &NewRun, acceptance: AcceptedAs) -> Result<()> {
         if let Some(request) = &run.request_key {
             self.check(key, request)?;
         }
         let is_queued = self.id == run.id && self.status == RunStatus::Queued;
-        if is_queued && acceptance == Acceptance::Start {
+        if is_queued && acceptance == AcceptedAs::Start {
             return Ok(());
         }
         Err(Error::Duplicate { key: self.key, id: self.id })
     }
 
-    /// Refuses a request that is another one.
+    /// Fails if the session or the fingerprint differ.
     pub(crate) fn check(&self, key: &SessionKey, request: &RequestKey) -> Result<()> {
         let is_known = self.fingerprint.as_ref().is_none_or(|known| *known == request.fingerprint);
         if self.key == *key && is_known { Ok(()) } else { Err(Error::KeyReused) }
     }
 }
 
+/// A stored run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct RunRecord {
     pub id: String,
     pub key: SessionKey,
-    /// Counts the runs of the session; rows of the log carry it.
+    /// Numbers the runs of a session from 1. Each row of the log has the number of its run.
     pub number: u64,
     pub status: RunStatus,
     pub owner: String,
-    /// The log up to here existed before the run appended its first row.
+    /// The last sequence number before the first row of the run.
     pub started_after: Seq,
-    /// The last place in the log that the run had taken when its status last changed.
+    /// The last sequence number of the run, as of its last change of status.
     pub last_seq: Seq,
     pub error: Option<String>,
     pub created_at: f64,
     pub updated_at: f64,
-    /// Its place in the queue of its session, if it is queued: tickets grow with each message that is queued.
+    /// The ticket of a queued run. Tickets grow with each queued message.
     pub ticket: Option<u64>,
-    /// How many runs are queued before it, if it is queued.
+    /// The number of runs queued before a queued run.
     pub ahead: Option<u64>,
 }
 
-/// The right to append to a session: held by its running run, fenced by its epoch.
+/// The right to append to a session. Its running run holds it, and the epoch fences earlier holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub key: SessionKey,
-    /// The [number](Run::number) of the run.
+    /// The [number](RunRecord::number) of the run.
     pub run: u64,
     pub epoch: u64,
 }
 
-/// What waits or works in a session at one moment.
+/// The open runs of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     pub running: Option<OwnedRun>,
-    /// The lease of the running run: its owner may not have been told that the run has started.
+    /// The lease of the running run, for an owner that missed the acknowledgement of its start.
     pub lease: Option<Lease>,
     /// The run that starts next.
     pub first_queued: Option<OwnedRun>,
@@ -105,31 +106,34 @@ impl Activity {
     }
 }
 
+/// A queued or running run with its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRun {
     pub id: String,
     pub owner: String,
-    /// Its place in the queue, if it is queued.
+    /// The ticket of a queued run.
     pub ticket: Option<u64>,
 }
 
-/// Makes `owner` responsible for the runs of owners that are gone.
+/// Transfers the runs of dead owners to `owner`.
 #[derive(Clone, Debug)]
 pub struct TakeOver {
     pub gone: Vec<GoneOwner>,
     pub owner: String,
-    /// In this session only.
+    /// Limits the take-over to one session.
     pub session: Option<SessionKey>,
 }
 
+/// An owner whose runs may be taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoneOwner {
     pub name: String,
-    /// Its process exists, but sent no heartbeat since this one: another heartbeat proves that it is alive after all.
+    /// The number of heartbeats that the caller saw, for a process that exists but is silent. A further heartbeat prevents the
+    /// take-over. `None` if the process is dead.
     pub if_beats: Option<u64>,
 }
 
-/// A run that was taken over.
+/// A run after its take-over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenOver {
     pub key: SessionKey,
@@ -137,7 +141,7 @@ pub struct TakenOver {
     pub state: TakenOverState,
 }
 
-/// What the new owner needs to continue a run that it took over. Only a running run holds a lease.
+/// What the new owner needs to continue a run. Only a running run holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakenOverState {
     Queued {
@@ -145,7 +149,7 @@ pub enum TakenOverState {
     },
     Running {
         lease: Lease,
-        /// The [options](crate::Start::options) that the run was started with.
+        /// The [options](crate::Start::options) of the start.
         options: Option<String>,
     },
 }
@@ -166,7 +170,7 @@ impl TakenOver {
     }
 }
 
-/// A queued run that leaves the queue without having run.
+/// Removes a queued run from the queue before it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
     pub id: String,
@@ -177,33 +181,31 @@ pub struct Withdrawal {
 }
 
 pub trait RunStore: Send + Sync {
-    /// Queues a message: its run and its payload are one row, stored by one commit. [`Error::Duplicate`] or
-    /// [`Error::KeyReused`] if the request key is known.
-    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run>;
+    /// Queues a message. The run and its payload are one row, stored by one commit. [`Error::Duplicate`] or
+    /// [`Error::KeyReused`] if the idempotency key is known.
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord>;
 
     /// The payload of a queued run; `None` if it is not queued.
     fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>>;
 
-    /// `false` if the run is not queued, or not by this owner.
+    /// Returns `false` if the run is not queued or has another owner.
     fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool>;
 
-    /// The runs that were taken over: by session, oldest first; in a session the running one first, then in the order of the
-    /// queue.
+    /// Returns the transferred runs, grouped by session, oldest session first: the running run, then the queue in order.
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>>;
 
     fn activity(&self, key: &SessionKey) -> Pending<'_, Activity>;
 }
 
 pub trait RunLog: Send + Sync {
-    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>>;
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>>;
 
-    /// The run that a request became; `None` if its key is unknown. [`Error::KeyReused`] if the key stands for another
-    /// request.
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>>;
+    /// Finds the run of a request by its idempotency key. [`Error::KeyReused`] if the key belongs to another request.
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>>;
 
-    /// The runs of a session, newest first; at most `limit`.
-    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>>;
+    /// The newest runs of a session, newest first.
+    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>>;
 }
 
-/// The error of a run whose question was settled by another message.
+/// The error of a run whose question was superseded by another message.
 pub const SUPERSEDED: &str = "another message came before the answer";

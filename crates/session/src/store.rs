@@ -1,41 +1,45 @@
-//! Sessions, and the one way in which they change.
+//! Sessions, and the commits that change them.
 
-use crate::{Draft, Fact, FactChange, Lease, Message, NewRun, Pending, RunStatus, Seq, SessionKey, Stored};
+use crate::{
+    Draft, Fact, FactChange, Lease, NewRun, Pending, RunStatus, Seq, SessionKey, SessionMessage,
+    StoredMessage,
+};
 use serde_json::Value;
 
-/// Whose state a key belongs to. Locks are always taken in this order.
+/// The scope of a state key, from the widest to the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// Shared by all users of the app; outlives every session.
+    /// Shared by all users of the app. Not deleted with a session.
     App,
-    /// Shared by all sessions of the user; outlives them.
+    /// Shared by all sessions of the user. Not deleted with a session.
     User,
     Session,
 }
 
-/// A state key takes a new value. There is no deletion: `null` is a value, as in ADK.
+/// Assigns a value to a state key. Keys are never deleted: `null` is a value, as in ADK.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateChange {
     pub scope: Scope,
-    /// Without the scope's prefix.
+    /// The key without the prefix of its scope.
     pub key: String,
     pub value: Value,
 }
 
+/// What [`SessionStore::create`] does if the session exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
-    /// A session that exists is [`Error::Exists`](crate::Error::Exists).
+    /// Fails with [`Error::Exists`](crate::Error::Exists).
     Fail,
-    /// A session that exists stays as it is and is the answer.
+    /// Returns the existing session unchanged.
     Keep,
 }
 
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub key: SessionKey,
-    /// Like any step that changes state, it takes a sequence number if it is not empty: the state log is complete.
+    /// The initial state. If it is not empty, it takes the first sequence number and is part of the state log.
     pub state: Vec<StateChange>,
-    /// What happened in it elsewhere, oldest first. All of it is stored with the session, or nothing.
+    /// Commits to apply to the new session, oldest first. If one of them fails, neither the session nor any change is stored.
     pub steps: Vec<Commit>,
     pub on_conflict: OnConflict,
 }
@@ -49,13 +53,13 @@ pub struct SessionRow {
     pub total_tokens: u64,
     pub created_at: f64,
     pub updated_at: f64,
-    /// Only in lists: the row cannot be read, and everything but the key may be wrong. Using the session is
-    /// [`Error::DamagedSession`](crate::Error::DamagedSession).
+    /// Set only in lists: the row cannot be read, and all fields but the key may be wrong. Any other call for this session fails
+    /// with [`Error::DamagedSession`](crate::Error::DamagedSession).
     pub is_damaged: bool,
 }
 
 impl SessionRow {
-    /// A session of which only the key is known.
+    /// The row of a damaged session: only the key is known.
     pub(crate) fn damaged(key: SessionKey) -> Self {
         let last_seq = Seq::START;
         Self {
@@ -70,134 +74,147 @@ impl SessionRow {
     }
 }
 
-/// How much of a session's end to read.
+/// How many rows to read from the end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TailBudget {
-    /// Rows are taken from the newest on while the sum of their tokens stays within this; the newest is always taken.
+    /// Maximum sum of the rows' tokens, from the newest row backwards. The newest row is always included.
     pub tokens: u64,
-    /// And no more than this many rows.
+    /// Maximum number of rows.
     pub rows: usize,
 }
 
 impl TailBudget {
-    /// No messages at all: state and facts only.
+    /// No messages, only state and facts.
     pub const NONE: Self = Self { tokens: 0, rows: 0 };
     pub const ALL: Self = Self { tokens: u64::MAX, rows: usize::MAX };
 }
 
-/// A session as a turn begins with it: one consistent read.
+/// One consistent read of a session, as a turn needs it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub row: SessionRow,
-    /// The end of the log, oldest first.
-    pub tail: Vec<Stored>,
-    /// Whether older rows exist that the budget left out.
+    /// The newest rows of the log, oldest first.
+    pub tail: Vec<StoredMessage>,
+    /// Whether the budget excluded older rows.
     pub truncated: bool,
-    /// The merged state, scope by scope, each sorted by when its key was first set.
+    /// The state of all scopes, ordered by scope and then by the first assignment of the key.
     pub state: Vec<StateChange>,
-    /// The facts that are carried, by kind and id.
+    /// The carried facts, ordered by kind and id.
     pub facts: Vec<Fact>,
-    /// Text that a process showed before it died, and that is not in the log.
+    /// Streamed text of an interrupted run that is not in the log.
     pub draft: Option<Draft>,
 }
 
-/// What a commit does to the run that it belongs to.
+/// The effect of a commit on its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TurnChange {
-    /// The commit belongs to no turn, and is admitted whoever holds the lease.
+    /// The commit belongs to no turn. The lease is not checked.
     #[default]
     None,
-    /// The first commit of a turn: the run starts and acquires the lease.
+    /// The first commit of a turn: starts the run and acquires the lease.
     Start(Start),
-    /// One more commit of a turn. [`Error::Fenced`](crate::Error::Fenced) if the lease was lost.
+    /// A further commit of a turn. [`Error::Fenced`](crate::Error::Fenced) if the lease was lost.
     Step(Lease),
     /// The last commit of a turn: the run leaves `running` and the lease is released.
     Finish { lease: Lease, status: RunStatus, error: Option<String> },
-    /// Withdraws what a `waiting` run has asked: it becomes `cancelled`, and the commit's messages are its last ones.
-    /// [`Error::Busy`](crate::Error::Busy) while a run holds the lease, [`Error::RunMoved`](crate::Error::RunMoved) if it
+    /// Cancels a `waiting` run and its question. The messages of the commit are its last ones.
+    /// [`Error::Busy`](crate::Error::Busy) while a run holds the lease, [`Error::RunMoved`](crate::Error::RunMoved) if the run
     /// is not waiting.
     Cancel { run: String, error: Option<String> },
 }
 
+/// The start of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
     pub run: NewRun,
-    /// For a caller that has the session in memory as the turn of this epoch left it, and has read nothing:
-    /// [`Error::Fenced`](crate::Error::Fenced) if there was another turn since, or if this is another session of that name.
+    /// The epoch of the caller's cached copy of the session. [`Error::Fenced`](crate::Error::Fenced) if the session has another
+    /// epoch: another turn ran since, or the session was deleted and recreated.
     pub if_epoch: Option<u64>,
-    /// Runs whose questions this message settles: they become `cancelled`.
+    /// Waiting runs whose questions this message supersedes: they become `cancelled`.
     pub supersedes: Vec<String>,
-    /// Opaque JSON text of the caller: what another owner needs, besides the log, to continue the run as it was started.
-    /// Stored as long as the run is `running`.
+    /// Messages of the commit that belong to earlier runs: they settle what those runs left open.
+    pub settled: Vec<SettledMessage>,
+    /// Opaque JSON text of the caller, for an owner that takes the run over. Stored while the run is `running`.
     pub options: Option<String>,
 }
 
-/// What a commit that started a run returns.
+/// A message that settles what an earlier run left open. Readers of that run receive it, those of the started run do not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledMessage {
+    pub id: String,
+    /// The run that it belongs to; `None` if that is unknown.
+    pub run: Option<String>,
+}
+
+/// The lease of a started run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Started {
+pub struct StartedTurn {
     pub lease: Lease,
-    /// The state of the app and of the user, with what this commit changed in it, if [`Start::if_epoch`] was set: other
-    /// sessions may have changed it since.
+    /// The app and user state after this commit, if [`Start::if_epoch`] was set: other sessions may have changed it since the
+    /// caller cached it. Empty otherwise.
     pub shared: Vec<StateChange>,
 }
 
-/// One step of a session: all of it is stored, or nothing.
+/// An atomic change of a session.
 ///
-/// A commit whose last message is in the log already is answered as [`repeated`](Committed::repeated) before anything else
-/// is checked: its first attempt made its conditions untrue.
+/// Commits are idempotent by their last message: if the same message, with the same id and content, is in the log already, the
+/// commit returns [`repeated`](Committed::repeated) and no other condition is checked, because the first attempt may have
+/// invalidated it. A message that only shares the id was stored by another owner, and does not make the commit a retry.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// Appended in this order. A commit without messages takes a sequence number only if it changes state.
-    pub messages: Vec<Message>,
+    /// Appended in this order, with consecutive sequence numbers. A commit without messages takes one only if it changes state.
+    pub messages: Vec<SessionMessage>,
     /// Logged at the last sequence number of the commit.
     pub state: Vec<StateChange>,
     pub facts: Vec<FactChange>,
     pub turn: TurnChange,
-    /// Refuses the commit unless the session still ends here.
+    /// Fails with [`Error::Conflict`](crate::Error::Conflict) unless this is the last sequence number of the session.
     pub expected_seq: Option<Seq>,
-    /// Set when the session has no title yet.
+    /// The title of the session, if it has none yet.
     pub title: Option<String>,
-    /// Discards the session's draft: the log says by now what became of it. A commit that starts a run is refused with
-    /// [`Error::Conflict`](crate::Error::Conflict) if the session has a draft and this is not set, so a draft never mixes
-    /// the text of two runs.
+    /// Deletes the session's draft: its text is in the log now. A commit that starts a run fails with
+    /// [`Error::Conflict`](crate::Error::Conflict) if the session has a draft and this is not set, so a draft never contains
+    /// text of two runs.
     pub discards_draft: bool,
 }
 
 impl Commit {
     /// A commit of one message that belongs to no turn.
-    pub fn message(message: Message) -> Self {
+    pub fn message(message: SessionMessage) -> Self {
         Self { messages: vec![message], ..Self::default() }
     }
 
-    pub(crate) fn places(&self) -> u64 {
+    /// How many sequence numbers the commit takes.
+    pub(crate) fn sequence_numbers(&self) -> u64 {
         let messages = self.messages.len() as u64;
         if messages == 0 { u64::from(!self.state.is_empty()) } else { messages }
     }
 }
 
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Committed {
-    /// The last place that the commit took; the session's last place if it took none.
+    /// The last sequence number of the commit, or of the session if the commit took none.
     pub seq: Seq,
-    /// The messages were there already: nothing was stored again.
+    /// The last message was in the log already: nothing was stored.
     pub repeated: bool,
     /// Set if the commit started a run.
-    pub started: Option<Started>,
+    pub started: Option<StartedTurn>,
     /// The epoch of the session after the commit.
     pub epoch: u64,
 }
 
-/// A page of sessions, newest change first.
+/// A page of sessions, ordered by the last change, newest first.
 ///
-/// A session that changes while its list is being paged moves to the front, behind the reader: no session comes twice,
-/// and every session that did not change meanwhile comes once.
+/// A session that changes between two pages moves to the front, which was already read. So no session is listed twice, and
+/// every unchanged session is listed once.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Of this app only.
+    /// Only sessions of this app.
     pub app: Option<String>,
-    /// Of this user only.
+    /// Only sessions of this user.
     pub user: Option<String>,
-    /// Behind this row of the page before.
+    /// The cursor: the last row of the previous page.
     pub after: Option<SessionRow>,
     pub limit: usize,
 }
@@ -205,15 +222,15 @@ pub struct ListQuery {
 pub trait SessionStore: Send + Sync {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow>;
 
-    /// The end of a session with its state and facts, in one consistent read; `None` if there is no such session.
+    /// Reads the tail, the state and the facts of a session. `None` if the session does not exist.
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>>;
 
-    /// Acknowledged only when it is durable.
+    /// Returns after the commit is durable.
     fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed>;
 
-    /// A session whose row cannot be read is listed as [damaged](SessionRow::is_damaged) and does not hide the others.
+    /// A session whose row cannot be read is listed as [damaged](SessionRow::is_damaged).
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>>;
 
-    /// Removes a session with all that is its own. `false` if there was none.
+    /// Deletes a session with its log, runs, draft and artifacts. Returns `false` if it does not exist.
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool>;
 }

@@ -1,12 +1,13 @@
-//! Databases of Lango in Go come along: whole, in order, once, and the file stays as it is.
+//! Import of databases of Lango in Go: complete, in order, idempotent, without writing the source.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use session::{
-    Message, NewSession, OnConflict, Seq, SessionKey, SessionLog, SessionStore, Stored, TailBudget,
-    import::{Count, Oddity, Report, Source, SourceError, Target},
+    NewSession, OnConflict, Seq, SessionKey, SessionLog, SessionMessage, SessionStore, StoredMessage,
+    TailBudget,
+    import::{Anomaly, ImportCount, ImportReport, ImportSourceError, ImportTarget, LangoDatabase},
     sqlite::{Options, SqliteStore},
 };
 use std::{
@@ -19,18 +20,18 @@ use testkit::store_suite::make::{page, says};
 const SCHEMA: &str = include_str!("../../../fixtures/lango/schema.sql");
 const CONVERSATIONS: &str = include_str!("../../../fixtures/lango/conversations.sql");
 
-/// A file of Lango with what the SQL puts into it.
+/// A database of Lango in Go, filled by the SQL.
 fn lango(sql: &str) -> (TempDir, PathBuf) {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("go.db");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("go.db");
     Connection::open(&path).unwrap().execute_batch(&format!("{SCHEMA}{sql}")).unwrap();
-    (place, path)
+    (dir, path)
 }
 
-/// A file without constraints: whatever another hand may have left in one.
+/// A database without constraints, which may contain any data.
 fn loose(fill: impl FnOnce(&Connection)) -> (TempDir, PathBuf) {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("go.db");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("go.db");
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
         "CREATE TABLE sessions (id INTEGER PRIMARY KEY, key, metadata, created_at, updated_at);
@@ -39,7 +40,7 @@ fn loose(fill: impl FnOnce(&Connection)) -> (TempDir, PathBuf) {
     )
     .unwrap();
     fill(&conn);
-    (place, path)
+    (dir, path)
 }
 
 fn ours() -> (SqliteStore, TempDir) {
@@ -51,11 +52,11 @@ fn key(session: &str) -> SessionKey {
     SessionKey::new("lango", "user", session)
 }
 
-async fn import(store: &SqliteStore, path: &Path) -> Report {
-    let mut report = Report::default();
-    let source = Source::open(path).unwrap();
+async fn import(store: &SqliteStore, path: &Path) -> ImportReport {
+    let mut report = ImportReport::default();
+    let source = LangoDatabase::open(path).unwrap();
     for session in source.sessions(&mut report).unwrap() {
-        let mut target = Target::open(store, key(&session.key), &session, &mut report).await.unwrap();
+        let mut target = ImportTarget::open(store, key(&session.key), &session, &mut report).await.unwrap();
         for batch in session.batches() {
             let rows = source.read(batch, &mut report).unwrap();
             target.add(rows, &mut report).await.unwrap();
@@ -64,26 +65,26 @@ async fn import(store: &SqliteStore, path: &Path) -> Report {
     report
 }
 
-async fn log(store: &SqliteStore, session: &str) -> Vec<Stored> {
+async fn log(store: &SqliteStore, session: &str) -> Vec<StoredMessage> {
     store.read(&key(session), page(0, 10_000)).await.unwrap()
 }
 
 async fn said(store: &SqliteStore, session: &str) -> Vec<String> {
-    let line = |row: Stored| format!("{}: {}", row.message.role, row.message.content);
+    let line = |row: StoredMessage| format!("{}: {}", row.message.role, row.message.content);
     log(store, session).await.into_iter().map(line).collect()
 }
 
-fn count(came: u64, there: u64) -> Count {
-    Count { came, there }
+fn count(imported: u64, present: u64) -> ImportCount {
+    ImportCount { imported, present }
 }
 
-fn odd(report: &Report) -> Vec<(Oddity, u64)> {
-    report.odd.iter().map(|(oddity, seen)| (*oddity, seen.count)).collect()
+fn anomalies(report: &ImportReport) -> Vec<(Anomaly, u64)> {
+    report.anomalies.iter().map(|(anomaly, seen)| (*anomaly, seen.count)).collect()
 }
 
 #[tokio::test]
-async fn messages_come_in_the_order_of_their_times_and_then_of_their_numbers() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn messages_are_imported_in_the_order_of_time_then_number() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     let report = import(&store, &path).await;
     assert_eq!((report.sessions, report.messages), (count(8, 0), count(24, 0)));
@@ -95,12 +96,12 @@ async fn messages_come_in_the_order_of_their_times_and_then_of_their_numbers() {
     assert_eq!((row.id.as_str(), row.timestamp), ("lango:2:1771117201500000000", 1_771_117_201.5));
     assert_eq!((row.meta.as_deref(), row.counted_by.as_str()), (None, ""));
     let authors: Vec<String> = log(&store, "talk").await.into_iter().map(|row| row.message.author).collect();
-    assert_eq!(authors, ["user", "", "user", ""], "the root agent of there is the root agent of here");
+    assert_eq!(authors, ["user", "", "user", ""], "the name of the old root agent is dropped");
 }
 
 #[tokio::test]
-async fn calls_answers_and_signatures_come_as_they_were() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn tool_calls_results_and_signatures_are_imported_unchanged() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     import(&store, &path).await;
     let rows = log(&store, "tools").await;
@@ -119,8 +120,8 @@ async fn calls_answers_and_signatures_come_as_they_were() {
 }
 
 #[tokio::test]
-async fn a_session_brings_its_state_its_title_and_what_its_row_said() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn a_session_is_imported_with_state_title_and_other_columns() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     import(&store, &path).await;
     let loaded = store.load(&key("tools"), TailBudget::NONE).await.unwrap().unwrap();
@@ -136,8 +137,8 @@ async fn a_session_brings_its_state_its_title_and_what_its_row_said() {
 }
 
 #[tokio::test]
-async fn the_session_that_was_used_last_is_listed_first() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn the_most_recently_used_session_is_listed_first() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     import(&store, &path).await;
     let query = session::ListQuery { limit: 3, ..session::ListQuery::default() };
@@ -147,19 +148,19 @@ async fn the_session_that_was_used_last_is_listed_first() {
 }
 
 #[tokio::test]
-async fn a_second_import_changes_nothing_and_a_third_brings_what_is_new() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn a_repeated_import_changes_nothing_and_a_later_one_adds_new_messages() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     import(&store, &path).await;
     let before = store.load(&key("talk"), TailBudget::ALL).await.unwrap().unwrap();
 
     let again = import(&store, &path).await;
     assert_eq!((again.sessions, again.messages), (count(0, 8), count(0, 24)));
-    assert_eq!(odd(&again), []);
+    assert_eq!(anomalies(&again), []);
     let after = store.load(&key("talk"), TailBudget::ALL).await.unwrap().unwrap();
     assert_eq!((before.row, before.tail, before.state), (after.row, after.tail, after.state));
 
-    // Meanwhile the conversation went on in both places.
+    // The conversation continues in both databases.
     store.commit(&key("talk"), says("ours")).await.unwrap();
     Connection::open(&path)
         .unwrap()
@@ -169,14 +170,14 @@ async fn a_second_import_changes_nothing_and_a_third_brings_what_is_new() {
         )
         .unwrap();
     let third = import(&store, &path).await;
-    assert_eq!((third.messages, odd(&third)), (count(1, 23), vec![]));
+    assert_eq!((third.messages, anomalies(&third)), (count(1, 23), vec![]));
     let said = said(&store, "talk").await;
     assert_eq!(said[1], "assistant: Hello Ann.");
     assert_eq!(said[4..], ["user: text of ours", "user: Still there?"]);
 }
 
 #[tokio::test]
-async fn two_files_with_the_same_key_and_numbers_both_come() {
+async fn two_files_with_the_same_key_and_numbers_are_both_imported() {
     let one = "INSERT INTO sessions VALUES (1, 'default', NULL, NULL, NULL, NULL, NULL, '2026-01-01 00:00:00Z', '2026-01-01 00:00:00Z');
         INSERT INTO messages VALUES (1, 'user', 'on the laptop', '2026-01-01 00:00:00.1Z', NULL, 'user', 1);";
     let (_one, first) = lango(one);
@@ -188,22 +189,22 @@ async fn two_files_with_the_same_key_and_numbers_both_come() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_begun_here_keeps_its_beginning_and_that_is_said() {
-    let (_place, path) = lango(CONVERSATIONS);
+async fn messages_are_appended_to_an_existing_session_and_reported_as_an_anomaly() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     let new =
         NewSession { key: key("talk"), state: Vec::new(), steps: Vec::new(), on_conflict: OnConflict::Fail };
     store.create(new).await.unwrap();
     store.commit(&key("talk"), says("ours")).await.unwrap();
     let report = import(&store, &path).await;
-    assert_eq!(report.odd[&Oddity::BegunHere].examples, ["talk"]);
+    assert_eq!(report.anomalies[&Anomaly::ExistingSession].examples, ["talk"]);
     assert_eq!(said(&store, "talk").await[..2], ["user: text of ours", "user: I am Ann."]);
-    assert_eq!(odd(&import(&store, &path).await), []);
+    assert_eq!(anomalies(&import(&store, &path).await), []);
 }
 
 #[tokio::test]
-async fn whatever_a_row_holds_it_comes_and_what_is_odd_is_named() {
-    let (_place, path) = loose(|conn| {
+async fn malformed_rows_are_imported_and_reported_as_anomalies() {
+    let (_dir, path) = loose(|conn| {
         conn.execute_batch("INSERT INTO sessions VALUES (2, NULL, 'not json', NULL, NULL), (3, 'm', '{\"user:a\":\"1\",\"b\":\"x\"}', 5, 'never')").unwrap();
         let mut row = conn.prepare("INSERT INTO messages (role, content, timestamp, tool_calls, author, session_messages) VALUES (?1, ?2, ?3, ?4, ?5, ?6)").unwrap();
         let at = "2026-02-15 10:00:00Z";
@@ -226,22 +227,22 @@ async fn whatever_a_row_holds_it_comes_and_what_is_odd_is_named() {
     let report = import(&store, &path).await;
     assert_eq!((report.sessions, report.messages), (count(3, 0), count(5, 0)));
     assert_eq!(
-        odd(&report),
+        anomalies(&report),
         [
-            (Oddity::NoSession, 1),
-            (Oddity::NoKey, 1),
-            (Oddity::NoTime, 1),
-            (Oddity::UnknownRole, 1),
-            (Oddity::NotText, 1),
-            (Oddity::UnreadableCalls, 2),
-            (Oddity::OddCall, 1),
-            (Oddity::UnreadableState, 1),
-            (Oddity::SharedState, 1),
+            (Anomaly::NoSession, 1),
+            (Anomaly::NoKey, 1),
+            (Anomaly::NoTime, 1),
+            (Anomaly::UnknownRole, 1),
+            (Anomaly::InvalidUtf8, 1),
+            (Anomaly::UnreadableCalls, 2),
+            (Anomaly::UnexpectedCall, 1),
+            (Anomaly::UnreadableState, 1),
+            (Anomaly::SharedState, 1),
         ]
     );
-    assert_eq!(report.odd[&Oddity::NoTime].examples, ["s #2"]);
+    assert_eq!(report.anomalies[&Anomaly::NoTime].examples, ["s #2"]);
     let rows = log(&store, "s").await;
-    let Message { content, timestamp, tool_calls, .. } = &rows[1].message;
+    let SessionMessage { content, timestamp, tool_calls, .. } = &rows[1].message;
     assert_eq!(
         (content.as_str(), *timestamp, tool_calls.len()),
         ("caf\u{fffd}", rows[0].message.timestamp, 0)
@@ -251,43 +252,43 @@ async fn whatever_a_row_holds_it_comes_and_what_is_odd_is_named() {
     assert_eq!((rows[2].message.content.as_str(), rows[2].message.author.as_str()), ("7", "1.5"));
     assert_eq!(rows[3].message.content, "\0\u{1b}[31m");
     assert_eq!(rows[4].message.content.len(), 20_000_000);
-    assert_eq!(odd(&import(&store, &path).await), [(Oddity::NoSession, 1)]);
+    assert_eq!(anomalies(&import(&store, &path).await), [(Anomaly::NoSession, 1)]);
 }
 
 #[tokio::test]
-async fn an_early_database_without_author_and_a_later_one_with_ciphertext_come() {
+async fn an_early_schema_without_author_and_a_later_one_with_ciphertext_are_imported() {
     let early = SCHEMA.replace("`author` text NULL DEFAULT '', ", "").replace("`metadata` json NULL, ", "");
     let later = SCHEMA.replace("`author`", "`content_ciphertext` blob NULL, `author`");
     for (schema, extra, expected) in
-        [(early, "", vec![]), (later, ", content_ciphertext = x'00'", vec![(Oddity::Encrypted, 1)])]
+        [(early, "", vec![]), (later, ", content_ciphertext = x'00'", vec![(Anomaly::Encrypted, 1)])]
     {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("go.db");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("go.db");
         let rows = "INSERT INTO sessions (id, key, created_at, updated_at) VALUES (1, 's', '2026-01-01', '2026-01-01');
             INSERT INTO messages (role, content, timestamp, session_messages) VALUES ('user', 'hi', '2026-01-01 00:00:00', 1);";
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(&format!("{schema}{rows} UPDATE messages SET role = role{extra}")).unwrap();
         let (store, _home) = ours();
-        assert_eq!(odd(&import(&store, &path).await), expected);
+        assert_eq!(anomalies(&import(&store, &path).await), expected);
         assert_eq!(said(&store, "s").await, ["user: hi"]);
     }
 }
 
 #[tokio::test]
-async fn an_import_that_ends_early_is_gone_on_with_and_leaves_no_hole() {
-    let (_place, path) = lango("INSERT INTO sessions VALUES (1, 's', NULL, NULL, NULL, NULL, NULL, '2026-01-01 00:00:00Z', '2026-01-01 00:00:00Z');
+async fn an_interrupted_import_is_continued_without_a_gap() {
+    let (_dir, path) = lango("INSERT INTO sessions VALUES (1, 's', NULL, NULL, NULL, NULL, NULL, '2026-01-01 00:00:00Z', '2026-01-01 00:00:00Z');
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
         INSERT INTO messages (role, content, timestamp, session_messages) SELECT 'user', 'm' || i, '2026-01-01 00:00:00Z', 1 FROM n;");
     let (store, _home) = ours();
-    let mut report = Report::default();
-    let source = Source::open(&path).unwrap();
+    let mut report = ImportReport::default();
+    let source = LangoDatabase::open(&path).unwrap();
     let session = source.sessions(&mut report).unwrap().remove(0);
     let batches: Vec<_> = session.batches().collect();
-    let mut target = Target::open(&store, key("s"), &session, &mut report).await.unwrap();
+    let mut target = ImportTarget::open(&store, key("s"), &session, &mut report).await.unwrap();
     target.add(source.read(batches[0], &mut report).unwrap(), &mut report).await.unwrap();
     assert_eq!(report.messages, count(500, 0));
 
-    // Somebody else writes at the same time: what would have to stand behind it does not come in between.
+    // A concurrent write is a conflict: the next batch would no longer follow the previous one.
     let last = log(&store, "s").await.last().unwrap().seq;
     store.commit(&key("s"), says("ours")).await.unwrap();
     let refused = target.add(source.read(batches[1], &mut report).unwrap(), &mut report).await.unwrap_err();
@@ -303,27 +304,27 @@ async fn an_import_that_ends_early_is_gone_on_with_and_leaves_no_hole() {
 }
 
 #[tokio::test]
-async fn the_file_is_not_written_also_with_a_log_of_writes_beside_it() {
-    let (place, path) = lango(CONVERSATIONS);
+async fn the_source_is_not_written_even_with_a_write_ahead_log() {
+    let (dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
     let plain = fs::read(&path).unwrap();
     import(&store, &path).await;
     assert_eq!(fs::read(&path).unwrap(), plain);
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no file is left beside the source");
 
-    // A running Lango: the newest message is in the log of writes alone.
+    // A running Lango: the newest message is only in the write-ahead log.
     let running = Connection::open(&path).unwrap();
     running.pragma_update(None, "journal_mode", "wal").unwrap();
     running.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
     running
         .execute_batch("INSERT INTO messages (role, content, timestamp, session_messages) VALUES ('user', 'new', '2026-03-01 00:00:00Z', 1)")
         .unwrap();
-    let wal = place.path().join("go.db-wal");
+    let wal = dir.path().join("go.db-wal");
     let before = (fs::read(&path).unwrap(), fs::read(&wal).unwrap());
     assert_eq!(import(&store, &path).await.messages, count(1, 24));
     assert_eq!((fs::read(&path).unwrap(), fs::read(&wal).unwrap()), before);
 
-    // A Lango that was killed: its log is still there, and nobody is left who knows it.
+    // A killed Lango: the write-ahead log remains, without an index.
     let killed = tempfile::tempdir().unwrap();
     let copy = killed.path().join("go.db");
     fs::write(&copy, &before.0).unwrap();
@@ -334,9 +335,9 @@ async fn the_file_is_not_written_also_with_a_log_of_writes_beside_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_imported_from_has_its_sentence() {
-    let place = tempfile::tempdir().unwrap();
-    let at = |name: &str| place.path().join(name);
+fn each_unusable_source_file_has_its_own_error_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
     fs::write(
         at("encrypted.db"),
         (0..8192_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>(),
@@ -353,8 +354,9 @@ fn a_file_that_cannot_be_imported_from_has_its_sentence() {
     let end = bytes.len();
     bytes[4096..end].fill(0xff);
     fs::write(&damaged, bytes).unwrap();
-    let told = |path: &Path| {
-        let opened = Source::open(path).and_then(|source| source.sessions(&mut Report::default()).map(drop));
+    let error_text = |path: &Path| {
+        let opened = LangoDatabase::open(path)
+            .and_then(|source| source.sessions(&mut ImportReport::default()).map(drop));
         opened.unwrap_err().to_string().replace(&path.display().to_string(), "FILE")
     };
     let expected = [
@@ -371,42 +373,42 @@ fn a_file_that_cannot_be_imported_from_has_its_sentence() {
             "FILE is a database, but not one of Lango in Go: it has no column content in its table messages",
         ),
     ];
-    for (name, sentence) in expected {
-        assert_eq!(told(&at(name)), sentence);
+    for (name, text) in expected {
+        assert_eq!(error_text(&at(name)), text);
     }
     assert_eq!(
-        told(&damaged),
+        error_text(&damaged),
         "FILE is damaged; import from a good copy, or from what `sqlite3 FILE .recover` can save"
     );
 }
 
 #[test]
-fn a_file_that_another_program_holds_is_locked() {
-    let (_place, path) = lango(CONVERSATIONS);
+fn a_source_file_locked_by_another_process_is_refused() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    assert!(matches!(Source::open(&path), Err(SourceError::Locked { .. })));
+    assert!(matches!(LangoDatabase::open(&path), Err(ImportSourceError::Locked { .. })));
 }
 
 #[test]
-fn a_file_with_a_transaction_that_a_crash_left_behind_is_not_repaired_by_reading_it() {
-    let (place, path) = lango(CONVERSATIONS);
+fn a_source_file_with_a_hot_journal_is_refused_and_not_changed() {
+    let (dir, path) = lango(CONVERSATIONS);
     let writer = Connection::open(&path).unwrap();
     writer
         .execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE messages SET content = hex(zeroblob(9000))")
         .unwrap();
-    let crashed = place.path().join("crashed.db");
+    let crashed = dir.path().join("crashed.db");
     fs::copy(&path, &crashed).unwrap();
-    fs::copy(place.path().join("go.db-journal"), place.path().join("crashed.db-journal")).unwrap();
+    fs::copy(dir.path().join("go.db-journal"), dir.path().join("crashed.db-journal")).unwrap();
     let before = fs::read(&crashed).unwrap();
-    let refused = Source::open(&crashed).map(drop);
-    assert!(matches!(refused, Err(SourceError::Unfinished { .. })), "{refused:?}");
+    let refused = LangoDatabase::open(&crashed).map(drop);
+    assert!(matches!(refused, Err(ImportSourceError::Unfinished { .. })), "{refused:?}");
     assert_eq!(fs::read(&crashed).unwrap(), before);
 }
 
 #[test]
-fn the_store_does_not_take_a_file_of_lango_in_go_for_its_own() {
-    let (_place, path) = lango(CONVERSATIONS);
+fn the_store_refuses_to_open_a_database_of_lango_in_go() {
+    let (_dir, path) = lango(CONVERSATIONS);
     let refused = SqliteStore::open(&path, Options::default()).unwrap_err();
     assert!(matches!(refused, session::Error::LangoInGo { .. }), "{refused:?}");
     let rows: i64 = Connection::open(&path)

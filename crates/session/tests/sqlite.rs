@@ -1,4 +1,4 @@
-//! The SQLite backend keeps every law.
+//! The SQLite backend passes the store suite, with and without inline commits.
 
 use session::{
     Error, Result,
@@ -6,12 +6,30 @@ use session::{
 };
 use std::sync::Arc;
 use tempfile::TempDir;
-use testkit::store_suite::Shared;
+use testkit::store_suite::SharedStore;
 
-fn open() -> Result<(Shared, TempDir)> {
-    let place = tempfile::tempdir().map_err(|error| Error::Backend(error.into()))?;
-    let store = SqliteStore::open(place.path().join("lango.db"), Options::default())?;
-    Ok((Arc::new(store), place))
+fn open(options: Options) -> Result<(SharedStore, TempDir)> {
+    let dir = tempfile::tempdir().map_err(|error| Error::Backend(error.into()))?;
+    let store = SqliteStore::open(dir.path().join("lango.db"), options)?;
+    Ok((Arc::new(store), dir))
 }
 
-testkit::store_laws!(open);
+mod writer_thread {
+    use super::*;
+
+    fn open() -> Result<(SharedStore, TempDir)> {
+        super::open(Options::default())
+    }
+
+    testkit::store_laws!(open);
+}
+
+mod inline_commits {
+    use super::*;
+
+    fn open() -> Result<(SharedStore, TempDir)> {
+        super::open(Options { inline_commits: true, ..Options::default() })
+    }
+
+    testkit::store_laws!(open);
+}

@@ -2,7 +2,7 @@
 
 use crate::otlp;
 use adk::trace::Span;
-use provider::{Secret, http::Post};
+use provider::{SecretString, http::JsonPostClient};
 use std::{
     sync::{
         Arc,
@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Collector {
     /// The whole address, such as `http://127.0.0.1:4318/v1/traces`.
     pub url: String,
-    pub headers: Vec<(String, Secret)>,
+    pub headers: Vec<(String, SecretString)>,
     /// The resource attribute `service.name`.
     pub service: String,
     /// Whether spans carry the text of messages, answers and tool results.
@@ -62,7 +62,7 @@ enum ExportCommand {
 
 impl Exporter {
     pub(super) fn start(collector: Collector) -> Result<Self, String> {
-        let post = Post::new(&collector.url, &collector.headers, REQUEST_TIMEOUT)?;
+        let post = JsonPostClient::new(&collector.url, &collector.headers, REQUEST_TIMEOUT)?;
         let (queue, commands) = mpsc::channel(QUEUE);
         let counts = Arc::new(AtomicCounts::default());
         let task = ExportTask { post, service: collector.service, counts: Arc::clone(&counts) };
@@ -93,7 +93,7 @@ impl Exporter {
 }
 
 struct ExportTask {
-    post: Post,
+    post: JsonPostClient,
     service: String,
     counts: Arc<AtomicCounts>,
 }

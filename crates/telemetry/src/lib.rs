@@ -20,7 +20,7 @@ mod tests;
 
 pub use export::{Collector, ExportCounts};
 
-use adk::trace::{Recorder, Span, Trace};
+use adk::trace::{Span, SpanSink, Trace};
 use buffer::SpanBuffer;
 use export::Exporter;
 use std::{
@@ -61,14 +61,14 @@ impl Telemetry {
     pub fn continued(&self, traceparent: Option<&str>) -> Trace {
         match traceparent.and_then(traceparent::parse) {
             Some(parent) => {
-                Trace::within(self.recorder(), parent.trace_id, Some(parent.span_id), parent.sampled)
+                Trace::continued(self.recorder(), parent.trace_id, Some(parent.span_id), parent.sampled)
             }
             None => self.trace(),
         }
     }
 
-    fn recorder(&self) -> Arc<dyn Recorder> {
-        Arc::clone(&self.0) as Arc<dyn Recorder>
+    fn recorder(&self) -> Arc<dyn SpanSink> {
+        Arc::clone(&self.0) as Arc<dyn SpanSink>
     }
 
     /// Whether spans are exported.
@@ -94,7 +94,7 @@ impl Telemetry {
     }
 }
 
-impl Recorder for SpanRecorder {
+impl SpanSink for SpanRecorder {
     fn record(&self, span: Span) {
         let span = Arc::new(span);
         if span.session.is_some() {
@@ -105,7 +105,7 @@ impl Recorder for SpanRecorder {
         }
     }
 
-    fn takes_content(&self) -> bool {
+    fn accepts_content(&self) -> bool {
         self.content
     }
 }

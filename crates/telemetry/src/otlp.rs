@@ -1,6 +1,6 @@
 //! Spans as OTLP in JSON.
 
-use adk::trace::{Kind, Span};
+use adk::trace::{Span, SpanKind};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ fn span_json(span: &Span) -> Value {
         "flags": u8::from(span.sampled),
         "name": span.name,
         "kind": match span.kind {
-            Kind::Internal => 1,
-            Kind::Server => 2,
-            Kind::Client => 3,
+            SpanKind::Internal => 1,
+            SpanKind::Server => 2,
+            SpanKind::Client => 3,
         },
         "startTimeUnixNano": span.start.to_string(),
         "endTimeUnixNano": span.end.to_string(),

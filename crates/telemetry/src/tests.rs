@@ -3,7 +3,7 @@
 use super::{Collector, ExportCounts, Telemetry, otlp};
 use adk::{
     session::SessionKey,
-    trace::{Kind, Span},
+    trace::{Span, SpanKind},
 };
 use insta::assert_snapshot;
 use serde_json::{Map, json};
@@ -16,7 +16,7 @@ pub(super) fn span(number: u64) -> Span {
         parent: None,
         sampled: true,
         name: format!("span {number}"),
-        kind: Kind::Internal,
+        kind: SpanKind::Internal,
         start: 1_000,
         end: 2_000,
         attributes: Map::new(),
@@ -32,7 +32,7 @@ fn collector(url: &str) -> Collector {
 #[test]
 fn a_span_is_written_as_otlp_wants_it() {
     let mut one =
-        Span { parent: Some(7), kind: Kind::Client, error: Some("timeout".to_owned()), ..span(255) };
+        Span { parent: Some(7), kind: SpanKind::Client, error: Some("timeout".to_owned()), ..span(255) };
     let all = json!({"text": "a", "whole": 5, "part": 0.5, "flag": true, "list": ["stop"]});
     one.attributes = all.as_object().unwrap().clone();
     let request = otlp::request("mine", &[Arc::new(one)]);
@@ -47,7 +47,7 @@ async fn a_collector_that_does_not_answer_holds_nobody_and_what_is_lost_is_count
     let url = format!("http://{}/v1/traces", silent.local_addr().unwrap());
     let telemetry = Telemetry::new(Some(collector(&url))).unwrap();
     for _ in 0..5_000 {
-        drop(telemetry.trace().begin(Kind::Internal, || "span".to_owned()));
+        drop(telemetry.trace().begin(SpanKind::Internal, || "span".to_owned()));
     }
     let lost = telemetry.counts().dropped;
     // What is not in the queue is lost, and a batch may be on its way.
@@ -62,7 +62,7 @@ async fn a_collector_that_is_not_there_loses_spans_and_nothing_else() {
     let url = format!("http://{}/v1/traces", nobody.local_addr().unwrap());
     drop(nobody);
     let telemetry = Telemetry::new(Some(collector(&url))).unwrap();
-    drop(telemetry.trace().begin(Kind::Internal, || "span".to_owned()));
+    drop(telemetry.trace().begin(SpanKind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
     assert_eq!(telemetry.counts(), ExportCounts { sent: 0, dropped: 1 });
 }
@@ -72,7 +72,7 @@ async fn what_its_sender_did_not_want_recorded_is_kept_here_and_not_sent() {
     let telemetry = Telemetry::new(Some(collector("http://127.0.0.1:9/v1/traces"))).unwrap();
     let key = SessionKey::new("app", "ann", "s");
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
-    drop(telemetry.continued(Some(header)).of_session(&key).begin(Kind::Internal, || "span".to_owned()));
+    drop(telemetry.continued(Some(header)).of_session(&key).begin(SpanKind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
     assert_eq!(telemetry.counts(), ExportCounts::default());
     let kept = telemetry.matching(|_| true);

@@ -1,23 +1,23 @@
-//! Arguments become types at the door, and a misfit is told in the words of the schema.
+//! Deserialization of call arguments, with errors that name the tool and the field.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 use serde_json::{Map, Value};
 
-use crate::Error;
+use crate::ToolsError;
 
-/// Reads the arguments of a call of `tool`.
-pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: Map<String, Value>) -> Result<T, Error> {
+/// Deserializes the arguments of a call of `tool`.
+pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: Map<String, Value>) -> Result<T, ToolsError> {
     serde_json::from_value(Value::Object(args))
-        .map_err(|error| Error::Arguments { tool: tool.to_owned(), reason: error.to_string() })
+        .map_err(|error| ToolsError::Arguments { tool: tool.to_owned(), reason: error.to_string() })
 }
 
-/// An optional count. `3.0` is an integer to JSON Schema, and some models write it so.
-pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    let Some(number) = Option::<serde_json::Number>::deserialize(from)? else { return Ok(None) };
+/// Deserializes an optional non-negative integer. JSON Schema counts `3.0` as an integer, and some models write it so.
+pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
     let printed = number.to_string();
     let digits = printed.strip_suffix(".0").unwrap_or(&printed);
     digits
         .parse()
         .map(Some)
-        .map_err(|_| D::Error::custom(format!("`{number}` is not a whole number from 0 on")))
+        .map_err(|_| D::Error::custom(format!("`{number}` is not an integer of 0 or more")))
 }

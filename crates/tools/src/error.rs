@@ -1,65 +1,63 @@
-//! Why a call failed. The texts are read by the model, so each says what to do next where there is something to do.
+//! Errors of tools. A model reads their texts, so each says what to do next where there is something to do.
 
 use std::{io, path::PathBuf};
 
-use crate::calculate::Fault;
+use crate::calculate::ExpressionError;
 
-/// What a tool cannot do.
+/// Why a call failed, or why a tool cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ToolsError {
     #[error("bad arguments for `{tool}`: {reason}")]
     Arguments { tool: String, reason: String },
 
-    /// The tool ran and its work failed; the text is the whole story.
+    /// The tool ran and failed; the text is the whole message.
     #[error("{0}")]
     Failed(String),
 
-    #[error("the call was cancelled before it was done")]
+    #[error("the call was cancelled before it finished")]
     Cancelled,
 
     #[error("the artifact `{name}` was not saved: {reason}")]
     Artifact { name: String, reason: String },
 
-    #[error("cannot compute this: column {column}: {fault}")]
-    Expression { column: usize, fault: Fault },
+    #[error("cannot evaluate the expression: column {column}: {reason}")]
+    Expression { column: usize, reason: ExpressionError },
 
-    /// `others` are the directories beside the working directory, in words that go on with the sentence.
-    #[error(
-        "`{path}` {why}; only what lies inside the working directory can be reached, by a relative path{others}"
-    )]
+    /// `others` names the roots other than the working directory and continues the sentence.
+    #[error("`{path}` {why}; use a relative path inside the working directory{others}")]
     Outside { path: String, why: &'static str, others: String },
 
-    #[error("`{path}` lies in a directory that is there to be read, not written")]
+    #[error("`{path}` is inside a read-only root and cannot be written")]
     ReadOnly { path: String },
 
-    #[error("there is no `{path}`; list_files shows what there is")]
+    #[error("`{path}` does not exist; list_files shows what does")]
     NotFound { path: String },
 
-    /// Something is there, and it is of the wrong kind.
+    /// The path exists, but its file type is wrong.
     #[error("`{path}` is {is}, not {wanted}")]
     WrongKind { path: String, is: &'static str, wanted: &'static str },
 
     #[error("`{path}` could not be read: {source}")]
-    Io { path: String, source: io::Error },
+    Read { path: String, source: io::Error },
 
     #[error("`{path}` could not be written: {source}")]
     Write { path: String, source: io::Error },
 
-    /// Somebody else was faster.
-    #[error("`{path}` has changed since it was read; read it again and decide anew")]
+    /// Another process or person changed the file first.
+    #[error("`{path}` has changed since it was read; read it again before you change it")]
     Changed { path: String },
 
-    #[error("`{handle}` is no handle of something kept here; use one that a tool gave, as it was given")]
-    Handle { handle: String },
+    #[error("`{handle}` is not a handle of a stored output or edit; copy one exactly as a tool returned it")]
+    UnknownHandle { handle: String },
 
-    #[error("what has to be kept beside the conversation could not be: {source}")]
-    Kept { source: io::Error },
+    #[error("the output store could not be used: {source}")]
+    OutputStore { source: io::Error },
 
-    #[error("the directory {} cannot be used as a root of file tools: {source}; make it, or name another in [tools] of lango.toml", path.display())]
+    #[error("{} cannot be used as a root of file tools: {source}; create the directory, or set another in [tools] of lango.toml", path.display())]
     Root { path: PathBuf, source: io::Error },
 
     #[error(
-        "{} lies inside {}, and both are roots of file tools; name one of them",
+        "{} is inside {}, and both are roots of file tools; remove one of them",
         inner.display(),
         outer.display()
     )]
@@ -71,16 +69,16 @@ pub enum Error {
     Duplicate { name: String, first: String, second: String },
 
     #[error(
-        "`{name}` (from {origin}) is no name for a tool: use a letter or `_` first, then at most 63 letters, digits, `_` or `-`"
+        "`{name}` (from {origin}) is not a valid tool name: use a letter or `_` first, then at most 63 letters, digits, `_` or `-`"
     )]
     Name { name: String, origin: String },
 
-    #[error("the parameters of `{name}` (from {origin}) are no JSON Schema of type `object`")]
+    #[error("the parameters of `{name}` (from {origin}) are not a JSON Schema of type `object`")]
     Parameters { name: String, origin: String },
 }
 
-impl Error {
-    /// A path that one root does not lead to.
+impl ToolsError {
+    /// A path that leads outside a root.
     pub(crate) fn outside(path: &str, why: &'static str) -> Self {
         Self::Outside { path: path.to_owned(), why, others: String::new() }
     }

@@ -1,49 +1,49 @@
-//! What a tool may ask of the turn it runs in.
+//! The services that a turn offers to the tools it runs.
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Error;
+use crate::ToolsError;
 
 /// The turn, as a tool sees it.
-pub trait Host: Send + Sync {
-    /// A value of the session's state, this call's own changes included. The prefixes `app:`, `user:` and `temp:` name the scope.
+pub trait ToolHost: Send + Sync {
+    /// Reads a key of the session state, including changes that this call has made. The prefixes `app:`, `user:` and
+    /// `temp:` select the scope.
     fn state(&self, key: &str) -> Option<Value>;
 
-    /// A change that is stored together with the call's result, or not at all.
+    /// Changes a key of the session state. The change is committed together with the call's result, or not at all.
     fn set_state(&self, key: &str, value: Value);
 
-    /// Keeps a file beside the session, and says which version of that name it became, counted from 0.
-    fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>>;
+    /// Saves a file as an artifact of the session and returns its version, counted from 0 for each name.
+    fn save_artifact(&self, name: String, file: ArtifactFile) -> BoxFuture<'_, Result<u64, ToolsError>>;
 
-    /// Tells whoever watches how far the call is; what is told goes on where it ended before. Nobody may be watching,
-    /// and nothing of it is stored.
+    /// Reports progress: each text continues the one before it. Progress is never stored and may have no reader.
     fn progress(&self, _text: &str) {}
 
-    /// For whom it runs. What outlives the call is nobody else's.
-    fn owner(&self) -> Owner;
+    /// The user on whose behalf the call runs. State that outlives the call is scoped to this user.
+    fn owner(&self) -> AppUser;
 
-    /// Resolves when the turn is stopped, and never otherwise. A tool that starts processes ends them then.
+    /// Resolves when the turn is cancelled, and never otherwise. A tool that started processes must then end them.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Whose rules or jobs are meant.
+/// One user of one app: the owner of approval rules and background jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Owner {
+pub struct AppUser {
     pub app: String,
     pub user: String,
 }
 
-/// A file that a tool made.
+/// A file that a tool produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct ArtifactFile {
     pub mime_type: String,
-    pub body: Body,
+    pub body: ArtifactBody,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum ArtifactBody {
     Text(String),
     Bytes(Vec<u8>),
 }

@@ -1,4 +1,4 @@
-//! Secrets of the configuration, taken out of what tools say before anybody stores or shows it.
+//! Redaction: configured secrets are replaced in the output of tools before it is stored or shown.
 
 use std::{
     borrow::Cow,
@@ -9,49 +9,49 @@ use std::{
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// What stands where a secret was.
+/// Replaces each secret.
 const MASKED: &str = "[masked]";
-/// What is shorter is in too many texts to be a secret.
-const SHORTEST: usize = 8;
+/// Shorter values occur in ordinary text too often to be redacted.
+const MIN_SECRET: usize = 8;
 
-/// The secrets to look for. It never prints them.
+/// The set of secrets to redact. `Debug` prints only their number.
 #[derive(Clone, Default)]
-pub struct Mask(Option<Arc<Secrets>>);
+pub struct Mask(Option<Arc<SecretSet>>);
 
-struct Secrets {
+struct SecretSet {
     all: Vec<String>,
-    /// Made when a tool first says something: a server that only waits does without.
-    any: OnceLock<Option<Regex>>,
+    /// Compiled on first use, so that an idle server does not pay for it.
+    regex: OnceLock<Option<Regex>>,
 }
 
 impl Mask {
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut all: Vec<String> = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST).collect();
-        // Of two that begin alike the longer one is found.
+        let mut all: Vec<String> = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET).collect();
+        // Longest first: the regex prefers the earlier alternative, so a secret wins over its own prefix.
         all.sort_by_key(|secret| (std::cmp::Reverse(secret.len()), secret.clone()));
         all.dedup();
-        Self((!all.is_empty()).then(|| Arc::new(Secrets { all, any: OnceLock::new() })))
+        Self((!all.is_empty()).then(|| Arc::new(SecretSet { all, regex: OnceLock::new() })))
     }
 
-    pub fn text(&self, text: String) -> String {
+    pub fn apply(&self, text: String) -> String {
         match self.bytes(text.as_bytes()) {
             Cow::Borrowed(_) => text,
             Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 
-    /// All texts in it, names of fields included.
-    pub fn value(&self, value: Value) -> Value {
+    /// Redacts all strings of a JSON value, including field names.
+    pub fn apply_json(&self, value: Value) -> Value {
         if self.0.is_none() {
             return value;
         }
         match value {
-            Value::String(text) => self.text(text).into(),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => self.apply(text).into(),
+            Value::Array(items) => items.into_iter().map(|item| self.apply_json(item)).collect(),
             Value::Object(fields) => Value::Object(
                 fields
                     .into_iter()
-                    .map(|(key, item)| (self.text(key), self.value(item)))
+                    .map(|(key, item)| (self.apply(key), self.apply_json(item)))
                     .collect::<Map<_, _>>(),
             ),
             Value::Null | Value::Bool(_) | Value::Number(_) => value,
@@ -60,67 +60,68 @@ impl Mask {
 
     fn bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         match &self.0 {
-            Some(secrets) => match secrets.any() {
-                Some(any) => any.replace_all(text, MASKED.as_bytes()),
-                // Rather nothing at all than a secret.
+            Some(secrets) => match secrets.regex() {
+                Some(regex) => regex.replace_all(text, MASKED.as_bytes()),
+                // Fail closed: without a regex, the whole text is redacted.
                 None => Cow::Owned(MASKED.as_bytes().to_vec()),
             },
             None => Cow::Borrowed(text),
         }
     }
 
-    /// For text that comes in pieces: a secret may lie across two of them.
+    /// Redaction of text that arrives in chunks; a secret may span two of them.
     pub fn stream(&self) -> MaskStream {
         MaskStream { mask: self.clone(), held: Vec::new() }
     }
 }
 
-impl Secrets {
-    /// `None` if they are too many to look for.
-    fn any(&self) -> Option<&Regex> {
+impl SecretSet {
+    /// `None` if the secrets exceed the size limit of a regex.
+    fn regex(&self) -> Option<&Regex> {
         let build = || {
             let pattern: Vec<String> = self.all.iter().map(|secret| regex::escape(secret)).collect();
             RegexBuilder::new(&pattern.join("|")).unicode(false).build().ok()
         };
-        self.any.get_or_init(build).as_ref()
+        self.regex.get_or_init(build).as_ref()
     }
 
-    /// How much of a text can be judged before the rest of it comes: its end may be the beginning of a secret.
-    fn known(&self, text: &[u8]) -> usize {
+    /// Length of the prefix of `text` that can be redacted now. The rest may be the beginning of a secret.
+    fn complete_prefix(&self, text: &[u8]) -> usize {
         let longest = self.all.first().map_or(0, String::len);
-        let may_begin = |count: &usize| {
+        let is_partial_secret = |count: &usize| {
             let end = &text[text.len() - count..];
             self.all.iter().any(|secret| secret.len() > end.len() && secret.as_bytes().starts_with(end))
         };
-        let begun = (1..longest.min(text.len() + 1)).rev().find(may_begin).unwrap_or(0);
-        let known = text.len() - begun;
-        // A secret that is there already is not cut in two.
-        let mut found = self.any().into_iter().flat_map(|any| any.find_iter(text));
-        let across = found.find(|found| found.start() < known && found.end() > known);
-        across.map_or(known, |found| found.end())
+        let partial = (1..longest.min(text.len() + 1)).rev().find(is_partial_secret).unwrap_or(0);
+        let complete = text.len() - partial;
+        // Do not split a secret that is already complete.
+        let mut matches = self.regex().into_iter().flat_map(|regex| regex.find_iter(text));
+        let across = matches.find(|found| found.start() < complete && found.end() > complete);
+        across.map_or(complete, |found| found.end())
     }
 }
 
-/// A mask over a text that is still coming.
+/// A mask for text that arrives in chunks.
 #[derive(Debug)]
 pub struct MaskStream {
     mask: Mask,
+    /// The end of the text so far, which may be the beginning of a secret.
     held: Vec<u8>,
 }
 
 impl MaskStream {
-    /// What can be passed on by now.
-    pub fn take<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
-        let Some(secrets) = &self.mask.0 else { return Cow::Borrowed(piece) };
+    /// Adds a chunk and returns the redacted text that is complete so far.
+    pub fn push<'c>(&mut self, chunk: &'c [u8]) -> Cow<'c, [u8]> {
+        let Some(secrets) = &self.mask.0 else { return Cow::Borrowed(chunk) };
         let mut text = if self.held.is_empty() {
-            Cow::Borrowed(piece)
+            Cow::Borrowed(chunk)
         } else {
-            self.held.extend_from_slice(piece);
+            self.held.extend_from_slice(chunk);
             Cow::Owned(std::mem::take(&mut self.held))
         };
-        let known = secrets.known(&text);
-        if known < text.len() {
-            self.held = text.to_mut().split_off(known);
+        let complete = secrets.complete_prefix(&text);
+        if complete < text.len() {
+            self.held = text.to_mut().split_off(complete);
         }
         match self.mask.bytes(&text) {
             Cow::Borrowed(_) => text,
@@ -128,8 +129,8 @@ impl MaskStream {
         }
     }
 
-    /// What was held back, when nothing more comes.
-    pub fn rest(&mut self) -> Vec<u8> {
+    /// Returns the held text, redacted, at the end of the stream.
+    pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.mask.bytes(&held).into_owned()
     }
@@ -153,35 +154,35 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_taken_out_of_texts_and_of_all_places_in_a_value() {
+    fn secrets_are_redacted_in_text_and_in_json_keys_and_values() {
         assert_eq!(
-            mask().text("a sk-canary-1, sk-canary-12 and a.b*c[d]e".to_owned()),
+            mask().apply("a sk-canary-1, sk-canary-12 and a.b*c[d]e".to_owned()),
             "a [masked], [masked] and [masked]"
         );
-        assert_eq!(mask().text("short stays".to_owned()), "short stays");
+        assert_eq!(mask().apply("short stays".to_owned()), "short stays");
         let value = json!({"sk-canary-1": ["x sk-canary-12 y", 1, null], "b": {"c": "sk-canary-1"}});
         assert_eq!(
-            mask().value(value),
+            mask().apply_json(value),
             json!({"[masked]": ["x [masked] y", 1, null], "b": {"c": "[masked]"}})
         );
         assert_eq!(format!("{:?}", mask()), "Mask(3)");
     }
 
     #[test]
-    fn what_cannot_be_the_beginning_of_a_secret_is_not_held_back() {
+    fn stream_holds_back_only_a_possible_prefix_of_a_secret() {
         let mut stream = mask().stream();
-        assert_eq!(*stream.take(b"listening on 80\n"), *b"listening on 80\n");
-        assert_eq!(*stream.take(b"x sk-ca"), *b"x ");
-        assert_eq!(*stream.take(b"nary-1"), *b"");
-        assert_eq!(*stream.take(b"2!"), *b"[masked]!");
-        assert_eq!(stream.rest(), b"");
+        assert_eq!(*stream.push(b"listening on 80\n"), *b"listening on 80\n");
+        assert_eq!(*stream.push(b"x sk-ca"), *b"x ");
+        assert_eq!(*stream.push(b"nary-1"), *b"");
+        assert_eq!(*stream.push(b"2!"), *b"[masked]!");
+        assert_eq!(stream.finish(), b"");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn a_text_in_pieces_is_masked_as_the_whole_would_be(
+        fn chunked_text_is_redacted_like_the_whole_text(
             parts in prop::collection::vec(prop::sample::select(vec!["sk-canary-1", "sk-can", " ", "ary-1", "a.b*c[d]e", "\n"]), 0..12),
             cuts in prop::collection::vec(0usize..100, 0..8),
         ) {
@@ -192,10 +193,10 @@ mod tests {
             cuts.sort_unstable();
             let mut out = Vec::new();
             for pair in cuts.windows(2) {
-                out.extend_from_slice(&stream.take(&whole.as_bytes()[pair[0]..pair[1]]));
+                out.extend_from_slice(&stream.push(&whole.as_bytes()[pair[0]..pair[1]]));
             }
-            out.extend(stream.rest());
-            prop_assert_eq!(String::from_utf8(out).unwrap(), only.text(whole));
+            out.extend(stream.finish());
+            prop_assert_eq!(String::from_utf8(out).unwrap(), only.apply(whole));
         }
     }
 }

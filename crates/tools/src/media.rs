@@ -1,7 +1,7 @@
-//! What bytes are, when they are no text.
+//! Detection of binary data by its first bytes.
 
-/// How many bytes decide.
-pub(crate) const SAMPLE: usize = 8 * 1024;
+/// How many bytes [`binary_kind`] needs.
+pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
 const MAGIC: [(&[u8], &str); 15] = [
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -21,16 +21,16 @@ const MAGIC: [(&[u8], &str); 15] = [
     (b"OggS", "Ogg audio or video"),
 ];
 
-/// Names binary data by its first bytes; `None` is text, well-formed or nearly so.
-pub(crate) fn binary(sample: &[u8]) -> Option<&'static str> {
+/// The kind of binary data that begins with `sample`, or `None` for text, which may hold a few invalid bytes.
+pub(crate) fn binary_kind(sample: &[u8]) -> Option<&'static str> {
     if sample.starts_with(b"\xff\xfe") || sample.starts_with(b"\xfe\xff") {
         return Some("UTF-16 text, which cannot be read here");
     }
     if let Some((_, name)) = MAGIC.iter().find(|(magic, _)| sample.starts_with(magic)) {
         return Some(name);
     }
-    let strange = sample.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
-    let is_binary = sample.contains(&0) || strange * 10 > sample.len();
+    let invalid = sample.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+    let is_binary = sample.contains(&0) || invalid * 10 > sample.len();
     is_binary.then_some("binary data")
 }
 
@@ -39,19 +39,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_text_even_with_a_foreign_byte_and_a_cut_character() {
-        assert_eq!(binary(b""), None);
-        assert_eq!(binary("grüße".as_bytes()), None);
-        assert_eq!(binary(b"caf\xe9 au lait, latin-1"), None);
-        assert_eq!(binary(&"日本語の文章です".as_bytes()[..23]), None);
+    fn text_with_an_invalid_byte_or_a_truncated_character_is_text() {
+        assert_eq!(binary_kind(b""), None);
+        assert_eq!(binary_kind("grüße".as_bytes()), None);
+        assert_eq!(binary_kind(b"caf\xe9 au lait, latin-1"), None);
+        assert_eq!(binary_kind(&"日本語の文章です".as_bytes()[..23]), None);
     }
 
     #[test]
-    fn binary_data_has_a_name() {
-        assert_eq!(binary(b"\x89PNG\r\n\x1a\n\0\0"), Some("a PNG image"));
-        assert_eq!(binary(b"SQLite format 3\0"), Some("a SQLite database"));
-        assert_eq!(binary(b"abc\0def"), Some("binary data"));
-        assert_eq!(binary(&[0xfe, 0x80, 0x99, 0xc3]), Some("binary data"));
-        assert_eq!(binary(b"\xff\xfeh\0i\0"), Some("UTF-16 text, which cannot be read here"));
+    fn binary_data_is_identified_by_its_magic_bytes() {
+        assert_eq!(binary_kind(b"\x89PNG\r\n\x1a\n\0\0"), Some("a PNG image"));
+        assert_eq!(binary_kind(b"SQLite format 3\0"), Some("a SQLite database"));
+        assert_eq!(binary_kind(b"abc\0def"), Some("binary data"));
+        assert_eq!(binary_kind(&[0xfe, 0x80, 0x99, 0xc3]), Some("binary data"));
+        assert_eq!(binary_kind(b"\xff\xfeh\0i\0"), Some("UTF-16 text, which cannot be read here"));
     }
 }

@@ -1,25 +1,25 @@
-//! `now`: what time it is, here or elsewhere.
+//! `now`: the current time in the local or a given time zone.
 
 use futures::future::BoxFuture;
 use jiff::{Timestamp, Zoned, fmt::strtime, tz, tz::TimeZone};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Call, Error, Outcome, Spec, Tool, args};
+use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, args};
 
 const NAME: &str = "now";
 
-/// Tells the time in the machine's zone or in the one asked for.
+/// The tool `now`.
 #[derive(Debug)]
 pub struct Now {
     spec: Spec,
-    /// Handed in, so that a test can stop it.
+    /// Injected, so that tests can fix the time.
     clock: fn() -> Timestamp,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct NowArgs {
     timezone: Option<String>,
     format: Option<String>,
 }
@@ -35,22 +35,22 @@ impl Now {
             "additionalProperties": false,
         });
         let description = "The current time, date, weekday and time zone.";
-        Self { spec: Spec::reading(NAME, description, parameters), clock: Timestamp::now }
+        Self { spec: Spec::read_only(NAME, description, parameters), clock: Timestamp::now }
     }
 
-    fn answer(&self, args: &Args) -> Result<Value, Error> {
-        let zone = args.timezone.as_deref().map_or_else(|| Ok(TimeZone::system()), zone)?;
+    fn answer(&self, args: &NowArgs) -> Result<Value, ToolsError> {
+        let zone = args.timezone.as_deref().map_or_else(|| Ok(TimeZone::system()), find_zone)?;
         let now = (self.clock)().to_zoned(zone);
         let mut answer = json!({
-            "time": print("%H:%M:%S", &now)?,
-            "date": print("%Y-%m-%d", &now)?,
-            "weekday": print("%A", &now)?,
+            "time": format_time("%H:%M:%S", &now)?,
+            "date": format_time("%Y-%m-%d", &now)?,
+            "weekday": format_time("%A", &now)?,
             "timezone": now.time_zone().iana_name().unwrap_or("UTC"),
-            "utc_offset": print("%:z", &now)?,
+            "utc_offset": format_time("%:z", &now)?,
             "unix": now.timestamp().as_second(),
         });
         if let Some(format) = &args.format {
-            answer["formatted"] = print(format, &now)?.into();
+            answer["formatted"] = format_time(format, &now)?.into();
         }
         Ok(answer)
     }
@@ -67,17 +67,17 @@ impl Tool for Now {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(async move { self.answer(&args::parse(NAME, call.args)?).map(Outcome::Done) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(async move { self.answer(&args::parse(NAME, request.args)?).map(ToolReply::Done) })
     }
 }
 
-fn print(format: &str, now: &Zoned) -> Result<String, Error> {
+fn format_time(format: &str, now: &Zoned) -> Result<String, ToolsError> {
     strtime::format(format, now)
-        .map_err(|error| bad(format!("the format `{format}` is no strftime format: {error}")))
+        .map_err(|error| invalid(format!("`{format}` is not a valid strftime format: {error}")))
 }
 
-fn zone(name: &str) -> Result<TimeZone, Error> {
+fn find_zone(name: &str) -> Result<TimeZone, ToolsError> {
     TimeZone::get(name).map_err(|_| {
         let hint = suggestions(name);
         let hint = if hint.is_empty() {
@@ -85,39 +85,39 @@ fn zone(name: &str) -> Result<TimeZone, Error> {
         } else {
             format!("did you mean {hint}?")
         };
-        bad(format!("there is no time zone `{name}`; {hint}"))
+        invalid(format!("`{name}` is not a time zone; {hint}"))
     })
 }
 
-/// Models tend to give a bare city: find the zones named after it.
+/// Zones whose last component is `name`, because models tend to give a bare city.
 fn suggestions(name: &str) -> String {
     let wanted = name.rsplit('/').next().unwrap_or(name).trim().replace(' ', "_");
-    let named_so =
+    let is_match =
         |zone: &String| zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&wanted));
     let found: Vec<String> =
-        tz::db().available().map(|zone| zone.to_string()).filter(named_so).take(3).collect();
+        tz::db().available().map(|zone| zone.to_string()).filter(is_match).take(3).collect();
     found.join(" or ")
 }
 
-fn bad(reason: String) -> Error {
-    Error::Arguments { tool: NAME.to_owned(), reason }
+fn invalid(reason: String) -> ToolsError {
+    ToolsError::Arguments { tool: NAME.to_owned(), reason }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at_noon() -> Now {
+    fn fixed_now() -> Now {
         Now { clock: || Timestamp::constant(1_783_684_800, 0), ..Now::new() }
     }
 
-    fn ask(timezone: &str, format: Option<&str>) -> Result<Value, String> {
-        let args = Args { timezone: Some(timezone.to_owned()), format: format.map(str::to_owned) };
-        at_noon().answer(&args).map_err(|error| error.to_string())
+    fn now_in(timezone: &str, format: Option<&str>) -> Result<Value, String> {
+        let args = NowArgs { timezone: Some(timezone.to_owned()), format: format.map(str::to_owned) };
+        fixed_now().answer(&args).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_same_moment_reads_differently_in_each_zone() {
+    fn time_is_converted_to_the_given_zone() {
         for (zone, time, date, weekday, offset) in [
             ("UTC", "12:00:00", "2026-07-10", "Friday", "+00:00"),
             ("Europe/Paris", "14:00:00", "2026-07-10", "Friday", "+02:00"),
@@ -126,39 +126,36 @@ mod tests {
         ] {
             let expected = json!({"time": time, "date": date, "weekday": weekday, "timezone": zone,
                 "utc_offset": offset, "unix": 1_783_684_800});
-            assert_eq!(ask(zone, None), Ok(expected));
+            assert_eq!(now_in(zone, None), Ok(expected));
         }
     }
 
     #[test]
-    fn a_format_adds_a_field() {
-        assert_eq!(ask("UTC", Some("%d.%m.%y %H:%M")).unwrap()["formatted"], "10.07.26 12:00");
+    fn format_adds_the_field_formatted() {
+        assert_eq!(now_in("UTC", Some("%d.%m.%y %H:%M")).unwrap()["formatted"], "10.07.26 12:00");
     }
 
     #[test]
-    fn a_wrong_format_is_named() {
-        let error = ask("UTC", Some("%Ö")).unwrap_err();
-        assert!(
-            error.starts_with("bad arguments for `now`: the format `%Ö` is no strftime format"),
-            "{error}"
-        );
+    fn invalid_format_is_named_in_the_error() {
+        let error = now_in("UTC", Some("%Ö")).unwrap_err();
+        assert!(error.starts_with("bad arguments for `now`: `%Ö` is not a valid strftime format"), "{error}");
     }
 
     #[test]
-    fn a_city_is_answered_with_its_zone_and_nonsense_with_an_example() {
+    fn unknown_zone_error_suggests_the_zone_of_a_city_or_gives_an_example() {
         assert!(
-            ask("tokyo", None)
+            now_in("tokyo", None)
                 .unwrap_err()
-                .ends_with("there is no time zone `tokyo`; did you mean Asia/Tokyo?")
+                .ends_with("`tokyo` is not a time zone; did you mean Asia/Tokyo?")
         );
         assert!(
-            ask("Mars/Base", None).unwrap_err().ends_with("use an IANA name such as Europe/Paris or UTC")
+            now_in("Mars/Base", None).unwrap_err().ends_with("use an IANA name such as Europe/Paris or UTC")
         );
     }
 
     #[test]
-    fn the_local_zone_is_the_default() {
-        let local = at_noon().answer(&Args { timezone: None, format: None }).unwrap();
+    fn local_zone_is_the_default() {
+        let local = fixed_now().answer(&NowArgs { timezone: None, format: None }).unwrap();
         assert_eq!(local["unix"], 1_783_684_800);
     }
 }

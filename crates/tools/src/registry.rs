@@ -1,43 +1,43 @@
-//! The tools of one agent: each name once, in the order they were added.
+//! The tools of one agent, with unique names, in insertion order.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use crate::{Error, Tool};
+use crate::{Tool, ToolsError};
 
-/// Tools by name. The order is the one they were added in, so that a model's request stays the same from call to call.
+/// Tools by name. Iteration follows insertion order, so that consecutive requests to a model list them identically.
 #[derive(Default, Clone)]
-pub struct Registry {
-    entries: Vec<Entry>,
+pub struct ToolRegistry {
+    entries: Vec<RegisteredTool>,
     index: HashMap<String, usize>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: String,
 }
 
-impl Registry {
+impl ToolRegistry {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tool. `origin` says where it comes from ("built in", "lango.toml") and is told when names collide.
-    pub fn add(&mut self, origin: &str, tool: Arc<dyn Tool>) -> Result<(), Error> {
+    /// Adds a tool. `origin` ("built in", "lango.toml") appears in errors about duplicate names.
+    pub fn add(&mut self, origin: &str, tool: Arc<dyn Tool>) -> Result<(), ToolsError> {
         let spec = tool.spec();
         let (name, origin) = (spec.name.clone(), origin.to_owned());
-        if !is_legal(&name) {
-            return Err(Error::Name { name, origin });
+        if !is_valid_name(&name) {
+            return Err(ToolsError::Name { name, origin });
         }
         if spec.parameters.get("type").and_then(|kind| kind.as_str()) != Some("object") {
-            return Err(Error::Parameters { name, origin });
+            return Err(ToolsError::Parameters { name, origin });
         }
         if let Some(&taken) = self.index.get(&name) {
             let first = self.entries[taken].origin.clone();
-            return Err(Error::Duplicate { name, first, second: origin });
+            return Err(ToolsError::Duplicate { name, first, second: origin });
         }
         self.index.insert(name, self.entries.len());
-        self.entries.push(Entry { tool, origin });
+        self.entries.push(RegisteredTool { tool, origin });
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Registry {
         self.entries.iter().map(|entry| &entry.tool)
     }
 
-    /// The same, each with where it comes from.
+    /// All tools, each with its origin.
     pub fn with_origins(&self) -> impl ExactSizeIterator<Item = (&Arc<dyn Tool>, &str)> {
         self.entries.iter().map(|entry| (&entry.tool, entry.origin.as_str()))
     }
@@ -63,7 +63,7 @@ impl Registry {
     }
 }
 
-impl fmt::Debug for Registry {
+impl fmt::Debug for ToolRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
             .entries(self.entries.iter().map(|entry| (&entry.tool.spec().name, &entry.origin)))
@@ -71,8 +71,8 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// The narrowest of the providers' rules, so that no encoder needs to rename a tool.
-fn is_legal(name: &str) -> bool {
+/// The intersection of the providers' naming rules, so that no encoder has to rename a tool.
+fn is_valid_name(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts && name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
@@ -82,16 +82,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::stub::{Stub, StubConfig};
+    use crate::stub::{StubConfig, StubTool};
 
     fn stub(name: &str) -> Arc<dyn Tool> {
         let config: StubConfig = serde_json::from_value(json!({"name": name})).unwrap();
-        Arc::new(Stub::from(config))
+        Arc::new(StubTool::from(config))
     }
 
     #[test]
-    fn tools_are_found_by_name_and_kept_in_order() {
-        let mut registry = Registry::new();
+    fn tools_are_found_by_exact_name_and_listed_in_insertion_order() {
+        let mut registry = ToolRegistry::new();
         for name in ["zeta", "alpha"] {
             registry.add("test", stub(name)).unwrap();
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_tool_of_one_name_names_both_sources() {
+    fn duplicate_name_error_names_both_origins() {
         let mut registry = crate::built_in(std::path::Path::new(".")).unwrap();
         let error = registry.add("lango.toml", stub("now")).unwrap_err().to_string();
         assert_eq!(
@@ -113,20 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_some_provider_refuses_is_refused_here() {
+    fn names_that_any_provider_rejects_are_rejected() {
         let long = "x".repeat(65);
         for name in ["", "1st", "-x", "a b", "a.b", "größe", "a/b", &long] {
-            let error = Registry::new().add("lango.toml", stub(name)).unwrap_err().to_string();
-            assert!(error.contains("(from lango.toml) is no name for a tool"), "{name}: {error}");
+            let error = ToolRegistry::new().add("lango.toml", stub(name)).unwrap_err().to_string();
+            assert!(error.contains("(from lango.toml) is not a valid tool name"), "{name}: {error}");
         }
-        Registry::new().add("test", stub("_server-1_tool")).unwrap();
+        ToolRegistry::new().add("test", stub("_server-1_tool")).unwrap();
     }
 
     #[test]
-    fn parameters_are_an_object_schema() {
+    fn parameters_must_be_an_object_schema() {
         let config: StubConfig =
             serde_json::from_value(json!({"name": "x", "parameters": {"type": "string"}})).unwrap();
-        let error = Registry::new().add("lango.toml", Arc::new(Stub::from(config))).unwrap_err().to_string();
-        assert_eq!(error, "the parameters of `x` (from lango.toml) are no JSON Schema of type `object`");
+        let error =
+            ToolRegistry::new().add("lango.toml", Arc::new(StubTool::from(config))).unwrap_err().to_string();
+        assert_eq!(error, "the parameters of `x` (from lango.toml) are not a JSON Schema of type `object`");
     }
 }

@@ -1,4 +1,4 @@
-//! Tools that a configuration makes up: fixed answers, failures, long jobs, questions to the user.
+//! Stub tools, defined by configuration alone: fixed responses, failures, long-running jobs, confirmations.
 
 use std::time::Duration;
 
@@ -6,26 +6,28 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{Body, Call, Effect, Error, File, Host, Outcome, Safety, Spec, Tool};
+use crate::{
+    ArtifactBody, ArtifactFile, Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+};
 
-/// What a stub does. In strings of `response`, `fail`, `state` and `artifact`, `{name}` stands for the argument of that
-/// name; a string that is nothing else keeps the argument's type. What names no argument stays as it is written.
+/// The behaviour of a stub. In strings of `response`, `fail`, `state` and `artifact`, the placeholder `{name}` is replaced
+/// by that argument. A string that is only a placeholder keeps the argument's type; an unknown placeholder stays as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a key that people write")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a configuration key")]
 pub struct StubConfig {
     pub name: String,
     #[serde(default)]
     pub description: String,
     #[serde(default = "no_parameters")]
     pub parameters: Value,
-    /// May also say `{artifact.version}`.
+    /// May also use `{artifact.version}`.
     #[serde(default = "empty")]
     pub response: Value,
     /// The call fails with this text.
     #[serde(default)]
     pub fail: Option<String>,
-    /// The tool is a long-running one: the response is what is known so far.
+    /// The tool is long-running, and `response` is its interim result.
     #[serde(default)]
     pub pending: bool,
     #[serde(default)]
@@ -34,22 +36,22 @@ pub struct StubConfig {
     pub safety: Safety,
     #[serde(default)]
     pub effect: Effect,
-    /// Its answers are not to be trusted.
+    /// See [`Spec::untrusted`].
     #[serde(default)]
     pub untrusted: bool,
-    /// Keys with their values, set in this order.
+    /// State keys with their values, set in this order.
     #[serde(default)]
     pub state: Map<String, Value>,
     #[serde(default)]
     pub artifact: Option<StubArtifact>,
     #[serde(default)]
     pub delay_ms: u64,
-    /// The call panics, as a broken tool would.
+    /// The call panics, to test how a panicking tool is handled.
     #[serde(default)]
     pub panic: bool,
 }
 
-/// A file that a stub saves.
+/// The artifact that a stub saves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StubArtifact {
@@ -71,14 +73,14 @@ fn plain_text() -> String {
     "text/plain".to_owned()
 }
 
-/// A made-up tool.
+/// A tool made from a [`StubConfig`].
 #[derive(Debug)]
-pub struct Stub {
+pub struct StubTool {
     spec: Spec,
     config: StubConfig,
 }
 
-impl From<StubConfig> for Stub {
+impl From<StubConfig> for StubTool {
     fn from(config: StubConfig) -> Self {
         let spec = Spec {
             name: config.name.clone(),
@@ -94,58 +96,58 @@ impl From<StubConfig> for Stub {
     }
 }
 
-impl Tool for Stub {
+impl Tool for StubTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(self.answer(call))
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(self.run(request))
     }
 }
 
-impl Stub {
-    async fn answer(&self, call: Call) -> Result<Outcome, Error> {
+impl StubTool {
+    async fn run(&self, request: ToolRequest) -> Result<ToolReply, ToolsError> {
         let config = &self.config;
-        self.wait(&*call.host).await?;
+        self.wait(&*request.host).await?;
         if config.panic {
-            self.break_down();
+            self.panic();
         }
         if let Some(text) = &config.fail {
-            return Err(Error::Failed(fill_text(text, &call.args)));
+            return Err(ToolsError::Failed(fill_text(text, &request.args)));
         }
         for (key, value) in &config.state {
-            call.host.set_state(&fill_text(key, &call.args), fill(value, &call.args));
+            request.host.set_state(&fill_text(key, &request.args), fill(value, &request.args));
         }
-        let mut names = call.args;
+        let mut names = request.args;
         if let Some(artifact) = &config.artifact {
-            let version = artifact.save(&names, &*call.host).await?;
+            let version = artifact.save(&names, &*request.host).await?;
             names.insert("artifact.version".to_owned(), version.into());
         }
         let response = fill(&config.response, &names);
-        Ok(if config.pending { Outcome::Pending(Some(response)) } else { Outcome::Done(response) })
+        Ok(if config.pending { ToolReply::Pending(Some(response)) } else { ToolReply::Done(response) })
     }
 
-    #[expect(clippy::panic, reason = "a tool that panics is what the configuration asks for")]
-    fn break_down(&self) {
-        panic!("{} panics, as its configuration says", self.config.name);
+    #[expect(clippy::panic, reason = "the configuration asks for a panic")]
+    fn panic(&self) {
+        panic!("{} panics, as configured", self.config.name);
     }
 
-    async fn wait(&self, host: &dyn Host) -> Result<(), Error> {
+    async fn wait(&self, host: &dyn ToolHost) -> Result<(), ToolsError> {
         if self.config.delay_ms == 0 {
             return Ok(());
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(self.config.delay_ms)) => Ok(()),
-            () = host.cancelled() => Err(Error::Cancelled),
+            () = host.cancelled() => Err(ToolsError::Cancelled),
         }
     }
 }
 
 impl StubArtifact {
-    async fn save(&self, args: &Map<String, Value>, host: &dyn Host) -> Result<u64, Error> {
-        let body = Body::Text(fill_text(&self.text, args));
-        let file = File { mime_type: self.mime_type.clone(), body };
+    async fn save(&self, args: &Map<String, Value>, host: &dyn ToolHost) -> Result<u64, ToolsError> {
+        let body = ArtifactBody::Text(fill_text(&self.text, args));
+        let file = ArtifactFile { mime_type: self.mime_type.clone(), body };
         host.save_artifact(fill_text(&self.name, args), file).await
     }
 }
@@ -153,11 +155,11 @@ impl StubArtifact {
 fn fill(template: &Value, args: &Map<String, Value>) -> Value {
     match template {
         Value::String(text) => {
-            let alone = text
+            let placeholder = text
                 .strip_prefix('{')
                 .and_then(|text| text.strip_suffix('}'))
                 .and_then(|name| args.get(name));
-            alone.cloned().unwrap_or_else(|| fill_text(text, args).into())
+            placeholder.cloned().unwrap_or_else(|| fill_text(text, args).into())
         }
         Value::Array(items) => items.iter().map(|item| fill(item, args)).collect(),
         Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), fill(value, args))).collect(),
@@ -165,7 +167,7 @@ fn fill(template: &Value, args: &Map<String, Value>) -> Value {
     }
 }
 
-/// One pass: what an argument brings in is not looked at again.
+/// Replaces placeholders in one pass: a placeholder inside an argument is not expanded.
 fn fill_text(template: &str, args: &Map<String, Value>) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! A host for tests: it remembers what tools did to it.
+//! A [`ToolHost`] for tests that records state, artifacts and progress.
 
 use std::{
     collections::BTreeMap,
@@ -8,18 +8,18 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
-use crate::{Call, Error, File, Host, Outcome, Owner, Tool};
+use crate::{AppUser, ArtifactFile, Tool, ToolHost, ToolReply, ToolRequest, ToolsError};
 
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct RecordingHost {
     pub(crate) state: Mutex<BTreeMap<String, Value>>,
-    pub(crate) artifacts: Mutex<Vec<(String, File)>>,
+    pub(crate) artifacts: Mutex<Vec<(String, ArtifactFile)>>,
     pub(crate) progress: Mutex<Vec<String>>,
-    pub(crate) stopped: bool,
-    pub(crate) owner: Owner,
+    pub(crate) cancelled: bool,
+    pub(crate) owner: AppUser,
 }
 
-impl Host for Recorder {
+impl ToolHost for RecordingHost {
     fn state(&self, key: &str) -> Option<Value> {
         self.state.lock().unwrap().get(key).cloned()
     }
@@ -28,7 +28,7 @@ impl Host for Recorder {
         self.state.lock().unwrap().insert(key.to_owned(), value);
     }
 
-    fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>> {
+    fn save_artifact(&self, name: String, file: ArtifactFile) -> BoxFuture<'_, Result<u64, ToolsError>> {
         async move {
             let mut artifacts = self.artifacts.lock().unwrap();
             let version = artifacts.iter().filter(|(known, _)| *known == name).count();
@@ -42,28 +42,28 @@ impl Host for Recorder {
         self.progress.lock().unwrap().push(text.to_owned());
     }
 
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> AppUser {
         self.owner.clone()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
-        if self.stopped { futures::future::ready(()).boxed() } else { futures::future::pending().boxed() }
+        if self.cancelled { futures::future::ready(()).boxed() } else { futures::future::pending().boxed() }
     }
 }
 
-pub(crate) fn call(host: &Arc<Recorder>, args: Value) -> Call {
+pub(crate) fn request(host: &Arc<RecordingHost>, args: Value) -> ToolRequest {
     let args = match args {
         Value::Object(args) => args,
         other => Map::from_iter([("value".to_owned(), other)]),
     };
-    Call { id: "call-1".to_owned(), args, host: host.clone() }
+    ToolRequest { id: "call-1".to_owned(), args, host: host.clone() }
 }
 
-/// Calls a tool with a fresh host, and gives the value or the text that the model would read.
-pub(crate) async fn ask(tool: &dyn Tool, args: Value) -> Result<Value, String> {
-    match tool.call(call(&Arc::default(), args)).await {
-        Ok(Outcome::Done(value)) => Ok(value),
-        Ok(Outcome::Pending(value)) => Err(format!("pending: {value:?}")),
+/// Calls a tool with a new host and returns its value, or the error text that the model would read.
+pub(crate) async fn call_tool(tool: &dyn Tool, args: Value) -> Result<Value, String> {
+    match tool.call(request(&Arc::default(), args)).await {
+        Ok(ToolReply::Done(value)) => Ok(value),
+        Ok(ToolReply::Pending(value)) => Err(format!("pending: {value:?}")),
         Err(error) => Err(error.to_string()),
     }
 }

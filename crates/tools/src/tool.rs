@@ -1,4 +1,4 @@
-//! The port: a tool says what it is, and answers one call at a time.
+//! The tool port: a trait with a description of the tool and a function that runs one call.
 
 use std::{fmt, sync::Arc};
 
@@ -6,53 +6,53 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Host};
+use crate::{ToolHost, ToolsError};
 
-/// Something a model may call. Calls of one turn run in parallel, so a tool keeps its own order if it needs one.
+/// A function that a model may call. Calls of one turn run in parallel; a tool that needs an order must keep it itself.
 pub trait Tool: Send + Sync {
     fn spec(&self) -> &Spec;
 
-    /// Runs one call. Dropping the future abandons it: what must be undone then is the tool's to undo.
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>>;
+    /// Runs one call. Dropping the future cancels the call, and the tool must release whatever it started.
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>>;
 
-    /// What a person is shown before deciding on the call: the diff, the command. It changes nothing.
+    /// The text that a person reads before approving the call, such as a diff or a command. It has no side effects.
     fn preview(&self, _args: &Map<String, Value>) -> Option<String> {
         None
     }
 
-    /// The file that the call would change, if it changes one.
+    /// The path of the file that the call would change, if it changes one.
     fn target(&self, args: &Map<String, Value>) -> Option<String> {
         let path = args.get("path").and_then(Value::as_str).map(str::to_owned);
         path.filter(|_| self.spec().safety == Safety::Write)
     }
 
-    /// Why a person must be asked about the tool itself, whatever rules say. A call that runs all the same was allowed.
-    fn doubt(&self) -> Option<String> {
+    /// Why a person must review the tool itself before it runs, whatever the rules allow. Running a call counts as approval.
+    fn review_reason(&self) -> Option<String> {
         None
     }
 }
 
-/// What a tool says of itself, to the model and to those who decide whether it may run.
+/// The description of a tool, for the model and for the approval policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// Unique in its [`Registry`](crate::Registry), and legal for every provider.
+    /// Unique in its [`ToolRegistry`](crate::ToolRegistry), and valid for every provider.
     pub name: String,
     pub description: String,
     /// A JSON Schema of type `object`.
     pub parameters: Value,
     pub safety: Safety,
     pub effect: Effect,
-    /// The call may be answered before the work is done: see [`Outcome::Pending`].
+    /// The call may return before the work is done: see [`ToolReply::Pending`].
     pub long_running: bool,
-    /// A person confirms each call before it runs.
+    /// Each call needs a person's confirmation.
     pub confirm: bool,
-    /// What it answers was written by strangers: after it, calls that act ask again.
+    /// Results hold text of unknown authors. Once one is in the conversation, calls that act need approval again.
     pub untrusted: bool,
 }
 
 impl Spec {
-    /// A tool that looks and changes nothing: it may run unasked, and again after a crash.
-    pub fn reading(name: &str, description: &str, parameters: Value) -> Self {
+    /// A tool that changes nothing: by default it runs without approval, and again after a crash.
+    pub fn read_only(name: &str, description: &str, parameters: Value) -> Self {
         Self {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -65,13 +65,13 @@ impl Spec {
         }
     }
 
-    /// A tool that a person may want to be asked about.
-    pub fn acting(name: &str, description: &str, parameters: Value, safety: Safety, effect: Effect) -> Self {
-        Self { safety, effect, ..Self::reading(name, description, parameters) }
+    /// A tool with side effects or network access.
+    pub fn new(name: &str, description: &str, parameters: Value, safety: Safety, effect: Effect) -> Self {
+        Self { safety, effect, ..Self::read_only(name, description, parameters) }
     }
 }
 
-/// What a call can touch. Approval is decided by it.
+/// What a call can affect. The approval policy is defined per class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
@@ -82,37 +82,37 @@ pub enum Safety {
     Network,
 }
 
-/// What a second run of the same call does. Recovery after a crash is decided by it.
+/// What a second execution of the same call does. Recovery after a crash depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     #[default]
     ReadOnly,
-    /// Runs again with the same [`Call::id`] and leaves the world as one run would.
+    /// Running again with the same [`ToolRequest::id`] has the effect of running once.
     Idempotent,
-    /// Never runs again: after a crash its outcome is unknown.
+    /// Never runs again: after a crash the outcome is unknown.
     Once,
 }
 
-/// One call, its arguments already checked against [`Spec::parameters`] by the caller.
+/// One call. The caller has validated the arguments against [`Spec::parameters`].
 #[derive(Clone)]
-pub struct Call {
-    /// The key of an idempotent call: the same after a crash.
+pub struct ToolRequest {
+    /// The idempotency key: the same when the call is repeated after a crash.
     pub id: String,
     pub args: Map<String, Value>,
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn ToolHost>,
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for ToolRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("id", &self.id).field("args", &self.args).finish_non_exhaustive()
+        f.debug_struct("ToolRequest").field("id", &self.id).field("args", &self.args).finish_non_exhaustive()
     }
 }
 
-/// How a call that did not fail ended.
+/// The result of a call that did not fail.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum ToolReply {
     Done(Value),
-    /// A long-running tool has started and will answer later; the value, if any, is what the model is told meanwhile.
+    /// A long-running tool has started and delivers its result later. The value, if any, is an interim result for the model.
     Pending(Option<Value>),
 }

@@ -1,13 +1,13 @@
 //! Anthropic's Messages: named events, content in blocks that are opened and closed.
 
-use super::script::{self, Event, HELLO, LATER_TEXT, LATER_THOUGHT};
+use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent};
 use serde_json::{Value, json};
 
 /// Both are sent in two pieces.
 const SIGNATURE: [&str; 2] = ["EqQBCgIYAhIM", "c2lnbmF0dXJl/+=="];
 const LATER_SIGNATURE: [&str; 2] = ["EtQCCkYIBxgC", "bGF0ZXI+/w=="];
 
-pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let thinking = thinking(0, &["Let me ", "think."], SIGNATURE);
     let said = text(2, &HELLO);
     let head = [&[start(), ping()], &thinking[..], &redacted(1), &said].concat();
@@ -32,7 +32,7 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
         "errmid" => [&head[..], &first[..4], &[error("overloaded_error", "Overloaded")]].concat(),
         "echokey200" => [&head[..], &[error("authentication_error", &script::echo(key))]].concat(),
         "badjson" => {
-            let broken = Event::raw("content_block_delta", r#"{"type":"content_block_delta","ind"#);
+            let broken = ScriptedEvent::raw("content_block_delta", r#"{"type":"content_block_delta","ind"#);
             let rest = [thinking, redacted(1), said, first, second].concat();
             [&[start(), broken], &rest[..], &end("tool_use")].concat()
         }
@@ -41,63 +41,65 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
     }
 }
 
-fn start() -> Event {
-    Event::typed(
+fn start() -> ScriptedEvent {
+    ScriptedEvent::typed(
         &json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
         "content": [], "model": "claude-x", "stop_reason": null, "stop_sequence": null,
         "usage": {"input_tokens": 30, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 64, "output_tokens": 1}}}),
     )
 }
 
-fn ping() -> Event {
-    Event::typed(&json!({"type": "ping"}))
+fn ping() -> ScriptedEvent {
+    ScriptedEvent::typed(&json!({"type": "ping"}))
 }
 
-fn delta(reason: &str) -> Event {
-    Event::typed(&json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
-        "usage": {"output_tokens": 20}}))
+fn delta(reason: &str) -> ScriptedEvent {
+    ScriptedEvent::typed(
+        &json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+        "usage": {"output_tokens": 20}}),
+    )
 }
 
-fn stop() -> Event {
-    Event::typed(&json!({"type": "message_stop"}))
+fn stop() -> ScriptedEvent {
+    ScriptedEvent::typed(&json!({"type": "message_stop"}))
 }
 
-fn error(kind: &str, message: &str) -> Event {
-    Event::typed(&json!({"type": "error", "error": {"type": kind, "message": message}}))
+fn error(kind: &str, message: &str) -> ScriptedEvent {
+    ScriptedEvent::typed(&json!({"type": "error", "error": {"type": kind, "message": message}}))
 }
 
 /// A block from its start to its stop.
-fn block(index: usize, content: &Value, deltas: impl IntoIterator<Item = Value>) -> Vec<Event> {
+fn block(index: usize, content: &Value, deltas: impl IntoIterator<Item = Value>) -> Vec<ScriptedEvent> {
     let start = json!({"type": "content_block_start", "index": index, "content_block": content});
     let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
     let stop = json!({"type": "content_block_stop", "index": index});
     let events = [start].into_iter().chain(deltas.into_iter().map(delta)).chain([stop]);
-    events.map(|event| Event::typed(&event)).collect()
+    events.map(|event| ScriptedEvent::typed(&event)).collect()
 }
 
-fn thinking(index: usize, said: &[&str], signature: [&str; 2]) -> Vec<Event> {
+fn thinking(index: usize, said: &[&str], signature: [&str; 2]) -> Vec<ScriptedEvent> {
     let said = said.iter().map(|text| json!({"type": "thinking_delta", "thinking": text}));
     let signed = signature.map(|piece| json!({"type": "signature_delta", "signature": piece}));
     block(index, &json!({"type": "thinking", "thinking": "", "signature": ""}), said.chain(signed))
 }
 
-fn redacted(index: usize) -> Vec<Event> {
+fn redacted(index: usize) -> Vec<ScriptedEvent> {
     block(index, &json!({"type": "redacted_thinking", "data": "UkVEQUNURUQ="}), [])
 }
 
-fn text(index: usize, said: &[&str]) -> Vec<Event> {
+fn text(index: usize, said: &[&str]) -> Vec<ScriptedEvent> {
     let said = said.iter().map(|text| json!({"type": "text_delta", "text": text}));
     block(index, &json!({"type": "text", "text": ""}), said)
 }
 
-fn calls(scenario: &str) -> [Vec<Event>; 2] {
+fn calls(scenario: &str) -> [Vec<ScriptedEvent>; 2] {
     let [first, second] = script::indexes(scenario, 3);
     let [first_id, second_id] = script::ids(scenario, ["toolu_AAA", "toolu_BBB"]);
     let [first_args, second_args] = script::args(scenario);
     [call(first, first_id, first_args), call(second, second_id, second_args)]
 }
 
-fn call(index: usize, id: Option<&str>, args: &[&str]) -> Vec<Event> {
+fn call(index: usize, id: Option<&str>, args: &[&str]) -> Vec<ScriptedEvent> {
     let content = match id {
         Some(id) => json!({"type": "tool_use", "id": id, "name": "get_weather", "input": {}}),
         None => json!({"type": "tool_use", "name": "get_weather", "input": {}}),

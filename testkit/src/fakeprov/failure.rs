@@ -1,10 +1,10 @@
 //! Answers that are refused before they begin: a status, headers, and an error in the API's own shape.
 
-use super::{Api, http::Reply, script};
+use super::{ProviderApi, http::FakeReply, script};
 use serde_json::{Value, json};
 
 /// What went wrong, in the words of every API; each takes those that it has.
-struct Words<'a> {
+struct ErrorWords<'a> {
     kind: &'a str,
     message: &'a str,
     code: &'a str,
@@ -13,13 +13,13 @@ struct Words<'a> {
 }
 
 /// None if the scenario does not fail so.
-pub(super) fn failure(api: Api, scenario: &str, key: &str) -> Option<Reply> {
+pub(super) fn failure(api: ProviderApi, scenario: &str, key: &str) -> Option<FakeReply> {
     let kind = |anthropic: &'static str, others: &'static str| {
-        if api == Api::Anthropic { anthropic } else { others }
+        if api == ProviderApi::Anthropic { anthropic } else { others }
     };
     let fail = |status, kind, message: &str, code, word| {
-        let words = Words { kind, message, code, status: word, details: json!([]) };
-        Reply::json(status, &body(api, status, &words))
+        let words = ErrorWords { kind, message, code, status: word, details: json!([]) };
+        FakeReply::json(status, &body(api, status, &words))
     };
     let invalid = "invalid_request_error";
     let reply = match scenario {
@@ -50,51 +50,51 @@ pub(super) fn failure(api: Api, scenario: &str, key: &str) -> Option<Reply> {
     Some(reply)
 }
 
-fn rate_limit(api: Api, scenario: &str) -> Reply {
-    let words = Words {
-        kind: if api == Api::Anthropic { "rate_limit_error" } else { "requests" },
+fn rate_limit(api: ProviderApi, scenario: &str) -> FakeReply {
+    let words = ErrorWords {
+        kind: if api == ProviderApi::Anthropic { "rate_limit_error" } else { "requests" },
         message: "Rate limit reached",
         code: "rate_limit_exceeded",
         status: "RESOURCE_EXHAUSTED",
         details: json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]),
     };
-    let reply = Reply::json(429, &body(api, 429, &words));
+    let reply = FakeReply::json(429, &body(api, 429, &words));
     match scenario {
         "r429" => reply.with("Retry-After", "7"),
         "r429date" => {
             let reply = reply.with("Date", "Wed, 21 Oct 2015 07:28:00 GMT");
             reply.with("Retry-After", "Wed, 21 Oct 2015 07:28:07 GMT")
         }
-        _ if api == Api::Gemini => reply,
+        _ if api == ProviderApi::Gemini => reply,
         _ => reply.with("retry-after-ms", "1500"),
     }
 }
 
-fn too_long(api: Api) -> &'static str {
+fn too_long(api: ProviderApi) -> &'static str {
     match api {
-        Api::OpenAi | Api::Responses => {
+        ProviderApi::OpenAi | ProviderApi::Responses => {
             "This model's maximum context length is 128000 tokens. However, your messages resulted in 140000 tokens."
         }
-        Api::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
-        Api::Gemini => {
+        ProviderApi::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
+        ProviderApi::Gemini => {
             "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."
         }
-        Api::Ollama => "input length exceeds maximum context length",
+        ProviderApi::Ollama => "input length exceeds maximum context length",
     }
 }
 
-fn body(api: Api, status: u16, words: &Words<'_>) -> Value {
-    let Words { kind, message, code, status: word, details } = words;
+fn body(api: ProviderApi, status: u16, words: &ErrorWords<'_>) -> Value {
+    let ErrorWords { kind, message, code, status: word, details } = words;
     match api {
-        Api::OpenAi | Api::Responses => {
+        ProviderApi::OpenAi | ProviderApi::Responses => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
         }
-        Api::Anthropic => {
+        ProviderApi::Anthropic => {
             json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
         }
-        Api::Gemini => {
+        ProviderApi::Gemini => {
             json!({"error": {"code": status, "message": message, "status": word, "details": details}})
         }
-        Api::Ollama => json!({"error": message}),
+        ProviderApi::Ollama => json!({"error": message}),
     }
 }

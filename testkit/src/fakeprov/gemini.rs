@@ -1,12 +1,12 @@
 //! Gemini's `streamGenerateContent`: unnamed events, each a candidate's next parts; the last has a finish reason.
 
-use super::script::{self, Event, HELLO, LATER_TEXT, LATER_THOUGHT, THOUGHT};
+use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
 
 const SIGNATURE: &str = "CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/==";
 const LATER_SIGNATURE: &str = "CpcBAVSoXO5sYXRlcitzaWc/+w==";
 
-pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let head = [chunk(&[thought(THOUGHT)]), chunk(&[text(HELLO[0])]), chunk(&[text(HELLO[1])])];
     let calls = calls(scenario);
     let end = end(&[text("")], "STOP");
@@ -32,7 +32,7 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
         }
         "echokey200" => [&head[..], &[error(401, "UNAUTHENTICATED", &script::echo(key))]].concat(),
         "badjson" => {
-            let broken = Event::raw("", r#"{"candidates":[{"con"#);
+            let broken = ScriptedEvent::raw("", r#"{"candidates":[{"con"#);
             [&head[..1], &[broken], &head[1..], &calls, &[end]].concat()
         }
         "badargs" => [&head[..], &[malformed()]].concat(),
@@ -40,13 +40,13 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
     }
 }
 
-fn chunk(parts: &[Value]) -> Event {
-    Event::data(&json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
+fn chunk(parts: &[Value]) -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
         "modelVersion": "gemini-x", "responseId": "r1", "usageMetadata": {"promptTokenCount": 100, "totalTokenCount": 100}}))
 }
 
-fn end(parts: &[Value], reason: &str) -> Event {
-    Event::data(
+fn end(parts: &[Value], reason: &str) -> ScriptedEvent {
+    ScriptedEvent::data(
         &json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0, "finishReason": reason}],
         "modelVersion": "gemini-x", "responseId": "r1", "usageMetadata": usage()}),
     )
@@ -58,30 +58,32 @@ fn usage() -> Value {
 }
 
 /// Text's signature comes on an empty part of the last chunk.
-fn signed_end(signature: &str) -> Event {
+fn signed_end(signature: &str) -> ScriptedEvent {
     end(&[json!({"text": "", "thoughtSignature": signature})], "STOP")
 }
 
 /// A candidate without content.
-fn refused() -> Event {
-    Event::data(&json!({"candidates": [{"finishReason": "SAFETY", "index": 0, "safetyRatings": [
+fn refused() -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"candidates": [{"finishReason": "SAFETY", "index": 0, "safetyRatings": [
             {"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": true}]}],
         "modelVersion": "gemini-x", "responseId": "r1", "usageMetadata": usage()}))
 }
 
 /// The prompt was refused: there is no candidate.
-fn blocked() -> Event {
-    Event::data(&json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "gemini-x",
-        "responseId": "r1", "usageMetadata": {"promptTokenCount": 100, "totalTokenCount": 100}}))
+fn blocked() -> ScriptedEvent {
+    ScriptedEvent::data(
+        &json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "gemini-x",
+        "responseId": "r1", "usageMetadata": {"promptTokenCount": 100, "totalTokenCount": 100}}),
+    )
 }
 
-fn malformed() -> Event {
-    Event::data(&json!({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}],
+fn malformed() -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}],
         "usageMetadata": {"promptTokenCount": 100}}))
 }
 
-fn error(code: u16, status: &str, message: &str) -> Event {
-    Event::data(&json!({"error": {"code": code, "message": message, "status": status}}))
+fn error(code: u16, status: &str, message: &str) -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"error": {"code": code, "message": message, "status": status}}))
 }
 
 fn thought(said: &str) -> Value {
@@ -93,7 +95,7 @@ fn text(said: &str) -> Value {
 }
 
 /// Of parallel calls only the first has the signature.
-fn calls(scenario: &str) -> Vec<Event> {
+fn calls(scenario: &str) -> Vec<ScriptedEvent> {
     let [first_id, second_id] = script::ids(scenario, ["fc-AAA", "fc-BBB"]);
     let mut first = call(first_id, &json!({"city": "Zürich", "n": 1}));
     first["thoughtSignature"] = json!(SIGNATURE);

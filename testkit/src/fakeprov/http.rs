@@ -9,7 +9,7 @@ use tokio::{
 };
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct FakeRequest {
     pub(super) method: String,
     /// The path and the query.
     pub(super) target: String,
@@ -17,7 +17,7 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-impl Request {
+impl FakeRequest {
     pub(super) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -45,14 +45,14 @@ impl Request {
 }
 
 /// An answer that is sent in one piece.
-pub(super) struct Reply {
+pub(super) struct FakeReply {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: String,
 }
 
-impl Reply {
+impl FakeReply {
     pub(super) fn json(status: u16, body: &Value) -> Self {
         Self { status, content_type: "application/json", headers: Vec::new(), body: body.to_string() }
     }
@@ -65,18 +65,18 @@ impl Reply {
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct FakeConnection {
     stream: TcpStream,
     unread: Vec<u8>,
 }
 
-impl Connection {
+impl FakeConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self { stream, unread: Vec::new() }
     }
 
     /// The next request; an error once the client has no more.
-    pub(super) async fn request(&mut self) -> io::Result<Request> {
+    pub(super) async fn request(&mut self) -> io::Result<FakeRequest> {
         let head = self.take_through(b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&head);
         let mut lines = head.split("\r\n");
@@ -86,7 +86,7 @@ impl Connection {
             line.split_once(':').map(|(name, value)| (name.trim().to_lowercase(), value.trim().to_owned()))
         };
         let mut request =
-            Request { method, target, headers: lines.filter_map(header).collect(), body: Vec::new() };
+            FakeRequest { method, target, headers: lines.filter_map(header).collect(), body: Vec::new() };
         let length = request.header("content-length").and_then(|length| length.parse().ok());
         if let Some(length) = length {
             request.body = self.take(length).await?;
@@ -138,7 +138,7 @@ impl Connection {
         self.stream.write_all(bytes).await
     }
 
-    pub(super) async fn reply(&mut self, reply: &Reply) -> io::Result<()> {
+    pub(super) async fn reply(&mut self, reply: &FakeReply) -> io::Result<()> {
         let mut head = format!(
             "HTTP/1.1 {} X\r\ncontent-type: {}\r\ncontent-length: {}\r\n",
             reply.status,

@@ -1,11 +1,12 @@
 //! What the server has received, and how often.
 
-use super::{Api, http::Request};
+use super::{ProviderApi, http::FakeRequest};
+use lock::LockExt;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -18,7 +19,7 @@ pub struct Received {
     /// As the URL names it; `ok` if it names none.
     pub scenario: String,
     /// None where no API is served at this path.
-    pub api: Option<Api>,
+    pub api: Option<ProviderApi>,
     pub method: String,
     /// With the query.
     pub path: String,
@@ -37,21 +38,21 @@ impl Received {
 
     fn to_json(&self) -> Value {
         let headers: HashMap<_, _> = self.headers.iter().cloned().collect();
-        json!({"scenario": self.scenario, "api": self.api.map(Api::name), "method": self.method, "path": self.path,
+        json!({"scenario": self.scenario, "api": self.api.map(ProviderApi::name), "method": self.method, "path": self.path,
             "headers": headers, "body": self.body, "aborted": self.aborted})
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct RequestLog {
     received: watch::Sender<Vec<Received>>,
     next: AtomicU64,
     visits: Mutex<HashMap<String, usize>>,
 }
 
-impl Log {
+impl RequestLog {
     /// The number by which the request can be marked later.
-    pub(super) fn record(&self, request: &Request, scenario: &str, api: Option<Api>) -> u64 {
+    pub(super) fn record(&self, request: &FakeRequest, scenario: &str, api: Option<ProviderApi>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let received = Received {
             number,
@@ -77,7 +78,7 @@ impl Log {
 
     /// How often the path was asked for, this time included.
     pub(super) fn count(&self, path: &str) -> usize {
-        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visits = self.visits.locked();
         let count = visits.entry(path.to_owned()).or_default();
         *count += 1;
         *count
@@ -92,7 +93,7 @@ impl Log {
     }
 
     pub(super) fn clear(&self) {
-        self.visits.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.visits.locked().clear();
         self.received.send_modify(Vec::clear);
     }
 

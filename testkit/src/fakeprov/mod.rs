@@ -1,7 +1,7 @@
 //! The providers' HTTP APIs on loopback, with faults: every answer that a client must survive, byte for byte as asked.
 //!
 //! The scenario is part of the base URL, `http://127.0.0.1:PORT/s/<scenario>`; the API is picked by how the path ends
-//! (see [`Api::path`]). Every request is kept and can be read by [`Fake::requests`] or `GET /log`.
+//! (see [`ProviderApi::path`]). Every request is kept and can be read by [`Fake::requests`] or `GET /log`.
 //! A request that ends with a tool's result gets text in the scenarios that otherwise call tools, so that a run can end.
 //!
 //! | scenario | what is served |
@@ -49,7 +49,8 @@ mod server;
 
 pub use log::Received;
 
-use self::log::Log;
+use self::log::RequestLog;
+use crate::ProviderApi;
 use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
@@ -104,66 +105,23 @@ pub const SCENARIOS: &[&str] = &[
 ];
 
 /// Scenarios that have no meaning in an API: Ollama gives every call the index 0, has no `data:` and refuses nothing.
-const SERVED_AS_OK: &[(Api, &str)] =
-    &[(Api::Ollama, "sameidx"), (Api::Ollama, "nospace"), (Api::Ollama, "refuse"), (Api::Ollama, "refuse0")];
+const SERVED_AS_OK: &[(ProviderApi, &str)] = &[
+    (ProviderApi::Ollama, "sameidx"),
+    (ProviderApi::Ollama, "nospace"),
+    (ProviderApi::Ollama, "refuse"),
+    (ProviderApi::Ollama, "refuse0"),
+];
 
 /// Whether the scenario is anything but `ok` in this API.
-pub fn differs(api: Api, scenario: &str) -> bool {
+pub fn differs(api: ProviderApi, scenario: &str) -> bool {
     scenario != "ok" && !SERVED_AS_OK.contains(&(api, scenario))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Api {
-    /// Chat completions, as OpenAI and every compatible server has them.
-    OpenAi,
-    /// OpenAI's Responses.
-    Responses,
-    /// Anthropic's Messages.
-    Anthropic,
-    Gemini,
-    /// Ollama's own.
-    Ollama,
-}
-
-impl Api {
-    pub const ALL: [Self; 5] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Gemini, Self::Ollama];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Responses => "responses",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// Where a request for an answer goes, after the base URL. Whatever ends so is served.
-    pub fn path(self) -> &'static str {
-        match self {
-            Self::OpenAi => "/v1/chat/completions",
-            Self::Responses => "/v1/responses",
-            Self::Anthropic => "/v1/messages",
-            Self::Gemini => "/v1beta/models/gemini-x:streamGenerateContent?alt=sse",
-            Self::Ollama => "/api/chat",
-        }
-    }
-
-    /// Where the models are listed, after the base URL. Anthropic's list is asked for by its `anthropic-version` header.
-    pub fn models_path(self) -> &'static str {
-        match self {
-            Self::OpenAi | Self::Responses | Self::Anthropic => "/v1/models",
-            Self::Gemini => "/v1beta/models",
-            Self::Ollama => "/api/tags",
-        }
-    }
 }
 
 /// A running server on its own port. It ends when this is dropped, with every connection that it holds.
 #[derive(Debug)]
 pub struct Fake {
     port: u16,
-    log: Arc<Log>,
+    log: Arc<RequestLog>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }

@@ -1,9 +1,9 @@
 //! Ollama's own chat: a line of JSON for each event; the last says that it is done, and why.
 
-use super::script::{self, Event, HELLO, LATER_TEXT, LATER_THOUGHT, THOUGHT};
+use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
 
-pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let head = [thought(THOUGHT), text(HELLO[0]), text(HELLO[1])];
     let calls = calls(scenario);
     match scenario {
@@ -17,38 +17,39 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
         "errmid" => [&head[..], &[error("llama runner process has terminated")]].concat(),
         "echokey200" => [&head[..], &[error(&script::echo(key))]].concat(),
         "badjson" => {
-            [&head[..1], &[Event::raw("", r#"{"model":"ll"#)], &head[1..], &calls, &[done("stop")]].concat()
+            [&head[..1], &[ScriptedEvent::raw("", r#"{"model":"ll"#)], &head[1..], &calls, &[done("stop")]]
+                .concat()
         }
         _ => [&head[..], &calls, &[done("stop")]].concat(),
     }
 }
 
-fn line(message: &Value) -> Event {
-    Event::data(
+fn line(message: &Value) -> ScriptedEvent {
+    ScriptedEvent::data(
         &json!({"model": "llama-x", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": false}),
     )
 }
 
-fn thought(said: &str) -> Event {
+fn thought(said: &str) -> ScriptedEvent {
     line(&json!({"role": "assistant", "content": "", "thinking": said}))
 }
 
-fn text(said: &str) -> Event {
+fn text(said: &str) -> ScriptedEvent {
     line(&json!({"role": "assistant", "content": said}))
 }
 
-fn done(reason: &str) -> Event {
-    Event::data(&json!({"model": "llama-x", "created_at": "2026-01-01T00:00:00Z",
+fn done(reason: &str) -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"model": "llama-x", "created_at": "2026-01-01T00:00:00Z",
         "message": {"role": "assistant", "content": ""}, "done": true, "done_reason": reason,
         "prompt_eval_count": 100, "eval_count": 20, "total_duration": 1}))
 }
 
-fn error(message: &str) -> Event {
-    Event::data(&json!({"error": message}))
+fn error(message: &str) -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"error": message}))
 }
 
 /// Each call comes whole in a line of its own, and says index 0 unless asked otherwise.
-fn calls(scenario: &str) -> [Event; 2] {
+fn calls(scenario: &str) -> [ScriptedEvent; 2] {
     let [first_id, second_id] = script::ids(scenario, ["call_AAA", "call_BBB"]);
     let [first, second] = if scenario == "gapidx" { [1, 3] } else { [0, 0] };
     let first_args = match scenario {
@@ -58,7 +59,7 @@ fn calls(scenario: &str) -> [Event; 2] {
     [call(first_id, first, &first_args), call(second_id, second, &json!({"city": "Tōkyō"}))]
 }
 
-fn call(id: Option<&str>, index: usize, args: &Value) -> Event {
+fn call(id: Option<&str>, index: usize, args: &Value) -> ScriptedEvent {
     let function = json!({"index": index, "name": "get_weather", "arguments": args});
     let call = match id {
         Some(id) => json!({"id": id, "function": function}),

@@ -1,9 +1,9 @@
 //! OpenAI's chat completions: unnamed events, then `[DONE]`.
 
-use super::script::{self, Event, HELLO, LATER_TEXT, LATER_THOUGHT};
+use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent};
 use serde_json::{Value, json};
 
-pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let head = [role(), thought("Let me "), thought("think."), text(HELLO[0]), text(HELLO[1])];
     let calls = calls(scenario);
     let end = |reason| [finish(reason), usage(), done()].to_vec();
@@ -14,7 +14,7 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
             [&said[..], &end("stop")].concat()
         }
         "slowtext" => {
-            let ticks: Vec<Event> = script::ticks().map(|tick| text(&tick)).collect();
+            let ticks: Vec<ScriptedEvent> = script::ticks().map(|tick| text(&tick)).collect();
             [&[role()], &ticks[..], &end("stop")].concat()
         }
         "trunc" | "drop" | "cut" => [&head[..], &calls[..3]].concat(),
@@ -31,7 +31,7 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
             [&head[..], &[error]].concat()
         }
         "badjson" => {
-            let broken = Event::raw("", r#"{"id":"chatcmpl-9","choices":[{"ind"#);
+            let broken = ScriptedEvent::raw("", r#"{"id":"chatcmpl-9","choices":[{"ind"#);
             [&head[..3], &[broken], &head[3..], &calls, &end("tool_calls")].concat()
         }
         "nodone" => [&head[..], &calls, &[finish("tool_calls"), usage()]].concat(),
@@ -39,51 +39,51 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
     }
 }
 
-fn chunk(delta: &Value, finish: Option<&str>) -> Event {
-    Event::data(
+fn chunk(delta: &Value, finish: Option<&str>) -> ScriptedEvent {
+    ScriptedEvent::data(
         &json!({"id": "chatcmpl-9", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x",
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}),
     )
 }
 
-fn role() -> Event {
+fn role() -> ScriptedEvent {
     chunk(&json!({"role": "assistant", "content": ""}), None)
 }
 
-fn thought(text: &str) -> Event {
+fn thought(text: &str) -> ScriptedEvent {
     chunk(&json!({"reasoning_content": text}), None)
 }
 
-fn text(text: &str) -> Event {
+fn text(text: &str) -> ScriptedEvent {
     chunk(&json!({"content": text}), None)
 }
 
-fn refusal(text: &str) -> Event {
+fn refusal(text: &str) -> ScriptedEvent {
     chunk(&json!({"refusal": text}), None)
 }
 
-fn finish(reason: &str) -> Event {
+fn finish(reason: &str) -> ScriptedEvent {
     chunk(&json!({}), Some(reason))
 }
 
-fn usage() -> Event {
-    Event::data(
+fn usage() -> ScriptedEvent {
+    ScriptedEvent::data(
         &json!({"id": "chatcmpl-9", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x", "choices": [],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
             "prompt_tokens_details": {"cached_tokens": 64}, "completion_tokens_details": {"reasoning_tokens": 5}}}),
     )
 }
 
-fn done() -> Event {
-    Event::raw("", "[DONE]")
+fn done() -> ScriptedEvent {
+    ScriptedEvent::raw("", "[DONE]")
 }
 
-fn error(kind: &str, code: &str, message: &str) -> Event {
-    Event::data(&json!({"error": {"message": message, "type": kind, "code": code}}))
+fn error(kind: &str, code: &str, message: &str) -> ScriptedEvent {
+    ScriptedEvent::data(&json!({"error": {"message": message, "type": kind, "code": code}}))
 }
 
 /// Interleaved, and at the end two deltas in one chunk; with one index for both, one after the other.
-fn calls(scenario: &str) -> Vec<Event> {
+fn calls(scenario: &str) -> Vec<ScriptedEvent> {
     let [first, second] = script::indexes(scenario, 0);
     let [first_id, second_id] = script::ids(scenario, ["call_AAA", "call_BBB"]);
     let [first_args, second_args] = script::args(scenario);

@@ -1,9 +1,9 @@
 //! How a script goes over the wire: whole or in bytes, slowly, and to which end.
 
 use super::{
-    Api,
-    http::Connection,
-    script::{self, Event},
+    ProviderApi,
+    http::FakeConnection,
+    script::{self, ScriptedEvent},
 };
 use std::{io, time::Duration};
 use tokio::task;
@@ -18,7 +18,7 @@ pub(super) enum After {
 /// What is asked for, once the URL and the body are understood.
 #[derive(Debug)]
 pub(super) struct Ask<'a> {
-    pub(super) api: Api,
+    pub(super) api: ProviderApi,
     /// How the answer is sent.
     pub(super) scenario: &'a str,
     /// What the answer says: another scenario's script, after a tool's result.
@@ -27,7 +27,7 @@ pub(super) struct Ask<'a> {
     pub(super) pause: Duration,
 }
 
-pub(super) async fn play(connection: &mut Connection, ask: &Ask<'_>) -> io::Result<After> {
+pub(super) async fn play(connection: &mut FakeConnection, ask: &Ask<'_>) -> io::Result<After> {
     connection.send(head(ask.api).as_bytes()).await?;
     let events = script::script(ask.api, ask.script, ask.key);
     for (at, event) in events.iter().enumerate() {
@@ -54,19 +54,19 @@ pub(super) async fn play(connection: &mut Connection, ask: &Ask<'_>) -> io::Resu
     Ok(After::NextRequest)
 }
 
-fn head(api: Api) -> String {
+fn head(api: ProviderApi) -> String {
     let content_type =
-        if api == Api::Ollama { "application/x-ndjson" } else { "text/event-stream; charset=utf-8" };
+        if api == ProviderApi::Ollama { "application/x-ndjson" } else { "text/event-stream; charset=utf-8" };
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nx-request-id: req-1\r\ntransfer-encoding: chunked\r\n\r\n"
     )
 }
 
 /// The event's bytes, each piece for a chunk of its own.
-fn pieces(ask: &Ask<'_>, event: &Event, is_last: bool) -> Vec<Vec<u8>> {
+fn pieces(ask: &Ask<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
     let bytes = encode(ask, event);
     match ask.scenario {
-        "comment" if ask.api == Api::Ollama => vec![b"\n".to_vec(), bytes],
+        "comment" if ask.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],
         "comment" => vec![b": keep-alive\n\n".to_vec(), bytes],
         "bytes1" => bytes.chunks(1).map(<[u8]>::to_vec).collect(),
         "big" => bytes.chunks(16 << 10).map(<[u8]>::to_vec).collect(),
@@ -75,9 +75,9 @@ fn pieces(ask: &Ask<'_>, event: &Event, is_last: bool) -> Vec<Vec<u8>> {
     }
 }
 
-fn encode(ask: &Ask<'_>, event: &Event) -> Vec<u8> {
+fn encode(ask: &Ask<'_>, event: &ScriptedEvent) -> Vec<u8> {
     let end = if ask.scenario == "crlf" { "\r\n" } else { "\n" };
-    if ask.api == Api::Ollama {
+    if ask.api == ProviderApi::Ollama {
         return format!("{}{end}", event.data).into_bytes();
     }
     let space = if ask.scenario == "nospace" { "" } else { " " };

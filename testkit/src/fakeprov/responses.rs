@@ -1,25 +1,26 @@
 //! OpenAI's Responses: named, numbered events about items that are added, filled and done.
 
-use super::script::{self, Event, HELLO, LATER_TEXT, LATER_THOUGHT, THOUGHT};
+use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
 
 /// An event's type and its fields; numbers are given once the order is known.
-type Said = (&'static str, Value);
+type ResponseEvent = (&'static str, Value);
 
-pub(super) fn script(scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let said = said(scenario, key);
-    let mut events: Vec<Event> = said.iter().enumerate().map(|(at, said)| numbered(at + 1, said)).collect();
+    let mut events: Vec<ScriptedEvent> =
+        said.iter().enumerate().map(|(at, said)| numbered(at + 1, said)).collect();
     if scenario == "badjson" {
-        events.insert(3, Event::raw("response.output_text.delta", r#"{"type":"resp"#));
+        events.insert(3, ScriptedEvent::raw("response.output_text.delta", r#"{"type":"resp"#));
     }
     events
 }
 
-fn numbered(number: usize, (name, fields): &Said) -> Event {
-    Event::typed(&joined(json!({"type": name, "sequence_number": number}), fields))
+fn numbered(number: usize, (name, fields): &ResponseEvent) -> ScriptedEvent {
+    ScriptedEvent::typed(&joined(json!({"type": name, "sequence_number": number}), fields))
 }
 
-fn said(scenario: &str, key: &str) -> Vec<Said> {
+fn said(scenario: &str, key: &str) -> Vec<ResponseEvent> {
     let head = head();
     let [first, second] = calls(scenario);
     match scenario {
@@ -49,7 +50,7 @@ fn said(scenario: &str, key: &str) -> Vec<Said> {
     }
 }
 
-fn head() -> Vec<Said> {
+fn head() -> Vec<ResponseEvent> {
     let thought = reasoning(0, "rs_1", THOUGHT, "ENC+/==");
     let text = message(1, "msg_1", &[&HELLO.concat()]);
     [&[created()], &thought[..], &text].concat()
@@ -67,33 +68,33 @@ fn usage() -> Value {
         "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": 120})
 }
 
-fn created() -> Said {
+fn created() -> ResponseEvent {
     ("response.created", response("in_progress", &json!({})))
 }
 
-fn completed() -> Said {
+fn completed() -> ResponseEvent {
     ("response.completed", response("completed", &json!({"usage": usage()})))
 }
 
-fn incomplete(reason: &str) -> Said {
+fn incomplete(reason: &str) -> ResponseEvent {
     let why = json!({"incomplete_details": {"reason": reason}, "usage": usage()});
     ("response.incomplete", response("incomplete", &why))
 }
 
-fn failed() -> Said {
+fn failed() -> ResponseEvent {
     let why = json!({"error": {"code": "server_error", "message": "boom"}});
     ("response.failed", response("failed", &why))
 }
 
-fn added(index: usize, item: &Value) -> Said {
+fn added(index: usize, item: &Value) -> ResponseEvent {
     ("response.output_item.added", json!({"output_index": index, "item": item}))
 }
 
-fn done(index: usize, item: &Value) -> Said {
+fn done(index: usize, item: &Value) -> ResponseEvent {
     ("response.output_item.done", json!({"output_index": index, "item": item}))
 }
 
-fn reasoning(index: usize, id: &str, thought: &str, encrypted: &str) -> Vec<Said> {
+fn reasoning(index: usize, id: &str, thought: &str, encrypted: &str) -> Vec<ResponseEvent> {
     let delta = json!({"item_id": id, "output_index": index, "summary_index": 0, "delta": thought});
     vec![
         added(index, &json!({"id": id, "type": "reasoning", "summary": []})),
@@ -106,7 +107,7 @@ fn reasoning(index: usize, id: &str, thought: &str, encrypted: &str) -> Vec<Said
     ]
 }
 
-fn message(index: usize, id: &str, said: &[&str]) -> Vec<Said> {
+fn message(index: usize, id: &str, said: &[&str]) -> Vec<ResponseEvent> {
     let delta = |text| json!({"item_id": id, "output_index": index, "content_index": 0, "delta": text});
     let content = json!({"type": "output_text", "text": said.concat(), "annotations": []});
     let mut events = vec![added(index, &message_item(id, "in_progress", &json!([])))];
@@ -115,7 +116,7 @@ fn message(index: usize, id: &str, said: &[&str]) -> Vec<Said> {
     events
 }
 
-fn refusal() -> Vec<Said> {
+fn refusal() -> Vec<ResponseEvent> {
     let said = "I cannot help with that.";
     let delta = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": said});
     let content = json!({"type": "refusal", "refusal": said});
@@ -130,7 +131,7 @@ fn message_item(id: &str, status: &str, content: &Value) -> Value {
     json!({"id": id, "type": "message", "role": "assistant", "status": status, "content": content})
 }
 
-fn calls(scenario: &str) -> [Vec<Said>; 2] {
+fn calls(scenario: &str) -> [Vec<ResponseEvent>; 2] {
     let [first, second] = script::indexes(scenario, 2);
     let [first_id, second_id] = script::ids(scenario, ["call_AAA", "call_BBB"]);
     let [first_args, second_args] = script::args(scenario);
@@ -138,7 +139,7 @@ fn calls(scenario: &str) -> [Vec<Said>; 2] {
 }
 
 /// Without a call's id the item has none either: only the index is left.
-fn call(index: usize, item: &str, id: Option<&str>, args: &[&str]) -> Vec<Said> {
+fn call(index: usize, item: &str, id: Option<&str>, args: &[&str]) -> Vec<ResponseEvent> {
     let whole = args.concat();
     let about = |more: &Value| {
         let known = if id.is_some() {

@@ -1,6 +1,6 @@
 //! What every API's events are made of, and which script an API has for a scenario.
 
-use super::{Api, anthropic, gemini, ollama, openai, responses};
+use super::{ProviderApi, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 
 /// The arguments of the first call, in pieces that split a word and a character's meaning.
@@ -16,13 +16,13 @@ pub(super) const LATER_TEXT: [&str; 2] = ["Zürich 21°, ", "Tōkyō 28°."];
 
 /// One event of a stream; a line in NDJSON.
 #[derive(Clone, Debug)]
-pub(super) struct Event {
+pub(super) struct ScriptedEvent {
     /// Empty where the API does not name its events.
     pub(super) name: String,
     pub(super) data: String,
 }
 
-impl Event {
+impl ScriptedEvent {
     pub(super) fn data(value: &Value) -> Self {
         Self { name: String::new(), data: value.to_string() }
     }
@@ -39,16 +39,16 @@ impl Event {
 }
 
 /// The events of an answer. The key is the one that came with the request.
-pub(super) fn script(api: Api, scenario: &str, key: &str) -> Vec<Event> {
+pub(super) fn script(api: ProviderApi, scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     if scenario == "empty" {
         return Vec::new();
     }
     let mut events = match api {
-        Api::OpenAi => openai::script(scenario, key),
-        Api::Responses => responses::script(scenario, key),
-        Api::Anthropic => anthropic::script(scenario, key),
-        Api::Gemini => gemini::script(scenario, key),
-        Api::Ollama => ollama::script(scenario, key),
+        ProviderApi::OpenAi => openai::script(scenario, key),
+        ProviderApi::Responses => responses::script(scenario, key),
+        ProviderApi::Anthropic => anthropic::script(scenario, key),
+        ProviderApi::Gemini => gemini::script(scenario, key),
+        ProviderApi::Ollama => ollama::script(scenario, key),
     };
     if scenario == "big" {
         let big = "x".repeat(4 << 20);

@@ -1,10 +1,10 @@
 //! From a connection to the answer: which API, which scenario, which script.
 
 use super::{
-    Api, SCENARIOS, differs,
+    ProviderApi, SCENARIOS, differs,
     failure::failure,
-    http::{Connection, Reply, Request},
-    log::Log,
+    http::{FakeConnection, FakeReply, FakeRequest},
+    log::RequestLog,
     models,
     play::{self, After, Ask},
 };
@@ -20,13 +20,13 @@ const WITH_CALLS: &[&str] = &[
 
 /// What a path asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
+enum RequestTarget {
     Answer,
     Models,
 }
 
 /// Serves until it is told to stop; then all connections end.
-pub(super) async fn serve(listener: TcpListener, log: Arc<Log>, mut stop: oneshot::Receiver<()>) {
+pub(super) async fn serve(listener: TcpListener, log: Arc<RequestLog>, mut stop: oneshot::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
         let stream = select! {
@@ -37,12 +37,12 @@ pub(super) async fn serve(listener: TcpListener, log: Arc<Log>, mut stop: onesho
         if let Ok((stream, _)) = stream {
             // Without it small pieces wait for each other; the faults do not depend on it.
             let _ = stream.set_nodelay(true);
-            connections.spawn(converse(Connection::new(stream), Arc::clone(&log)));
+            connections.spawn(converse(FakeConnection::new(stream), Arc::clone(&log)));
         }
     }
 }
 
-async fn converse(mut connection: Connection, log: Arc<Log>) {
+async fn converse(mut connection: FakeConnection, log: Arc<RequestLog>) {
     while let Ok(request) = connection.request().await {
         let after = exchange(&mut connection, &log, &request).await;
         if !matches!(after, Ok(After::NextRequest)) || request.header("connection") == Some("close") {
@@ -51,12 +51,16 @@ async fn converse(mut connection: Connection, log: Arc<Log>) {
     }
 }
 
-async fn exchange(connection: &mut Connection, log: &Log, request: &Request) -> io::Result<After> {
+async fn exchange(
+    connection: &mut FakeConnection,
+    log: &RequestLog,
+    request: &FakeRequest,
+) -> io::Result<After> {
     match request.path() {
-        "/log" => return reply(connection, &Reply::json(200, &log.to_json())).await,
+        "/log" => return reply(connection, &FakeReply::json(200, &log.to_json())).await,
         "/reset" => {
             log.clear();
-            return reply(connection, &Reply::json(200, &json!({}))).await;
+            return reply(connection, &FakeReply::json(200, &json!({}))).await;
         }
         _ => {}
     }
@@ -72,10 +76,10 @@ async fn exchange(connection: &mut Connection, log: &Log, request: &Request) -> 
 }
 
 async fn answer(
-    connection: &mut Connection,
-    log: &Log,
-    request: &Request,
-    (named, api, want): (&str, Api, Want),
+    connection: &mut FakeConnection,
+    log: &RequestLog,
+    request: &FakeRequest,
+    (named, api, want): (&str, ProviderApi, RequestTarget),
 ) -> io::Result<After> {
     let (scenario, pause) = with_pause(named);
     if !SCENARIOS.contains(&scenario) {
@@ -89,21 +93,21 @@ async fn answer(
         connection.gone().await?;
     }
     match want {
-        Want::Models => reply(connection, &Reply::json(200, &models::models(api))).await,
-        Want::Answer => {
+        RequestTarget::Models => reply(connection, &FakeReply::json(200, &models::models(api))).await,
+        RequestTarget::Answer => {
             let script = script_for(scenario, &request.json());
             play::play(connection, &Ask { api, scenario, script, key: request.key(), pause }).await
         }
     }
 }
 
-async fn reply(connection: &mut Connection, reply: &Reply) -> io::Result<After> {
+async fn reply(connection: &mut FakeConnection, reply: &FakeReply) -> io::Result<After> {
     connection.reply(reply).await?;
     Ok(After::NextRequest)
 }
 
-fn not_found(what: &str, name: &str) -> Reply {
-    Reply::json(404, &json!({"error": {"message": format!("no such {what}: {name}")}}))
+fn not_found(what: &str, name: &str) -> FakeReply {
+    FakeReply::json(404, &json!({"error": {"message": format!("no such {what}: {name}")}}))
 }
 
 fn scenario_of(path: &str) -> &str {
@@ -120,35 +124,35 @@ fn with_pause(named: &str) -> (&str, Duration) {
     (scenario, Duration::from_millis(millis))
 }
 
-fn wanted(request: &Request) -> Option<(Api, Want)> {
+fn wanted(request: &FakeRequest) -> Option<(ProviderApi, RequestTarget)> {
     let path = request.path();
     let answers = [
-        ("/chat/completions", Api::OpenAi),
-        ("/responses", Api::Responses),
-        ("/messages", Api::Anthropic),
-        (":streamGenerateContent", Api::Gemini),
-        (":generateContent", Api::Gemini),
-        ("/api/chat", Api::Ollama),
+        ("/chat/completions", ProviderApi::OpenAi),
+        ("/responses", ProviderApi::Responses),
+        ("/messages", ProviderApi::Anthropic),
+        (":streamGenerateContent", ProviderApi::Gemini),
+        (":generateContent", ProviderApi::Gemini),
+        ("/api/chat", ProviderApi::Ollama),
     ];
     if let Some((_, api)) = answers.iter().find(|(end, _)| path.ends_with(end)) {
-        return Some((*api, Want::Answer));
+        return Some((*api, RequestTarget::Answer));
     }
     let lists = if path.ends_with("/api/tags") {
-        Api::Ollama
+        ProviderApi::Ollama
     } else if !path.ends_with("/models") {
         return None;
     } else if request.header("anthropic-version").is_some() {
-        Api::Anthropic
+        ProviderApi::Anthropic
     } else if path.ends_with("/v1beta/models") || request.header("x-goog-api-key").is_some() {
-        Api::Gemini
+        ProviderApi::Gemini
     } else {
-        Api::OpenAi
+        ProviderApi::OpenAi
     };
-    Some((lists, Want::Models))
+    Some((lists, RequestTarget::Models))
 }
 
 /// What is served this time, where it depends on how often the path was asked for.
-fn by_count<'a>(scenario: &'a str, path: &str, log: &Log) -> &'a str {
+fn by_count<'a>(scenario: &'a str, path: &str, log: &RequestLog) -> &'a str {
     match scenario {
         "flaky" => ["r429now", "r503now"].get(log.count(path) - 1).copied().unwrap_or("ok"),
         "ctxonce" if log.count(path) == 1 => "ctx400",
@@ -158,9 +162,9 @@ fn by_count<'a>(scenario: &'a str, path: &str, log: &Log) -> &'a str {
 }
 
 /// An answer in one piece, for all scenarios that do not stream.
-fn refusal(scenario: &str, api: Api, request: &Request) -> Option<Reply> {
+fn refusal(scenario: &str, api: ProviderApi, request: &FakeRequest) -> Option<FakeReply> {
     match scenario {
-        "html" => Some(Reply {
+        "html" => Some(FakeReply {
             status: 200,
             content_type: "text/html",
             headers: Vec::new(),
@@ -168,9 +172,9 @@ fn refusal(scenario: &str, api: Api, request: &Request) -> Option<Reply> {
         }),
         "json200" => {
             let error = json!({"message": "upstream failed", "code": 502, "type": "upstream_error"});
-            Some(Reply::json(200, &json!({"error": error})))
+            Some(FakeReply::json(200, &json!({"error": error})))
         }
-        "redirect" => Some(Reply::json(302, &json!({})).with("Location", elsewhere(request))),
+        "redirect" => Some(FakeReply::json(302, &json!({})).with("Location", elsewhere(request))),
         "r429now" => failure(api, "r429", "").map(|reply| reply.with("Retry-After", "0")),
         "r503now" => failure(api, "r503", "").map(|reply| reply.with("Retry-After", "0")),
         _ => failure(api, scenario, request.key()),
@@ -178,7 +182,7 @@ fn refusal(scenario: &str, api: Api, request: &Request) -> Option<Reply> {
 }
 
 /// The same place under another host name.
-fn elsewhere(request: &Request) -> String {
+fn elsewhere(request: &FakeRequest) -> String {
     let host = request.header("host").unwrap_or_default();
     let port = host.rsplit_once(':').map_or("80", |(_, port)| port);
     format!("http://localhost:{port}{}", request.target.replacen("/s/redirect/", "/s/text/", 1))

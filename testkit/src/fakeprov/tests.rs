@@ -67,17 +67,19 @@ async fn send(fake: &Fake, request: &str) -> Answer {
     Answer { raw, error: ended.err().map(|error| error.kind()) }
 }
 
-async fn ask(fake: &Fake, scenario: &str, api: Api) -> Answer {
+async fn ask(fake: &Fake, scenario: &str, api: ProviderApi) -> Answer {
     send(fake, &post(scenario, api.path(), "", &json!({"model": "m"}))).await
 }
 
 /// A request that ends with the results of both calls.
-fn with_results(api: Api) -> Value {
+fn with_results(api: ProviderApi) -> Value {
     match api {
-        Api::OpenAi | Api::Ollama => json!({"messages": [{"role": "tool", "content": "21"}]}),
-        Api::Responses => json!({"input": [{"type": "function_call_output", "output": "21"}]}),
-        Api::Anthropic => json!({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}),
-        Api::Gemini => json!({"contents": [{"role": "user", "parts": [{"functionResponse": {}}]}]}),
+        ProviderApi::OpenAi | ProviderApi::Ollama => json!({"messages": [{"role": "tool", "content": "21"}]}),
+        ProviderApi::Responses => json!({"input": [{"type": "function_call_output", "output": "21"}]}),
+        ProviderApi::Anthropic => {
+            json!({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]})
+        }
+        ProviderApi::Gemini => json!({"contents": [{"role": "user", "parts": [{"functionResponse": {}}]}]}),
     }
 }
 
@@ -88,7 +90,7 @@ fn calls_tools(body: &str) -> bool {
 #[tokio::test]
 async fn every_scenario_answers_in_every_api_and_differs_from_ok_unless_it_says_so() {
     let fake = Fake::start().await;
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let ok = ask(&fake, "ok", api).await;
         let later = |scenario| post(scenario, api.path(), "", &with_results(api));
         let ok_later = send(&fake, &later("ok")).await;
@@ -107,7 +109,7 @@ async fn every_scenario_answers_in_every_api_and_differs_from_ok_unless_it_says_
 async fn a_hanging_answer_lasts_until_the_client_goes_away_and_is_marked() {
     let fake = Fake::start().await;
     for scenario in ["hang", "hanghead", "slowtext-3600000"] {
-        for api in Api::ALL {
+        for api in ProviderApi::ALL {
             fake.clear();
             let mut stream = TcpStream::connect(("127.0.0.1", fake.port())).await.unwrap();
             stream.write_all(post(scenario, api.path(), "", &json!({})).as_bytes()).await.unwrap();
@@ -126,15 +128,15 @@ async fn a_hanging_answer_lasts_until_the_client_goes_away_and_is_marked() {
 #[tokio::test]
 async fn one_byte_comes_in_each_chunk() {
     let fake = Fake::start().await;
-    let (chunks, whole) = ask(&fake, "bytes1", Api::Anthropic).await.chunks();
+    let (chunks, whole) = ask(&fake, "bytes1", ProviderApi::Anthropic).await.chunks();
     assert!(whole && chunks.iter().all(|chunk| chunk.len() == 1));
-    assert_eq!(chunks.concat(), ask(&fake, "ok", Api::Anthropic).await.chunks().0.concat());
+    assert_eq!(chunks.concat(), ask(&fake, "ok", ProviderApi::Anthropic).await.chunks().0.concat());
 }
 
 #[tokio::test]
 async fn a_dropped_answer_is_reset_a_cut_one_closed_and_both_miss_the_last_chunk() {
     let fake = Fake::start().await;
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let ends = async |scenario| {
             let answer = ask(&fake, scenario, api).await;
             (answer.chunks(), answer.error)
@@ -149,19 +151,19 @@ async fn a_dropped_answer_is_reset_a_cut_one_closed_and_both_miss_the_last_chunk
 #[tokio::test]
 async fn lines_end_as_the_scenario_says() {
     let fake = Fake::start().await;
-    let crlf = ask(&fake, "crlf", Api::Responses).await.body();
+    let crlf = ask(&fake, "crlf", ProviderApi::Responses).await.body();
     assert!(crlf.ends_with("\r\n\r\n") && !crlf.replace("\r\n", "").contains('\n'));
-    let ok = ask(&fake, "ok", Api::OpenAi).await.body();
+    let ok = ask(&fake, "ok", ProviderApi::OpenAi).await.body();
     assert!(ok.ends_with("data: [DONE]\n\n"));
-    assert!(ask(&fake, "noblank", Api::OpenAi).await.body().ends_with("\n\ndata: [DONE]"));
-    assert!(ask(&fake, "noblank", Api::Ollama).await.body().ends_with('}'));
-    assert_eq!(ask(&fake, "nospace", Api::OpenAi).await.body(), ok.replace("data: ", "data:"));
+    assert!(ask(&fake, "noblank", ProviderApi::OpenAi).await.body().ends_with("\n\ndata: [DONE]"));
+    assert!(ask(&fake, "noblank", ProviderApi::Ollama).await.body().ends_with('}'));
+    assert_eq!(ask(&fake, "nospace", ProviderApi::OpenAi).await.body(), ok.replace("data: ", "data:"));
 }
 
 #[tokio::test]
 async fn a_big_delta_is_one_line_of_4_mb_in_pieces_of_16_kb() {
     let fake = Fake::start().await;
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let answer = ask(&fake, "big", api).await;
         assert!(answer.body().lines().any(|line| line.len() > 4 << 20), "{api:?}");
         assert!(answer.chunks().0.iter().all(|chunk| chunk.len() <= 16 << 10));
@@ -178,19 +180,19 @@ async fn flaky_and_ctxonce_count_by_path_until_they_are_cleared() {
         }
         statuses
     };
-    assert_eq!(statuses("flaky", Api::OpenAi).await, [429, 503, 200, 200]);
-    assert_eq!(statuses("flaky", Api::Gemini).await, [429, 503, 200, 200]);
-    assert_eq!(statuses("ctxonce", Api::Ollama).await, [400, 200, 200, 200]);
+    assert_eq!(statuses("flaky", ProviderApi::OpenAi).await, [429, 503, 200, 200]);
+    assert_eq!(statuses("flaky", ProviderApi::Gemini).await, [429, 503, 200, 200]);
+    assert_eq!(statuses("ctxonce", ProviderApi::Ollama).await, [400, 200, 200, 200]);
     fake.clear();
-    assert_eq!(statuses("flaky", Api::OpenAi).await, [429, 503, 200, 200]);
-    let second = ask(&fake, "flaky", Api::Anthropic).await;
+    assert_eq!(statuses("flaky", ProviderApi::OpenAi).await, [429, 503, 200, 200]);
+    let second = ask(&fake, "flaky", ProviderApi::Anthropic).await;
     assert!(second.head().contains("Retry-After: 0") && !second.head().contains("Retry-After: 7"));
 }
 
 #[tokio::test]
 async fn a_run_ends_with_text_once_its_calls_are_answered() {
     let fake = Fake::start().await;
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         for scenario in ["ok", "bytes1", "noid", "nodone", "two"] {
             assert!(calls_tools(&ask(&fake, scenario, api).await.body()), "{scenario} in {api:?}");
             let later = send(&fake, &post(scenario, api.path(), "", &with_results(api))).await;
@@ -204,7 +206,7 @@ async fn a_run_ends_with_text_once_its_calls_are_answered() {
 async fn the_key_is_echoed_wherever_it_came_from() {
     let fake = Fake::start().await;
     let keys = ["Authorization: Bearer canary\r\n", "x-api-key: canary\r\n", "x-goog-api-key: canary\r\n"];
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         for key in keys {
             let answer = send(&fake, &post("echokey", api.path(), key, &json!({}))).await;
             assert_eq!((answer.status(), answer.body().contains(" canary.")), (401, true));
@@ -218,7 +220,7 @@ async fn the_key_is_echoed_wherever_it_came_from() {
 async fn a_redirect_leads_to_another_name_of_this_server() {
     let fake = Fake::start().await;
     let host = format!("host: 127.0.0.1:{}\r\n", fake.port());
-    let head = send(&fake, &post("redirect", Api::OpenAi.path(), &host, &json!({}))).await.head();
+    let head = send(&fake, &post("redirect", ProviderApi::OpenAi.path(), &host, &json!({}))).await.head();
     let place = format!("Location: http://localhost:{}/s/text/v1/chat/completions", fake.port());
     assert!(head.starts_with("HTTP/1.1 302") && head.ends_with(&place), "{head}");
 }
@@ -226,17 +228,20 @@ async fn a_redirect_leads_to_another_name_of_this_server() {
 #[tokio::test]
 async fn models_are_listed_in_the_shape_of_each_api_and_fail_as_answers_do() {
     let fake = Fake::start().await;
-    let list = async |scenario: &str, api: Api, header: &str| {
+    let list = async |scenario: &str, api: ProviderApi, header: &str| {
         let path = api.models_path();
         send(&fake, &format!("GET /s/{scenario}{path} HTTP/1.1\r\n{header}\r\n")).await
     };
     let first =
         async |api, header| -> Value { serde_json::from_str(&list("ok", api, header).await.body()).unwrap() };
-    assert_eq!(first(Api::OpenAi, "").await["data"][0]["id"], "gpt-x");
-    assert_eq!(first(Api::Anthropic, "anthropic-version: 2023-06-01\r\n").await["data"][0]["id"], "claude-x");
-    assert_eq!(first(Api::Gemini, "").await["models"][0]["name"], "models/gemini-x");
-    assert_eq!(first(Api::Ollama, "").await["models"][0]["name"], "llama-x:latest");
-    assert_eq!(list("auth401", Api::Gemini, "").await.status(), 401);
+    assert_eq!(first(ProviderApi::OpenAi, "").await["data"][0]["id"], "gpt-x");
+    assert_eq!(
+        first(ProviderApi::Anthropic, "anthropic-version: 2023-06-01\r\n").await["data"][0]["id"],
+        "claude-x"
+    );
+    assert_eq!(first(ProviderApi::Gemini, "").await["models"][0]["name"], "models/gemini-x");
+    assert_eq!(first(ProviderApi::Ollama, "").await["models"][0]["name"], "llama-x:latest");
+    assert_eq!(list("auth401", ProviderApi::Gemini, "").await.status(), 401);
 }
 
 #[test]
@@ -245,7 +250,7 @@ fn requests_are_kept_as_they_came_and_shown_over_http() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let over_http = |request: &str| runtime.block_on(send(&fake, request));
     let body = json!({"b": "Zürich", "a": [1, {}]});
-    over_http(&post("text", Api::Gemini.path(), "X-Goog-Api-Key: k\r\n", &body));
+    over_http(&post("text", ProviderApi::Gemini.path(), "X-Goog-Api-Key: k\r\n", &body));
     over_http(
         "POST /api/chat HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n",
     );
@@ -253,8 +258,8 @@ fn requests_are_kept_as_they_came_and_shown_over_http() {
 
     let seen = fake.requests();
     assert_eq!(seen[0].scenario, "text");
-    assert_eq!((seen[0].api, seen[0].method.as_str()), (Some(Api::Gemini), "POST"));
-    assert_eq!(seen[0].path, format!("/s/text{}", Api::Gemini.path()));
+    assert_eq!((seen[0].api, seen[0].method.as_str()), (Some(ProviderApi::Gemini), "POST"));
+    assert_eq!(seen[0].path, format!("/s/text{}", ProviderApi::Gemini.path()));
     assert_eq!(seen[0].header("x-goog-api-key"), Some("k"));
     assert_eq!(seen[0].body.to_string(), body.to_string());
     assert!(seen.iter().all(|received| !received.aborted));
@@ -273,7 +278,7 @@ fn a_server_that_is_dropped_takes_its_connections_along() {
     use std::{io::Read as _, io::Write as _, net::TcpStream};
     let fake = Fake::start_blocking();
     let mut stream = TcpStream::connect(("127.0.0.1", fake.port())).unwrap();
-    stream.write_all(post("hanghead", Api::OpenAi.path(), "", &json!({})).as_bytes()).unwrap();
+    stream.write_all(post("hanghead", ProviderApi::OpenAi.path(), "", &json!({})).as_bytes()).unwrap();
     fake.until_blocking(|all| all.len() == 1);
     let port = fake.port();
     drop(fake);

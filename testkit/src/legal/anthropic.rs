@@ -1,32 +1,32 @@
 //! Anthropic's Messages.
 
-use super::{Rule, each, each_in, failing, in_range, is_name, repeated, text, unless};
+use super::{WireRule, each, each_in, failing, in_range, is_name, repeated, text, unless};
 use serde_json::Value;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[WireRule] = &[
+    WireRule {
         id: "anthropic/model",
         says: "model: Field required",
         broken: |body| unless(!text(body, "model").is_empty(), "model"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/max-tokens",
         says: "max_tokens: Field required",
         broken: |body| unless(body["max_tokens"].as_u64().is_some_and(|limit| limit > 0), "max_tokens"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/messages",
         says: "messages: at least one message is required",
         broken: |body| unless(!each(body, "messages").is_empty(), "messages"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/role",
         says: "messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter.",
         broken: |body| {
             failing(each(body, "messages"), |message| ["user", "assistant"].contains(&text(message, "role")))
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/first-user",
         says: "messages: first message must use the \"user\" role",
         broken: |body| {
@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
             )
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/alternate",
         says: "messages: roles must alternate between \"user\" and \"assistant\", but found multiple \"user\" roles in a row",
         broken: |body| {
@@ -45,14 +45,14 @@ pub(super) const RULES: &[Rule] = &[
             pairs.map(|pair| pair[1].0.clone()).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/last-user",
         says: "This model does not support assistant message prefill. The conversation must end with a user message.",
         broken: |body| {
             unless(each(body, "messages").last().is_none_or(|(_, last)| last["role"] == "user"), "messages")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/content",
         says: "messages.1: all messages must have non-empty content except for the optional final assistant message",
         broken: |body| {
@@ -63,12 +63,12 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/text-empty",
         says: "messages: text content blocks must be non-empty",
         broken: |body| failing(of_type(body, "text"), |block| !text(block, "text").is_empty()),
     },
-    Rule {
+    WireRule {
         id: "anthropic/text-whitespace",
         says: "messages: text content blocks must contain non-whitespace text",
         broken: |body| {
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/trailing-whitespace",
         says: "messages: final assistant content cannot end with trailing whitespace",
         broken: |body| {
@@ -87,17 +87,17 @@ pub(super) const RULES: &[Rule] = &[
             unless(!trailing, "messages")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/calls-answered",
         says: "`tool_use` ids were found without `tool_result` blocks immediately after. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
         broken: unanswered,
     },
-    Rule {
+    WireRule {
         id: "anthropic/answers-called",
         says: "unexpected `tool_use_id` found in `tool_result` blocks. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
         broken: uncalled,
     },
-    Rule {
+    WireRule {
         id: "anthropic/answered-once",
         says: "each tool_use must have a single result. Found multiple `tool_result` blocks with id",
         broken: |body| {
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
             repeated(results.map(|(place, block)| (place, text(block, "tool_use_id"))))
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/results-first",
         says: "In the user message containing tool results, the tool_result blocks must come first in the content array. Any text must come after all tool results.",
         broken: |body| {
@@ -118,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/result-error",
         says: "tool_result: content cannot be empty if `is_error` is true",
         broken: |body| {
@@ -127,24 +127,24 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/id-unique",
         says: "messages: `tool_use` ids must be unique",
         broken: |body| {
             repeated(of_type(body, "tool_use").into_iter().map(|(place, block)| (place, text(block, "id"))))
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/id-pattern",
         says: "messages.1.content.1.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
         broken: |body| failing(of_type(body, "tool_use"), |block| is_name(text(block, "id"), usize::MAX)),
     },
-    Rule {
+    WireRule {
         id: "anthropic/input",
         says: "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
         broken: |body| failing(of_type(body, "tool_use"), |block| block["input"].is_object()),
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-last",
         says: "messages.1: The final block in an assistant message cannot be `thinking`.",
         broken: |body| {
@@ -155,12 +155,12 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-signature",
         says: "messages.1.content.0.thinking.signature: Field required",
         broken: |body| failing(of_type(body, "thinking"), |block| !text(block, "signature").is_empty()),
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-role",
         says: "messages.0: `thinking` blocks are only allowed in `assistant` messages",
         broken: |body| {
@@ -171,7 +171,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-budget",
         says: "`max_tokens` must be greater than `thinking.budget_tokens`; thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
         broken: |body| {
@@ -181,7 +181,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(body["thinking"]["type"] != "enabled" || fits, "thinking.budget_tokens")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-temperature",
         says: "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
         broken: |body| {
@@ -189,7 +189,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(!thinks(body) || !cold, "temperature")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-tool-choice",
         says: "Thinking may not be enabled when tool_choice forces tool use.",
         broken: |body| {
@@ -197,7 +197,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(!thinks(body) || !forced, "tool_choice")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/thinking-first",
         says: "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
         broken: |body| {
@@ -205,12 +205,12 @@ pub(super) const RULES: &[Rule] = &[
             open.into_iter().collect()
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/cache-count",
         says: "A maximum of 4 blocks with cache_control may be provided. Found 5.",
         broken: |body| unless(marked(body) <= 4, "cache_control"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/cache-thinking",
         says: "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted",
         broken: |body| {
@@ -218,7 +218,7 @@ pub(super) const RULES: &[Rule] = &[
             failing(thoughts, |block| block.get("cache_control").is_none())
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/tool-name",
         says: "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'",
         broken: |body| {
@@ -226,14 +226,14 @@ pub(super) const RULES: &[Rule] = &[
             failing(named, |item| is_name(text(item, "name"), 64))
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/tool-unique",
         says: "tools: Tool names must be unique.",
         broken: |body| {
             repeated(each(body, "tools").into_iter().map(|(place, tool)| (place, text(tool, "name"))))
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/tool-choice",
         says: "tool_choice may only be specified while providing tools; a tool that it names must be among them",
         broken: |body| {
@@ -244,12 +244,12 @@ pub(super) const RULES: &[Rule] = &[
             unless(choice.is_null() || (known && !names.is_empty()), "tool_choice")
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/schema-type",
         says: "tools.0.custom.input_schema.type: Field required",
         broken: |body| failing(each(body, "tools"), |tool| tool["input_schema"]["type"] == "object"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/schema-top",
         says: "tools.9.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
         broken: |body| {
@@ -258,17 +258,17 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "anthropic/temperature",
         says: "temperature: range: 0..1",
         broken: |body| in_range(body, "temperature", 0.0, 1.0),
     },
-    Rule {
+    WireRule {
         id: "anthropic/temperature-and-top-p",
         says: "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
         broken: |body| unless(body.get("temperature").is_none() || body.get("top_p").is_none(), "top_p"),
     },
-    Rule {
+    WireRule {
         id: "anthropic/stop",
         says: "stop_sequences: each stop sequence must contain non-whitespace",
         broken: |body| {

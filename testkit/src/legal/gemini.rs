@@ -1,32 +1,32 @@
 //! Gemini's `generateContent`.
 
-use super::{Rule, each, each_in, failing, in_range, repeated, text, unless};
+use super::{WireRule, each, each_in, failing, in_range, repeated, text, unless};
 use serde_json::Value;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[WireRule] = &[
+    WireRule {
         id: "gemini/contents",
         says: "* GenerateContentRequest.contents: contents is not specified",
         broken: |body| unless(!each(body, "contents").is_empty(), "contents"),
     },
-    Rule {
+    WireRule {
         id: "gemini/role",
         says: "Please use a valid role: user, model.",
         broken: |body| {
             failing(each(body, "contents"), |content| ["user", "model"].contains(&text(content, "role")))
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/parts",
         says: "* GenerateContentRequest.contents[0].parts: contents.parts must not be empty.",
         broken: |body| failing(each(body, "contents"), |content| !each(content, "parts").is_empty()),
     },
-    Rule {
+    WireRule {
         id: "gemini/part-data",
         says: "* GenerateContentRequest.contents[0].parts[0].data: required oneof field 'data' must have one initialized field",
         broken: |body| failing(parts(body), has_data),
     },
-    Rule {
+    WireRule {
         id: "gemini/call-turn",
         says: "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
         broken: |body| {
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
             early.map(|(_, (place, _))| place.clone()).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/response-turn",
         says: "Please ensure that function response turn comes immediately after a function call turn.",
         broken: |body| {
@@ -51,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
             stray.map(|(_, (place, _))| place.clone()).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/response-count",
         says: "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
         broken: |body| {
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
             wrong.map(|(place, ..)| place).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/response-matches",
         says: "The identifier of the function call this response is for. Populated by the client to match the corresponding function call `id`.",
         broken: |body| {
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             wrong.map(|(place, ..)| place).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/response-role",
         says: "FunctionResponse: the result of a FunctionCall made based on model prediction is sent with the role `user`.",
         broken: |body| {
@@ -87,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/id-unique",
         says: "Unique identifier of the function call. If populated, the client to execute the functionCall and return the response with the matching `id`.",
         broken: |body| {
@@ -95,24 +95,24 @@ pub(super) const RULES: &[Rule] = &[
             repeated(named.filter(|(_, id)| !id.is_empty()))
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/args",
         says: "Invalid value at 'contents[1].parts[0].function_call.args' (type.googleapis.com/google.protobuf.Struct)",
         broken: |body| failing(called(body), |call| call.get("args").is_none_or(Value::is_object)),
     },
-    Rule {
+    WireRule {
         id: "gemini/response",
         says: "Invalid value at 'contents[2].parts[0].function_response.response' (type.googleapis.com/google.protobuf.Struct)",
         broken: |body| failing(answered(body), |answer| answer["response"].is_object()),
     },
-    Rule {
+    WireRule {
         id: "gemini/last-user",
         says: "Please ensure that single turn requests end with a user role or the role field is empty.",
         broken: |body| {
             unless(each(body, "contents").last().is_none_or(|(_, last)| last["role"] == "user"), "contents")
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/function-name",
         says: "Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
         broken: |body| {
@@ -120,12 +120,12 @@ pub(super) const RULES: &[Rule] = &[
             failing(named, |item| is_name(text(item, "name")))
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/function-unique",
         says: "Duplicate function declaration found.",
         broken: |body| repeated(declared(body).into_iter().map(|(place, tool)| (place, text(tool, "name")))),
     },
-    Rule {
+    WireRule {
         id: "gemini/parameters-empty",
         says: "* GenerateContentRequest.tools[0].function_declarations[2].parameters.properties: should be non-empty for OBJECT type",
         broken: |body| {
@@ -134,7 +134,7 @@ pub(super) const RULES: &[Rule] = &[
             failing(declared(body), |tool| tool.get("parameters").is_none_or(|schema| !empty(schema)))
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-field",
         says: "Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[8].parameters': Cannot find field.",
         broken: |body| {
@@ -145,7 +145,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-type",
         says: "type: must be specified when not using one_of, any_of or all_of fields",
         broken: |body| {
@@ -155,21 +155,21 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-items",
         says: "items: missing field.",
         broken: |body| {
             failing(schemas(body), |schema| schema["type"] != "array" || schema.get("items").is_some())
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-items-type",
         says: "items: field predicate failed: $type == Type.ARRAY",
         broken: |body| {
             failing(schemas(body), |schema| schema["type"] == "array" || schema.get("items").is_none())
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-required",
         says: "parameters.required[0]: property is not defined",
         broken: |body| {
@@ -181,7 +181,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-enum",
         says: "enum: only allowed for STRING type; enum[0]: cannot be empty",
         broken: |body| {
@@ -192,7 +192,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/schema-format",
         says: "format: only 'enum' and 'date-time' are supported for STRING type",
         broken: |body| {
@@ -201,7 +201,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/json-and-tools",
         says: "Function calling with a response mime type: 'application/json' is unsupported",
         broken: |body| {
@@ -209,7 +209,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(!json || declared(body).is_empty(), "generationConfig.responseMimeType")
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/tool-config",
         says: "Function calling config is set without function_declarations; allowedFunctionNames should only be set when the mode is ANY, and should match FunctionDeclaration.name",
         broken: |body| {
@@ -221,7 +221,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(config.is_null() || (known && !tools.is_empty()), "toolConfig")
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/thinking",
         says: "You can only set only one of thinking budget and thinking level.",
         broken: |body| {
@@ -230,7 +230,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(!both, "generationConfig.thinkingConfig")
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/stop",
         says: "stopSequences: the set of character sequences (up to 5) that will stop output generation.",
         broken: |body| {
@@ -240,12 +240,12 @@ pub(super) const RULES: &[Rule] = &[
             )
         },
     },
-    Rule {
+    WireRule {
         id: "gemini/temperature",
         says: "temperature: values can range from [0.0, 2.0].",
         broken: |body| in_range(&body["generationConfig"], "temperature", 0.0, 2.0),
     },
-    Rule {
+    WireRule {
         id: "gemini/top-p",
         says: "topP: the maximum cumulative probability of tokens to consider when sampling; must be in the range [0.0, 1.0].",
         broken: |body| in_range(&body["generationConfig"], "topP", 0.0, 1.0),

@@ -9,20 +9,12 @@ mod ollama;
 mod openai;
 mod responses;
 
+use crate::ProviderApi;
 use serde_json::Value;
 use std::fmt;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    OpenAi,
-    Responses,
-    Anthropic,
-    Gemini,
-    Ollama,
-}
-
 /// One thing that a provider demands.
-pub struct Rule {
+pub struct WireRule {
     pub id: &'static str,
     /// The provider's sentence.
     pub says: &'static str,
@@ -30,7 +22,7 @@ pub struct Rule {
     broken: fn(&Value) -> Vec<String>,
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for WireRule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.id)
     }
@@ -49,19 +41,19 @@ impl fmt::Display for Violation {
     }
 }
 
-pub fn rules(api: Api) -> &'static [Rule] {
+pub fn rules(api: ProviderApi) -> &'static [WireRule] {
     match api {
-        Api::OpenAi => openai::RULES,
-        Api::Anthropic => anthropic::RULES,
-        Api::Gemini => gemini::RULES,
-        Api::Ollama => ollama::RULES,
-        Api::Responses => responses::RULES,
+        ProviderApi::OpenAi => openai::RULES,
+        ProviderApi::Anthropic => anthropic::RULES,
+        ProviderApi::Gemini => gemini::RULES,
+        ProviderApi::Ollama => ollama::RULES,
+        ProviderApi::Responses => responses::RULES,
     }
 }
 
 /// Everything in a request's body that the provider would refuse; empty if it is legal.
-pub fn check(api: Api, body: &Value) -> Vec<Violation> {
-    let broken = |rule: &Rule| -> Vec<Violation> {
+pub fn check(api: ProviderApi, body: &Value) -> Vec<Violation> {
+    let broken = |rule: &WireRule| -> Vec<Violation> {
         let places = (rule.broken)(body).into_iter();
         places.map(|at| Violation { rule: rule.id, says: rule.says, at }).collect()
     };

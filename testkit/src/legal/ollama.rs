@@ -1,20 +1,20 @@
 //! Ollama's `/api/chat`. It is written in Go: a field of another type than its own is refused as a whole.
 
-use super::{Rule, each, each_in, failing, repeated, text, unless};
+use super::{WireRule, each, each_in, failing, repeated, text, unless};
 use serde_json::Value;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[WireRule] = &[
+    WireRule {
         id: "ollama/model",
         says: "model is required",
         broken: |body| unless(!text(body, "model").is_empty(), "model"),
     },
-    Rule {
+    WireRule {
         id: "ollama/messages",
         says: "done_reason: load. If the messages array is empty, the model will be loaded into memory.",
         broken: |body| unless(!each(body, "messages").is_empty(), "messages"),
     },
-    Rule {
+    WireRule {
         id: "ollama/role",
         says: "role: the role of the message, either `system`, `user`, `assistant`, or `tool`.",
         broken: |body| {
@@ -22,12 +22,12 @@ pub(super) const RULES: &[Rule] = &[
             failing(each(body, "messages"), |message| known.contains(&text(message, "role")))
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/content",
         says: "json: cannot unmarshal array into Go struct field ChatRequest.messages.content of type string",
         broken: |body| failing(each(body, "messages"), |message| message["content"].is_string()),
     },
-    Rule {
+    WireRule {
         id: "ollama/thinking",
         says: "json: cannot unmarshal array into Go struct field ChatRequest.messages.thinking of type string",
         broken: |body| {
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/images",
         says: "illegal base64 data at input byte 4",
         broken: |body| {
@@ -48,27 +48,27 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/arguments",
         says: "json: cannot unmarshal string into Go struct field ToolCallFunction.messages.tool_calls.function.arguments of type api.ToolCallFunctionArguments",
         broken: |body| failing(calls(body), |call| call["function"]["arguments"].is_object()),
     },
-    Rule {
+    WireRule {
         id: "ollama/calls-named",
         says: "tool_calls: a list of tools in JSON that the model wants to use; function.name is the name of the function to call.",
         broken: |body| failing(calls(body), |call| !text(&call["function"], "name").is_empty()),
     },
-    Rule {
+    WireRule {
         id: "ollama/calls-unique",
         says: "tool_call_id: the id of the call that this message is the result of.",
         broken: |body| repeated(calls(body).into_iter().map(|(place, call)| (place, text(call, "id")))),
     },
-    Rule {
+    WireRule {
         id: "ollama/calls-answered",
         says: "append the assistant message with its tool_calls, then one tool message with the result of each call, and ask again.",
         broken: unanswered,
     },
-    Rule {
+    WireRule {
         id: "ollama/tool-name",
         says: "tool_name (optional): add the name of the tool that was executed to inform the model of the result.",
         broken: |body| {
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/tool",
         says: "tools: list of tools in JSON for the model to use; each is {\"type\": \"function\", \"function\": {\"name\", \"description\", \"parameters\"}}.",
         broken: |body| {
@@ -88,12 +88,12 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/property",
         says: "json: cannot unmarshal bool into Go struct field .tools.function.parameters.properties of type api.ToolProperty",
         broken: |body| failing(properties(body), is_property),
     },
-    Rule {
+    WireRule {
         id: "ollama/options",
         says: "option \"seed\" must be of type integer; option \"stop\" must be of an array of strings",
         broken: |body| {
@@ -109,7 +109,7 @@ pub(super) const RULES: &[Rule] = &[
             wrong.map(|(key, _)| format!("options.{key}")).collect()
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/format",
         says: "invalid format: \"xml\"; expected \"json\" or a valid JSON Schema object",
         broken: |body| {
@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(format.is_null() || format.is_object() || format == "json", "format")
         },
     },
-    Rule {
+    WireRule {
         id: "ollama/think",
         says: "invalid think value: \"none\" (must be \"high\", \"medium\", \"low\", true, or false)",
         broken: |body| {

@@ -1,20 +1,20 @@
 //! OpenAI's chat completions.
 
-use super::{Rule, each, each_in, failing, in_range, is_name, repeated, text, unless};
+use super::{WireRule, each, each_in, failing, in_range, is_name, repeated, text, unless};
 use serde_json::Value;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[WireRule] = &[
+    WireRule {
         id: "openai/model",
         says: "you must provide a model parameter",
         broken: |body| unless(!text(body, "model").is_empty(), "model"),
     },
-    Rule {
+    WireRule {
         id: "openai/messages",
         says: "[] is too short - 'messages'",
         broken: |body| unless(!each(body, "messages").is_empty(), "messages"),
     },
-    Rule {
+    WireRule {
         id: "openai/role",
         says: "Invalid value. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
         broken: |body| {
@@ -22,12 +22,12 @@ pub(super) const RULES: &[Rule] = &[
             failing(each(body, "messages"), |message| known.contains(&text(message, "role")))
         },
     },
-    Rule {
+    WireRule {
         id: "openai/content",
         says: "Invalid value for 'content': expected a string, got null.",
         broken: |body| failing(each(body, "messages"), has_content),
     },
-    Rule {
+    WireRule {
         id: "openai/part",
         says: "Missing required parameter: 'messages[0].content[0].type'.",
         broken: |body| {
@@ -35,17 +35,17 @@ pub(super) const RULES: &[Rule] = &[
             failing(parts, |part| part.get(text(part, "type")).is_some())
         },
     },
-    Rule {
+    WireRule {
         id: "openai/calls-answered",
         says: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
         broken: unanswered,
     },
-    Rule {
+    WireRule {
         id: "openai/answers-called",
         says: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
         broken: uncalled,
     },
-    Rule {
+    WireRule {
         id: "openai/calls-not-empty",
         says: "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1.",
         broken: |body| {
@@ -53,17 +53,17 @@ pub(super) const RULES: &[Rule] = &[
             failing(each(body, "messages"), |message| !message.get("tool_calls").is_some_and(empty))
         },
     },
-    Rule {
+    WireRule {
         id: "openai/id-length",
         says: "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
         broken: |body| failing(calls(body), |call| (1..=40).contains(&text(call, "id").chars().count())),
     },
-    Rule {
+    WireRule {
         id: "openai/id-unique",
         says: "Invalid parameter: Duplicate value for 'tool_call_id' in message.",
         broken: |body| repeated(calls(body).into_iter().map(|(place, call)| (place, text(call, "id")))),
     },
-    Rule {
+    WireRule {
         id: "openai/arguments",
         says: "Invalid type for 'messages[1].tool_calls[0].function.arguments': expected a string, but got an object instead.",
         broken: |body| {
@@ -71,7 +71,7 @@ pub(super) const RULES: &[Rule] = &[
             failing(calls(body), |call| call["function"]["arguments"].as_str().is_some_and(json))
         },
     },
-    Rule {
+    WireRule {
         id: "openai/function-name",
         says: "Invalid 'tools[0].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'; maximum length 64.",
         broken: |body| {
@@ -79,26 +79,26 @@ pub(super) const RULES: &[Rule] = &[
             failing(named, |item| is_name(text(&item["function"], "name"), 64))
         },
     },
-    Rule {
+    WireRule {
         id: "openai/tools-not-empty",
         says: "[] is too short - 'tools'",
         broken: |body| unless(body.get("tools").is_none() || !each(body, "tools").is_empty(), "tools"),
     },
-    Rule {
+    WireRule {
         id: "openai/parameters-type",
         says: "Invalid schema for function: schema must be a JSON Schema of 'type: \"object\"', got 'type: \"None\"'.",
         broken: |body| {
             failing(each(body, "tools"), |tool| tool["function"]["parameters"]["type"] == "object")
         },
     },
-    Rule {
+    WireRule {
         id: "openai/parameters-properties",
         says: "Invalid schema for function: In context=(), object schema missing properties.",
         broken: |body| {
             failing(each(body, "tools"), |tool| tool["function"]["parameters"]["properties"].is_object())
         },
     },
-    Rule {
+    WireRule {
         id: "openai/parameters-top",
         says: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
         broken: |body| {
@@ -108,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "openai/strict",
         says: "In context=(), 'additionalProperties' is required to be supplied and to be false; 'required' is required to be supplied and to be an array including every key in properties.",
         broken: |body| {
@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "openai/tool-choice",
         says: "'tool_choice' is only allowed when 'tools' are specified. Tool choice 'f' not found in 'tools' parameter.",
         broken: |body| {
@@ -135,7 +135,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(good, "tool_choice")
         },
     },
-    Rule {
+    WireRule {
         id: "openai/response-format",
         says: "Invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
         broken: |body| {
@@ -145,7 +145,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(body.get("response_format").is_none() || good, "response_format")
         },
     },
-    Rule {
+    WireRule {
         id: "openai/reasoning-effort",
         says: "Invalid value: 'off'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', and 'xhigh'.",
         broken: |body| {
@@ -154,7 +154,7 @@ pub(super) const RULES: &[Rule] = &[
             unless(body.get("reasoning_effort").is_none_or(good), "reasoning_effort")
         },
     },
-    Rule {
+    WireRule {
         id: "openai/description-length",
         says: "Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024.",
         broken: |body| {
@@ -163,22 +163,22 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     },
-    Rule {
+    WireRule {
         id: "openai/stop",
         says: "Invalid 'stop': array too long. Expected an array with maximum length 4.",
         broken: |body| unless(each(body, "stop").len() <= 4, "stop"),
     },
-    Rule {
+    WireRule {
         id: "openai/temperature",
         says: "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
         broken: |body| in_range(body, "temperature", 0.0, 2.0),
     },
-    Rule {
+    WireRule {
         id: "openai/top-p",
         says: "Invalid 'top_p': decimal above maximum value. Expected a value <= 1.",
         broken: |body| in_range(body, "top_p", 0.0, 1.0),
     },
-    Rule {
+    WireRule {
         id: "openai/stream-options",
         says: "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
         broken: |body| {

@@ -261,15 +261,15 @@ fn spoil(body: &mut Value, schema: Value) {
 }
 
 /// A provider, a good request, and how to spoil it.
-type Case = (Api, fn() -> Value, &'static [Spoil]);
+type Case = (ProviderApi, fn() -> Value, &'static [Spoil]);
 
 fn apis() -> [Case; 5] {
     [
-        (Api::OpenAi, openai, OPENAI),
-        (Api::Responses, responses::good, responses::SPOILS),
-        (Api::Anthropic, anthropic, ANTHROPIC),
-        (Api::Gemini, gemini, GEMINI),
-        (Api::Ollama, ollama::good, ollama::SPOILS),
+        (ProviderApi::OpenAi, openai, OPENAI),
+        (ProviderApi::Responses, responses::good, responses::SPOILS),
+        (ProviderApi::Anthropic, anthropic, ANTHROPIC),
+        (ProviderApi::Gemini, gemini, GEMINI),
+        (ProviderApi::Ollama, ollama::good, ollama::SPOILS),
     ]
 }
 
@@ -315,7 +315,7 @@ fn a_body_that_is_no_request_at_all_is_judged_without_a_crash() {
 fn a_violation_reads_as_a_sentence() {
     let mut body = openai();
     body["stream"] = json!(false);
-    let said: Vec<String> = check(Api::OpenAi, &body).iter().map(Violation::to_string).collect();
+    let said: Vec<String> = check(ProviderApi::OpenAi, &body).iter().map(Violation::to_string).collect();
     assert_eq!(
         said,
         [

@@ -1,6 +1,6 @@
-//! Files: every save is a version.
+//! Laws of artifacts.
 
-use super::{Shared, make::key};
+use super::{SharedStore, make::key};
 use session::{Artifact, ArtifactKey, Error, NewArtifact, Result, SessionKey};
 
 fn file(session: &SessionKey, name: &str) -> ArtifactKey {
@@ -15,11 +15,11 @@ fn text(text: &str) -> NewArtifact {
     }
 }
 
-async fn found(store: &Shared, file: &ArtifactKey, version: Option<u64>) -> Result<Artifact> {
+async fn found(store: &SharedStore, file: &ArtifactKey, version: Option<u64>) -> Result<Artifact> {
     store.artifact(file, version).await?.ok_or(Error::Closed)
 }
 
-pub async fn versions_count_from_zero(store: Shared) -> Result<()> {
+pub async fn artifact_versions_count_from_zero(store: SharedStore) -> Result<()> {
     let file = file(&key("s"), "notes.txt");
     assert_eq!(store.artifact(&file, None).await?, None);
     assert!(store.versions(&file).await?.is_empty());
@@ -37,7 +37,7 @@ pub async fn versions_count_from_zero(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_file_of_the_user_is_seen_by_all_sessions(store: Shared) -> Result<()> {
+pub async fn a_user_artifact_is_shared_by_all_sessions(store: SharedStore) -> Result<()> {
     let (one, two, bob) = (key("one"), key("two"), SessionKey::new("app", "bob", "one"));
     assert_eq!(store.save(&file(&one, "user:cv"), text("a")).await?, 0);
     assert_eq!(store.save(&file(&two, "user:cv"), text("b")).await?, 1);
@@ -48,7 +48,7 @@ pub async fn a_file_of_the_user_is_seen_by_all_sessions(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn names_are_sorted_and_apart(store: Shared) -> Result<()> {
+pub async fn artifact_names_are_sorted_and_scoped(store: SharedStore) -> Result<()> {
     let (one, two, nameless) = (key("one"), key("two"), key(""));
     for (session, name) in
         [(&one, "z"), (&one, "user:m"), (&one, "a"), (&one, "a"), (&two, "b"), (&nameless, "c")]
@@ -61,7 +61,7 @@ pub async fn names_are_sorted_and_apart(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn removing_removes_all_versions(store: Shared) -> Result<()> {
+pub async fn removing_an_artifact_removes_all_versions(store: SharedStore) -> Result<()> {
     let session = key("s");
     for name in ["gone", "gone", "stays"] {
         store.save(&file(&session, name), text("x")).await?;

@@ -1,11 +1,11 @@
-//! A commit is one step: all of it or nothing, once, at one place.
+//! Laws of commits: atomicity, idempotency, sequence numbers.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, fact, finish, finishes, ids, key, load, message, new_session, page, payload, run,
         run_of, run_row, run_with_key, says, seqs, session, sets, sets_fact, start, start_commit, starts,
-        status, step, take_over, turn,
+        status, step, take_over, taken_lease, turn,
     },
 };
 use session::{
@@ -13,9 +13,9 @@ use session::{
     SessionKey, Start, TailBudget, TurnChange,
 };
 
-pub async fn rows_come_back_in_the_order_in_which_they_were_committed(store: Shared) -> Result<()> {
+pub async fn rows_are_read_in_commit_order(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    // Descending ids and one time for all: neither may decide.
+    // Descending ids and equal times: neither may decide the order.
     for n in (0..40_u64).rev() {
         let committed = store.commit(&key, says(&format!("m{n:02}"))).await?;
         assert_eq!((committed.seq, committed.repeated, committed.started), (Seq(40 - n), false, None));
@@ -28,7 +28,7 @@ pub async fn rows_come_back_in_the_order_in_which_they_were_committed(store: Sha
     Ok(())
 }
 
-pub async fn the_messages_of_a_commit_take_consecutive_places(store: Shared) -> Result<()> {
+pub async fn the_messages_of_a_commit_get_consecutive_sequence_numbers(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     let commit = Commit {
@@ -45,8 +45,8 @@ pub async fn the_messages_of_a_commit_take_consecutive_places(store: Shared) -> 
     Ok(())
 }
 
-/// A commit that changes everything that a commit can change: it starts a queued run.
-async fn whole_commit(store: &Shared, key: &SessionKey, id: &str) -> Result<Commit> {
+/// A commit that uses every field: it starts a queued run.
+async fn whole_commit(store: &SharedStore, key: &SessionKey, id: &str) -> Result<Commit> {
     enqueue(store, key, run(id)).await?;
     Ok(Commit {
         state: vec![sets(Scope::Session, "count", 1), sets(Scope::User, "count", 1)],
@@ -56,7 +56,7 @@ async fn whole_commit(store: &Shared, key: &SessionKey, id: &str) -> Result<Comm
     })
 }
 
-pub async fn a_repeated_commit_changes_nothing(store: Shared) -> Result<()> {
+pub async fn a_repeated_commit_changes_nothing(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = whole_commit(&store, &key, "m1").await?;
     let Committed { seq, repeated, started, epoch } = store.commit(&key, first.clone()).await?;
@@ -81,7 +81,7 @@ pub async fn a_repeated_commit_changes_nothing(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: Shared) -> Result<()> {
+pub async fn a_repeated_commit_is_recognised_before_other_conditions(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("m1")).await?;
     let first = Commit { expected_seq: Some(Seq(0)), ..start_commit(run("m1")) };
@@ -90,23 +90,23 @@ pub async fn a_repeat_is_recognised_whatever_else_is_refused(store: Shared) -> R
     store.commit(&key, step(&lease, "m2")).await?;
     let last = Commit { turn: finishes(&lease, RunStatus::Done), ..says("m3") };
     store.commit(&key, last.clone()).await?;
-    // The answers were lost; meanwhile the session moved on and has another owner.
+    // The acknowledgements were lost; meanwhile another owner has the lease.
     start(&store, &key, run_of("other", "m4")).await?;
-    for (commit, place) in [(first, 1), (step(&lease, "m2"), 2), (last, 3)] {
+    for (commit, seq) in [(first, 1), (step(&lease, "m2"), 2), (last, 3)] {
         let again = store.commit(&key, commit).await?;
-        assert_eq!((again.seq, again.repeated, again.started), (Seq(place), true, None));
+        assert_eq!((again.seq, again.repeated, again.started), (Seq(seq), true, None));
     }
     assert_eq!(load(&store, &key).await?.tail.len(), 4);
     Ok(())
 }
 
-pub async fn a_commit_of_several_messages_is_repeated_as_a_whole(store: Shared) -> Result<()> {
+pub async fn the_last_message_decides_whether_a_commit_is_repeated(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = Commit { messages: ["m1", "m2"].map(message).into(), ..Commit::default() };
     assert_eq!(store.commit(&key, commit.clone()).await?.seq, Seq(2));
     let again = store.commit(&key, commit).await?;
     assert_eq!((again.seq, again.repeated), (Seq(2), true));
-    // Its last message decides, and the others are not stored a second time.
+    // The last message decides; the others are not stored.
     let other = Commit { messages: ["m3", "m2"].map(message).into(), ..Commit::default() };
     let again = store.commit(&key, other).await?;
     assert_eq!((again.seq, again.repeated), (Seq(2), true));
@@ -115,7 +115,7 @@ pub async fn a_commit_of_several_messages_is_repeated_as_a_whole(store: Shared) 
     Ok(())
 }
 
-pub async fn a_message_id_is_used_once_in_a_session(store: Shared) -> Result<()> {
+pub async fn a_message_id_is_unique_in_its_session(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     for messages in [["m1", "m2"], ["m2", "m2"]] {
@@ -137,7 +137,7 @@ pub async fn a_message_id_is_used_once_in_a_session(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn the_same_id_in_another_session_is_another_message(store: Shared) -> Result<()> {
+pub async fn the_same_id_in_another_session_is_another_message(store: SharedStore) -> Result<()> {
     let (one, two) = (session(&store, "one").await?, session(&store, "two").await?);
     store.commit(&one, says("m1")).await?;
     let committed = store.commit(&two, says("m1")).await?;
@@ -145,7 +145,7 @@ pub async fn the_same_id_in_another_session_is_another_message(store: Shared) ->
     Ok(())
 }
 
-pub async fn a_session_that_moved_on_is_a_conflict(store: Shared) -> Result<()> {
+pub async fn a_wrong_expected_seq_is_a_conflict(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let at = |expected, id: &str| Commit { expected_seq: Some(Seq(expected)), ..says(id) };
     store.commit(&key, at(0, "m1")).await?;
@@ -159,22 +159,22 @@ pub async fn a_session_that_moved_on_is_a_conflict(store: Shared) -> Result<()> 
     Ok(())
 }
 
-pub async fn an_old_epoch_is_fenced(store: Shared) -> Result<()> {
+pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("old", "m1")).await?;
     let taken = take_over(&store, &["old"], "new").await?;
-    let new = taken[0].lease().unwrap();
+    let new = taken_lease(&taken)?;
     assert!(new.epoch > old.epoch);
     let refused = store.commit(&key, step(&old, "m2")).await;
     assert!(matches!(refused, Err(Error::Fenced(fenced)) if fenced == key));
-    store.commit(&key, step(new, "m3")).await?;
-    // A commit that belongs to no turn is admitted whoever holds the lease.
+    store.commit(&key, step(&new, "m3")).await?;
+    // The lease is not checked for a commit that belongs to no turn.
     store.commit(&key, says("m4")).await?;
     assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "m3", "m4"]);
     Ok(())
 }
 
-pub async fn a_commit_of_facts_alone_takes_no_place(store: Shared) -> Result<()> {
+pub async fn a_commit_of_facts_alone_takes_no_sequence_number(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.commit(&key, sets_fact(fact("a", "", "1"))).await?.seq, Seq(0));
     store.commit(&key, says("m1")).await?;
@@ -185,10 +185,16 @@ pub async fn a_commit_of_facts_alone_takes_no_place(store: Shared) -> Result<()>
     Ok(())
 }
 
-/// Ways in which a whole commit is refused, with the name of the refusal.
+/// Variants of a commit with the name of the expected refusal.
 fn refused_variants(whole: &Commit, other: &Lease) -> Vec<(&'static str, Commit)> {
     let with = |turn| Commit { turn, ..whole.clone() };
-    let stale = Start { run: run("m1"), if_epoch: Some(other.epoch), supersedes: Vec::new(), options: None };
+    let stale = Start {
+        run: run("m1"),
+        if_epoch: Some(other.epoch),
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     vec![
         ("conflict", Commit { expected_seq: Some(Seq(7)), ..whole.clone() }),
         ("fenced", with(TurnChange::Step(other.clone()))),
@@ -211,9 +217,9 @@ fn refusal(answer: Result<Committed>) -> Result<&'static str> {
     }
 }
 
-pub async fn a_refused_commit_leaves_nothing_behind(store: Shared) -> Result<()> {
+pub async fn a_refused_commit_changes_nothing(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    // Another session of the same user, whose run has the key.
+    // A run in another session of the same user uses the idempotency key.
     let other = session(&store, "other").await?;
     let known = start(&store, &other, run_with_key("known", "once", "f")).await?;
     let whole = whole_commit(&store, &key, "m1").await?;
@@ -227,12 +233,12 @@ pub async fn a_refused_commit_leaves_nothing_behind(store: Shared) -> Result<()>
         assert_eq!(store.payload(&key, "m1").await?, Some(payload("m1")));
         assert!(store.state_changes(&key, page(0, 10)).await?.is_empty());
     }
-    // And it is admitted as soon as its conditions hold.
+    // The commit is admitted once its conditions hold.
     assert_eq!(store.commit(&key, whole).await?.seq, Seq(1));
     Ok(())
 }
 
-pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: Shared) -> Result<()> {
+pub async fn a_session_with_a_bad_step_is_not_created_at_all(store: SharedStore) -> Result<()> {
     let bad: [Commit; 4] = [
         Commit { expected_seq: Some(Seq(9)), ..says("m3") },
         start_commit(run("m3")),
@@ -254,7 +260,7 @@ pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: Sha
         assert!(store.load(&key("s"), TailBudget::ALL).await?.is_none());
         assert!(store.owners().await?.is_empty());
     }
-    // Neither the name, nor what it would have shared, nor the idempotency key is left.
+    // The session key, the shared state and the idempotency key are unused.
     let key = session(&store, "s").await?;
     assert!(load(&store, &key).await?.state.is_empty());
     let lease = start(&store, &key, run_with_key("m1", "once", "another")).await?;
@@ -263,7 +269,7 @@ pub async fn a_session_is_created_with_all_of_its_steps_or_not_at_all(store: Sha
     Ok(())
 }
 
-pub async fn the_row_counts_what_was_committed(store: Shared) -> Result<()> {
+pub async fn the_session_row_counts_messages_and_tokens(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let made = load(&store, &key).await?.row;
     for id in ["m1", "m2", "m3"] {
@@ -273,5 +279,24 @@ pub async fn the_row_counts_what_was_committed(store: Shared) -> Result<()> {
     assert_eq!((row.last_seq, row.total_tokens), (Seq(3), 30));
     assert_eq!(row.created_at.to_bits(), made.created_at.to_bits());
     assert!(row.updated_at >= made.updated_at);
+    Ok(())
+}
+
+pub async fn a_message_with_other_content_does_not_make_a_commit_a_retry(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let old = start(&store, &key, run_of("old", "m1")).await?;
+    let new = taken_lease(&take_over(&store, &["old"], "new").await?)?;
+    // The successor stores what was shown of an answer, under the id that the whole answer would have had.
+    store.commit(&key, step(&new, "answer")).await?;
+    assert!(store.commit(&key, step(&new, "answer")).await?.repeated);
+    let whole = session::SessionMessage { content: "the whole answer".into(), ..message("answer") };
+    let late = Commit { turn: finishes(&old, RunStatus::Done), ..Commit::message(whole.clone()) };
+    let refused = store.commit(&key, late).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let second = Commit { turn: TurnChange::Step(new.clone()), ..Commit::message(whole) };
+    let refused = store.commit(&key, second).await;
+    assert!(matches!(refused, Err(Error::DuplicateMessage { .. })), "{refused:?}");
+    assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "answer"]);
+    assert_eq!(status(&store, &key, "m1").await?, RunStatus::Running);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Many at once: each is answered as if it had been alone.
+//! Laws of concurrent calls: each behaves as if it ran alone.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, finish, ids, key, load, message, new_session, page, run, run_of, run_with_key,
         says, seqs, session, sets, start, starts, together, turn,
@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll};
 
 const MANY: u64 = 64;
 
-pub async fn of_many_creates_one_wins(store: Shared) -> Result<()> {
+pub async fn one_of_many_concurrent_creates_succeeds(store: SharedStore) -> Result<()> {
     let create = |_| {
         let store = Arc::clone(&store);
         async move { store.create(new_session(&key("s"), OnConflict::Fail)).await }
@@ -23,7 +23,7 @@ pub async fn of_many_creates_one_wins(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_creates_that_keep_all_get_the_session(store: Shared) -> Result<()> {
+pub async fn concurrent_creates_with_keep_return_the_same_session(store: SharedStore) -> Result<()> {
     let create = |_| {
         let store = Arc::clone(&store);
         async move { store.create(new_session(&key("s"), OnConflict::Keep)).await }
@@ -33,8 +33,8 @@ pub async fn many_creates_that_keep_all_get_the_session(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
-    let talk = |n: u64| {
+pub async fn concurrent_commits_to_many_sessions_are_independent(store: SharedStore) -> Result<()> {
+    let append = |n: u64| {
         let store = Arc::clone(&store);
         async move {
             let key = session(&store, &format!("s{n}")).await?;
@@ -45,7 +45,7 @@ pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
             load(&store, &key).await
         }
     };
-    for found in together((0..MANY).map(talk)).await {
+    for found in together((0..MANY).map(append)).await {
         let found = found?;
         assert_eq!(seqs(&found.tail), (1..=10).collect::<Vec<_>>());
         assert_eq!(found.row.total_tokens, 100);
@@ -53,22 +53,22 @@ pub async fn many_sessions_grow_at_once(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_commits_to_one_session_leave_no_gap(store: Shared) -> Result<()> {
+pub async fn concurrent_commits_to_one_session_leave_no_gap(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
         async move { store.commit(&key, says(&format!("m{n}"))).await.map(|committed| (committed.seq.0, n)) }
     };
-    let places = together((0..200).map(commit)).await.into_iter().collect::<Result<BTreeSet<_>>>()?;
+    let seqs_and_ids = together((0..200).map(commit)).await.into_iter().collect::<Result<BTreeSet<_>>>()?;
     let rows = store.read(&key, page(0, 1000)).await?;
     assert_eq!(seqs(&rows), (1..=200).collect::<Vec<_>>());
-    // Each stands where its answer said.
-    let told: Vec<String> = places.iter().map(|(_, n)| format!("m{n}")).collect();
-    assert_eq!(ids(&rows), told);
+    // Each row has the sequence number that its commit returned.
+    let expected: Vec<String> = seqs_and_ids.iter().map(|(_, n)| format!("m{n}")).collect();
+    assert_eq!(ids(&rows), expected);
     Ok(())
 }
 
-pub async fn the_same_message_sent_many_times_is_stored_once(store: Shared) -> Result<()> {
+pub async fn concurrent_commits_of_one_message_store_it_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let commit = |_| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -81,7 +81,7 @@ pub async fn the_same_message_sent_many_times_is_stored_once(store: Shared) -> R
     Ok(())
 }
 
-pub async fn bad_commits_among_good_ones_fail_alone(store: Shared) -> Result<()> {
+pub async fn refused_commits_do_not_affect_concurrent_ones(store: SharedStore) -> Result<()> {
     let good = session(&store, "good").await?;
     turn(&store, &good, "ended").await?;
     let commit = |n: u64| {
@@ -110,7 +110,7 @@ pub async fn bad_commits_among_good_ones_fail_alone(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn of_many_starts_one_is_admitted(store: Shared) -> Result<()> {
+pub async fn one_of_many_concurrent_starts_is_admitted(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let starts = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -126,7 +126,7 @@ pub async fn of_many_starts_one_is_admitted(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Result<()> {
+pub async fn concurrently_queued_messages_start_in_ticket_order(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let queues = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -136,8 +136,8 @@ pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Re
     let mut order: Vec<(Option<u64>, u64, String)> =
         queued.into_iter().map(|run| (run.ahead, run.number, run.id)).collect();
     order.sort();
-    let places: Vec<_> = order.iter().map(|(ahead, number, _)| (*ahead, *number)).collect();
-    assert_eq!(places, (0..MANY).map(|n| (Some(n), n + 1)).collect::<Vec<_>>());
+    let positions: Vec<_> = order.iter().map(|(ahead, number, _)| (*ahead, *number)).collect();
+    assert_eq!(positions, (0..MANY).map(|n| (Some(n), n + 1)).collect::<Vec<_>>());
     for (_, _, id) in &order {
         let lease = start(&store, &key, run(id)).await?;
         finish(&store, &lease, RunStatus::Done).await?;
@@ -147,7 +147,7 @@ pub async fn many_messages_queue_at_once_and_start_in_order(store: Shared) -> Re
     Ok(())
 }
 
-pub async fn one_request_sent_many_times_becomes_one_run(store: Shared) -> Result<()> {
+pub async fn concurrent_requests_with_one_idempotency_key_become_one_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let sends = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
@@ -165,7 +165,7 @@ pub async fn one_request_sent_many_times_becomes_one_run(store: Shared) -> Resul
     Ok(())
 }
 
-pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()> {
+pub async fn concurrent_changes_of_user_state_are_all_kept(store: SharedStore) -> Result<()> {
     let change = |n: u64| {
         let store = Arc::clone(&store);
         async move {
@@ -180,8 +180,8 @@ pub async fn many_sessions_change_one_shared_key_set(store: Shared) -> Result<()
     Ok(())
 }
 
-/// The answer is dropped at its first pause, wherever that is; the step is there whole or not at all.
-pub async fn a_dropped_answer_is_all_or_nothing(store: Shared) -> Result<()> {
+/// Each future is dropped after its first poll: the commit is stored completely or not at all.
+pub async fn a_dropped_commit_future_is_atomic(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 0..20_u64 {
         let step = Commit {
@@ -192,12 +192,12 @@ pub async fn a_dropped_answer_is_all_or_nothing(store: Shared) -> Result<()> {
         let mut answer = store.commit(&key, step);
         poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_ready())).await;
     }
-    // Behind this one everything that was under way is settled.
+    // After this commit no earlier one is in flight.
     store.commit(&key, says("last")).await?;
     let found = load(&store, &key).await?;
-    let said: Vec<&str> = ids(&found.tail).into_iter().filter(|id| *id != "last").collect();
+    let appended: Vec<&str> = ids(&found.tail).into_iter().filter(|id| *id != "last").collect();
     let set: Vec<&str> = found.state.iter().map(|change| change.key.as_str()).collect();
-    assert_eq!(said, set);
-    assert_eq!(found.row.last_seq.0, said.len() as u64 + 1);
+    assert_eq!(appended, set);
+    assert_eq!(found.row.last_seq.0, appended.len() as u64 + 1);
     Ok(())
 }

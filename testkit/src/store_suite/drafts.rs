@@ -1,19 +1,22 @@
-//! Drafts: text that was shown and is not in the log yet.
+//! Laws of drafts.
 
 use super::{
-    Shared,
-    make::{finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over},
+    SharedStore,
+    make::{
+        finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over,
+        taken_lease,
+    },
 };
 use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
 
-async fn extend(store: &Shared, lease: &Lease, pieces: &[&str]) -> Result<()> {
+async fn extend(store: &SharedStore, lease: &Lease, pieces: &[&str]) -> Result<()> {
     for piece in pieces {
         store.extend_draft(lease, (*piece).to_owned()).await?;
     }
     Ok(())
 }
 
-async fn draft(store: &Shared, key: &SessionKey) -> Result<Option<(String, String)>> {
+async fn draft(store: &SharedStore, key: &SessionKey) -> Result<Option<(String, String)>> {
     let draft = load(store, key).await?.draft;
     Ok(draft.map(|Draft { run, pieces }| (run, pieces.concat())))
 }
@@ -22,7 +25,7 @@ fn discards(commit: Commit) -> Commit {
     Commit { discards_draft: true, ..commit }
 }
 
-pub async fn a_draft_grows_by_its_pieces(store: Shared) -> Result<()> {
+pub async fn a_draft_grows_by_its_pieces(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     assert_eq!(draft(&store, &key).await?, None);
@@ -33,12 +36,12 @@ pub async fn a_draft_grows_by_its_pieces(store: Shared) -> Result<()> {
     let found = load(&store, &key).await?;
     assert_eq!(found.draft, Some(Draft { run: "r".into(), pieces }));
     assert_eq!(draft(&store, &other).await?, None);
-    // It is beside the log, not in it.
+    // The log is unchanged.
     assert_eq!((found.row, found.tail.len()), (before, 1));
     Ok(())
 }
 
-pub async fn a_draft_is_kept_until_a_commit_discards_it(store: Shared) -> Result<()> {
+pub async fn a_draft_is_kept_until_a_commit_discards_it(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     extend(&store, &lease, &["a", "b"]).await?;
@@ -56,14 +59,14 @@ pub async fn a_draft_is_kept_until_a_commit_discards_it(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
+pub async fn a_lost_lease_cannot_extend_a_draft(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     extend(&store, &old, &["shown "]).await?;
-    let new = take_over(&store, &["gone"], "new").await?[0].lease().unwrap().clone();
+    let new = taken_lease(&take_over(&store, &["gone"], "new").await?)?;
     let late = store.extend_draft(&old, "late".into()).await;
     assert!(matches!(late, Err(Error::Fenced(fenced)) if fenced == key));
-    // Who took the run over reads what was shown.
+    // The new owner reads the draft.
     assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown ".into())));
     extend(&store, &new, &["again"]).await?;
     assert_eq!(draft(&store, &key).await?, Some(("r".into(), "shown again".into())));
@@ -72,12 +75,12 @@ pub async fn a_lost_lease_cannot_extend_a_draft(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Shared) -> Result<()> {
+pub async fn the_next_start_must_discard_the_draft_of_an_interrupted_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r1")).await?;
     extend(&store, &lease, &["left"]).await?;
     finish(&store, &lease, RunStatus::Interrupted).await?;
-    // A start that does not know of it would mix the text of two runs.
+    // Otherwise the draft would contain text of two runs.
     let unaware = store.commit(&key, start_commit(run("r2"))).await;
     assert!(matches!(unaware, Err(Error::Conflict { .. })), "{unaware:?}");
     assert_eq!(draft(&store, &key).await?, Some(("r1".into(), "left".into())));
@@ -86,7 +89,7 @@ pub async fn a_draft_that_its_run_left_is_discarded_by_the_next_start(store: Sha
     Ok(())
 }
 
-pub async fn a_draft_is_deleted_with_its_session(store: Shared) -> Result<()> {
+pub async fn a_draft_is_deleted_with_its_session(store: SharedStore) -> Result<()> {
     let lease = start(&store, &session(&store, "s").await?, run("r")).await?;
     extend(&store, &lease, &["x"]).await?;
     store.delete(&key("s")).await?;

@@ -1,12 +1,12 @@
-//! Facts: kept up to date by the commits that make them true.
+//! Laws of facts (pending work).
 
 use super::{
-    Shared,
+    SharedStore,
     make::{fact, load, says, session, sets_fact},
 };
 use session::{Commit, Fact, FactChange, Result};
 
-pub async fn a_fact_is_set_replaced_and_cleared(store: Shared) -> Result<()> {
+pub async fn a_fact_is_set_replaced_and_cleared(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.fact(&key, "agent", "").await?, None);
     store.commit(&key, sets_fact(fact("agent", "", "\"root\""))).await?;
@@ -26,13 +26,13 @@ pub async fn a_fact_is_set_replaced_and_cleared(store: Shared) -> Result<()> {
     Ok(())
 }
 
-fn kept(id: &str) -> Fact {
+fn not_carried(id: &str) -> Fact {
     Fact { carried: false, ..fact("ledger", id, "1") }
 }
 
-pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
+pub async fn a_snapshot_contains_only_carried_facts(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    let facts = (0..100).map(|n| FactChange::Set(kept(&format!("{n}")))).collect();
+    let facts = (0..100).map(|n| FactChange::Set(not_carried(&format!("{n}")))).collect();
     store.commit(&key, Commit { facts, ..Commit::default() }).await?;
     store.commit(&key, sets_fact(fact("b", "2", "1"))).await?;
     store.commit(&key, sets_fact(fact("b", "1", "1"))).await?;
@@ -41,16 +41,16 @@ pub async fn only_carried_facts_come_along(store: Shared) -> Result<()> {
         load(&store, &key).await?.facts,
         [fact("a", "9", "1"), fact("b", "1", "1"), fact("b", "2", "1")]
     );
-    assert_eq!(store.fact(&key, "ledger", "42").await?, Some(kept("42")));
+    assert_eq!(store.fact(&key, "ledger", "42").await?, Some(not_carried("42")));
     Ok(())
 }
 
-pub async fn a_fact_may_stop_being_carried(store: Shared) -> Result<()> {
+pub async fn a_fact_may_stop_being_carried(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, sets_fact(Fact { carried: true, ..kept("1") })).await?;
+    store.commit(&key, sets_fact(Fact { carried: true, ..not_carried("1") })).await?;
     assert_eq!(load(&store, &key).await?.facts.len(), 1);
-    store.commit(&key, sets_fact(kept("1"))).await?;
+    store.commit(&key, sets_fact(not_carried("1"))).await?;
     assert!(load(&store, &key).await?.facts.is_empty());
-    assert_eq!(store.fact(&key, "ledger", "1").await?, Some(kept("1")));
+    assert_eq!(store.fact(&key, "ledger", "1").await?, Some(not_carried("1")));
     Ok(())
 }

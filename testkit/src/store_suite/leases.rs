@@ -1,7 +1,7 @@
-//! Leases: at most one running run in a session, and commits of every earlier one are fenced.
+//! Laws of leases: one running run per session, and fencing of earlier holders.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         ME, enqueue, finish, finishes, ids, load, run, run_of, says, session, start, start_commit,
         start_with, starts, step, take_over, turn, withdrawal,
@@ -13,11 +13,11 @@ use session::{
 };
 
 /// The owner of the running run.
-async fn holder(store: &Shared, key: &SessionKey) -> Result<Option<String>> {
+async fn holder(store: &SharedStore, key: &SessionKey) -> Result<Option<String>> {
     Ok(store.activity(key).await?.running.map(|run| run.owner))
 }
 
-pub async fn a_started_run_holds_the_lease(store: Shared) -> Result<()> {
+pub async fn a_started_run_holds_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.activity(&key).await?, Activity::default());
     let committed = store.commit(&key, start_commit(run_of("a", "m1"))).await?;
@@ -36,7 +36,7 @@ pub async fn a_started_run_holds_the_lease(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_was_started_is_not_started_again(store: Shared) -> Result<()> {
+pub async fn a_started_run_is_not_started_again(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     let again = || store.commit(&key, Commit { turn: starts(run("r")), ..says("m2") });
@@ -52,14 +52,14 @@ fn last(id: &str, lease: &Lease) -> Commit {
     Commit { turn: finishes(lease, RunStatus::Done), ..says(id) }
 }
 
-pub async fn the_last_commit_of_a_turn_releases_the_lease(store: Shared) -> Result<()> {
+pub async fn the_last_commit_of_a_turn_releases_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "m1")).await?;
     let ended = store.commit(&key, last("m2", &old)).await?;
     assert_eq!((ended.seq, ended.repeated, ended.started), (Seq(3), false, None));
     assert_eq!(holder(&store, &key).await?, None);
-    // The epoch grows with the release, so that a commit after it is fenced before anybody else has the lease.
+    // The epoch grows with the release, so a later commit is fenced even before the next lease.
     assert!(ended.epoch > old.epoch);
     for late in [step(&old, "m3"), last("m3", &old)] {
         assert!(matches!(store.commit(&key, late).await, Err(Error::Fenced(_))));
@@ -70,7 +70,7 @@ pub async fn the_last_commit_of_a_turn_releases_the_lease(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: Shared) -> Result<()> {
+pub async fn a_refused_or_repeated_commit_does_not_release_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&lease, "m1")).await?;
@@ -83,7 +83,7 @@ pub async fn a_commit_that_is_refused_or_repeated_releases_nothing(store: Shared
     Ok(())
 }
 
-pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: Shared) -> Result<()> {
+pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     for status in [RunStatus::Queued, RunStatus::Running] {
@@ -95,16 +95,22 @@ pub async fn a_turn_ends_only_in_a_state_that_releases_the_lease(store: Shared) 
 }
 
 fn if_epoch(epoch: u64, id: &str) -> Commit {
-    let start = Start { run: run(id), if_epoch: Some(epoch), supersedes: Vec::new(), options: None };
+    let start = Start {
+        run: run(id),
+        if_epoch: Some(epoch),
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     Commit { turn: TurnChange::Start(start), ..says(id) }
 }
 
-pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: Shared) -> Result<()> {
+pub async fn a_start_with_if_epoch_is_fenced_after_another_turn(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = turn(&store, &key, "m1").await?.epoch;
     let second = turn(&store, &key, "m2").await?.epoch;
     assert!(matches!(store.commit(&key, if_epoch(first, "m3")).await, Err(Error::Fenced(_))));
-    // A turn without rows is a turn, too.
+    // A turn without rows also changes the epoch.
     let started = Commit { turn: starts(run("empty")), ..Commit::default() };
     let empty = start_with(&store, &key, started).await?;
     let third = finish(&store, &empty, RunStatus::Cancelled).await?;
@@ -121,7 +127,7 @@ pub async fn a_start_that_relies_on_an_epoch_is_fenced_by_another_turn(store: Sh
     Ok(())
 }
 
-pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: Shared) -> Result<()> {
+pub async fn a_start_with_if_epoch_returns_the_shared_state(store: SharedStore) -> Result<()> {
     let (key, other) = (session(&store, "s").await?, session(&store, "other").await?);
     let set = |scope, key: &str, value: i64| StateChange { scope, key: key.into(), value: value.into() };
     let first = turn(&store, &key, "m1").await?.epoch;
@@ -134,13 +140,13 @@ pub async fn a_start_that_relies_on_an_epoch_returns_the_shared_state(store: Sha
     let expected = [set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::User, "own", 4)];
     assert_eq!(started.shared, expected);
     finish(&store, &started.lease, RunStatus::Done).await?;
-    // Who read the session has the state already.
+    // Without if_epoch the caller has loaded the state.
     let started = store.commit(&key, start_commit(run("m3"))).await?.started;
     assert!(started.is_some_and(|started| started.shared.is_empty()));
     Ok(())
 }
 
-pub async fn a_start_does_not_overtake_the_queue(store: Shared) -> Result<()> {
+pub async fn a_start_does_not_overtake_the_queue(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     assert!(matches!(store.commit(&key, start_commit(run("m1"))).await, Err(Error::Busy(_))));
@@ -149,7 +155,7 @@ pub async fn a_start_does_not_overtake_the_queue(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_recreated_session_fences_the_owner_of_the_deleted_one(store: Shared) -> Result<()> {
+pub async fn a_recreated_session_fences_the_owner_of_the_deleted_one(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r")).await?;
     store.delete(&key).await?;

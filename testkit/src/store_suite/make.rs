@@ -1,11 +1,11 @@
-//! Short words for what the laws need.
+//! Builders and helpers for the laws.
 
-use super::Shared;
+use super::SharedStore;
 use serde_json::Value;
 use session::{
-    Commit, Committed, Error, Fact, FactChange, GoneOwner, Lease, Message, NewRun, NewSession, OnConflict,
-    PageRequest, RequestKey, Result, Run, RunStatus, Scope, Seq, SessionKey, Snapshot, Start, StateChange,
-    Stored, TailBudget, TakeOver, TakenOver, TurnChange, Withdrawal,
+    Commit, Committed, Error, Fact, FactChange, GoneOwner, Lease, NewRun, NewSession, OnConflict,
+    PageRequest, RequestKey, Result, RunRecord, RunStatus, Scope, Seq, SessionKey, SessionMessage, Snapshot,
+    Start, StateChange, StoredMessage, TailBudget, TakeOver, TakenOver, TurnChange, Withdrawal,
 };
 use std::future::Future;
 use tokio::task::JoinSet;
@@ -18,16 +18,16 @@ pub fn new_session(key: &SessionKey, on_conflict: OnConflict) -> NewSession {
     NewSession { key: key.clone(), state: Vec::new(), steps: Vec::new(), on_conflict }
 }
 
-/// Makes a session and answers with its key.
-pub async fn session(store: &Shared, name: &str) -> Result<SessionKey> {
+/// Creates a session and returns its key.
+pub async fn session(store: &SharedStore, name: &str) -> Result<SessionKey> {
     let key = key(name);
     store.create(new_session(&key, OnConflict::Fail)).await?;
     Ok(key)
 }
 
-/// All messages have the same time: order comes from nowhere but the log.
-pub fn message(id: &str) -> Message {
-    Message {
+/// All messages have the same timestamp, so that only the log can order them.
+pub fn message(id: &str) -> SessionMessage {
+    SessionMessage {
         id: id.into(),
         role: "user".into(),
         author: "user".into(),
@@ -35,7 +35,7 @@ pub fn message(id: &str) -> Message {
         timestamp: 1_700_000_000.25,
         tokens: 10,
         counted_by: "test".into(),
-        ..Message::default()
+        ..SessionMessage::default()
     }
 }
 
@@ -81,7 +81,13 @@ pub fn payload(id: &str) -> String {
 }
 
 pub fn starts(run: NewRun) -> TurnChange {
-    TurnChange::Start(Start { run, if_epoch: None, supersedes: Vec::new(), options: None })
+    TurnChange::Start(Start {
+        run,
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    })
 }
 
 /// A commit that starts a run with a message of the same id.
@@ -98,27 +104,27 @@ pub fn finishes(lease: &Lease, status: RunStatus) -> TurnChange {
 }
 
 /// Starts a run that is new, queued or waiting.
-pub async fn start(store: &Shared, key: &SessionKey, run: NewRun) -> Result<Lease> {
+pub async fn start(store: &SharedStore, key: &SessionKey, run: NewRun) -> Result<Lease> {
     start_with(store, key, start_commit(run)).await
 }
 
-pub async fn start_with(store: &Shared, key: &SessionKey, commit: Commit) -> Result<Lease> {
+pub async fn start_with(store: &SharedStore, key: &SessionKey, commit: Commit) -> Result<Lease> {
     let started = store.commit(key, commit).await?.started;
     started.map(|started| started.lease).ok_or_else(|| Error::Fenced(key.clone()))
 }
 
-pub async fn finish(store: &Shared, lease: &Lease, status: RunStatus) -> Result<Committed> {
+pub async fn finish(store: &SharedStore, lease: &Lease, status: RunStatus) -> Result<Committed> {
     store.commit(&lease.key, Commit { turn: finishes(lease, status), ..Commit::default() }).await
 }
 
-/// A whole turn of two rows, `id` and `id-end`.
-pub async fn turn(store: &Shared, key: &SessionKey, id: &str) -> Result<Committed> {
+/// Runs a complete turn with the rows `id` and `id-end`.
+pub async fn turn(store: &SharedStore, key: &SessionKey, id: &str) -> Result<Committed> {
     let lease = start(store, key, run(id)).await?;
     let turn = finishes(&lease, RunStatus::Done);
     store.commit(key, Commit { turn, ..says(&format!("{id}-end")) }).await
 }
 
-pub async fn enqueue(store: &Shared, key: &SessionKey, run: NewRun) -> Result<Run> {
+pub async fn enqueue(store: &SharedStore, key: &SessionKey, run: NewRun) -> Result<RunRecord> {
     let payload = payload(&run.id);
     store.enqueue(key, run, payload).await
 }
@@ -127,35 +133,40 @@ pub fn withdrawal(id: &str, status: RunStatus) -> Withdrawal {
     Withdrawal { id: id.into(), owner: ME.into(), status, error: None }
 }
 
-/// The runs of `gone`, whatever their heartbeats say, become those of `owner`.
-pub async fn take_over(store: &Shared, gone: &[&str], owner: &str) -> Result<Vec<TakenOver>> {
+/// Transfers the runs of `gone` to `owner`, regardless of heartbeats.
+pub async fn take_over(store: &SharedStore, gone: &[&str], owner: &str) -> Result<Vec<TakenOver>> {
     let gone = gone.iter().map(|name| GoneOwner { name: (*name).into(), if_beats: None }).collect();
     store.take_over(TakeOver { gone, owner: owner.into(), session: None }).await
 }
 
-/// A run that exists.
-pub async fn run_row(store: &Shared, key: &SessionKey, id: &str) -> Result<Run> {
+/// The lease of the first running run among these.
+pub fn taken_lease(taken: &[TakenOver]) -> Result<Lease> {
+    taken.iter().find_map(TakenOver::lease).cloned().ok_or(Error::Closed)
+}
+
+/// Loads a run that must exist.
+pub async fn run_row(store: &SharedStore, key: &SessionKey, id: &str) -> Result<RunRecord> {
     store.run(key, id).await?.ok_or_else(|| Error::NotFound(key.clone()))
 }
 
-pub async fn status(store: &Shared, key: &SessionKey, id: &str) -> Result<RunStatus> {
+pub async fn status(store: &SharedStore, key: &SessionKey, id: &str) -> Result<RunStatus> {
     Ok(run_row(store, key, id).await?.status)
 }
 
-/// Everything of a session that exists.
-pub async fn load(store: &Shared, key: &SessionKey) -> Result<Snapshot> {
+/// Loads a session that must exist, with its whole log.
+pub async fn load(store: &SharedStore, key: &SessionKey) -> Result<Snapshot> {
     load_tail(store, key, TailBudget::ALL).await
 }
 
-pub async fn load_tail(store: &Shared, key: &SessionKey, budget: TailBudget) -> Result<Snapshot> {
+pub async fn load_tail(store: &SharedStore, key: &SessionKey, budget: TailBudget) -> Result<Snapshot> {
     store.load(key, budget).await?.ok_or_else(|| Error::NotFound(key.clone()))
 }
 
-pub fn ids(rows: &[Stored]) -> Vec<&str> {
+pub fn ids(rows: &[StoredMessage]) -> Vec<&str> {
     rows.iter().map(|row| row.message.id.as_str()).collect()
 }
 
-pub fn seqs(rows: &[Stored]) -> Vec<u64> {
+pub fn seqs(rows: &[StoredMessage]) -> Vec<u64> {
     rows.iter().map(|row| row.seq.0).collect()
 }
 
@@ -163,17 +174,17 @@ pub fn page(after: u64, limit: usize) -> PageRequest {
     PageRequest { after: Seq(after), limit }
 }
 
-/// Runs all at once and answers in their order.
+/// Runs all futures concurrently and returns their results in order.
 pub async fn together<T, F>(futures: impl IntoIterator<Item = F>) -> Vec<Result<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
-    for (place, future) in futures.into_iter().enumerate() {
-        tasks.spawn(async move { (place, future.await) });
+    for (index, future) in futures.into_iter().enumerate() {
+        tasks.spawn(async move { (index, future.await) });
     }
     let mut answers = tasks.join_all().await;
-    answers.sort_by_key(|(place, _)| *place);
+    answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

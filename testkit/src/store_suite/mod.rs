@@ -1,10 +1,10 @@
-//! What every store does. A backend that keeps these laws can stand in for any other.
+//! The store suite: tests of the guarantees that every [`Store`] gives, independent of the backend.
 //!
-//! Each law is a function that gets an empty store. [`store_laws!`](crate::store_laws) makes a test of each;
-//! a backend says only how it is opened:
+//! Each law is a function that takes an empty store. [`store_laws!`](crate::store_laws) expands to one test per law; the
+//! backend provides a function that opens a store:
 //!
 //! ```ignore
-//! fn open() -> session::Result<(testkit::store_suite::Shared, ())> {
+//! fn open() -> session::Result<(testkit::store_suite::SharedStore, ())> {
 //!     Ok((Arc::new(MemoryStore::new()), ()))
 //! }
 //! testkit::store_laws!(open);
@@ -30,170 +30,172 @@ pub mod tail;
 use session::Store;
 use std::sync::Arc;
 
-pub type Shared = Arc<dyn Store>;
+pub type SharedStore = Arc<dyn Store>;
 
-/// A test for each law. `$open` is a function beside the call that gives a `Shared` store
-/// and what must live as long as it.
+/// Expands to one test per law. `$open` is a function in the calling module that returns a [`SharedStore`](crate::store_suite::SharedStore) and a guard that
+/// must outlive it, such as a temporary directory.
 #[macro_export]
 macro_rules! store_laws {
     ($open:ident) => {
         $crate::store_laws! { $open =>
             sessions: [
                 a_new_session_is_empty,
-                creating_twice_fails_or_keeps,
-                a_kept_session_stays_as_it_was,
-                a_session_is_made_with_what_was_said_before,
-                a_missing_session_is_refused_what_needs_one,
-                a_missing_session_has_nothing,
-                users_and_apps_do_not_see_each_other,
-                deleting_removes_what_is_its_own_and_nothing_else,
-                a_session_made_anew_begins_anew,
+                creating_an_existing_session_fails_or_returns_it,
+                creating_an_existing_session_with_keep_changes_nothing,
+                a_session_is_created_with_its_steps,
+                writes_and_paged_reads_of_a_missing_session_fail_with_not_found,
+                lookups_in_a_missing_session_return_nothing,
+                sessions_of_users_and_apps_are_isolated,
+                deleting_a_session_removes_all_of_its_data_and_nothing_else,
+                a_recreated_session_is_empty,
                 a_title_is_set_once,
             ],
             commits: [
-                rows_come_back_in_the_order_in_which_they_were_committed,
-                the_messages_of_a_commit_take_consecutive_places,
+                rows_are_read_in_commit_order,
+                the_messages_of_a_commit_get_consecutive_sequence_numbers,
                 a_repeated_commit_changes_nothing,
-                a_repeat_is_recognised_whatever_else_is_refused,
-                a_commit_of_several_messages_is_repeated_as_a_whole,
-                a_message_id_is_used_once_in_a_session,
+                a_message_with_other_content_does_not_make_a_commit_a_retry,
+                a_repeated_commit_is_recognised_before_other_conditions,
+                the_last_message_decides_whether_a_commit_is_repeated,
+                a_message_id_is_unique_in_its_session,
                 the_same_id_in_another_session_is_another_message,
-                a_session_that_moved_on_is_a_conflict,
+                a_wrong_expected_seq_is_a_conflict,
                 an_old_epoch_is_fenced,
-                a_commit_of_facts_alone_takes_no_place,
-                a_refused_commit_leaves_nothing_behind,
-                a_session_is_created_with_all_of_its_steps_or_not_at_all,
-                the_row_counts_what_was_committed,
+                a_commit_of_facts_alone_takes_no_sequence_number,
+                a_refused_commit_changes_nothing,
+                a_session_with_a_bad_step_is_not_created_at_all,
+                the_session_row_counts_messages_and_tokens,
             ],
             concurrency: [
-                of_many_creates_one_wins,
-                many_creates_that_keep_all_get_the_session,
-                many_sessions_grow_at_once,
-                many_commits_to_one_session_leave_no_gap,
-                the_same_message_sent_many_times_is_stored_once,
-                bad_commits_among_good_ones_fail_alone,
-                of_many_starts_one_is_admitted,
-                many_messages_queue_at_once_and_start_in_order,
-                one_request_sent_many_times_becomes_one_run,
-                many_sessions_change_one_shared_key_set,
-                a_dropped_answer_is_all_or_nothing,
+                one_of_many_concurrent_creates_succeeds,
+                concurrent_creates_with_keep_return_the_same_session,
+                concurrent_commits_to_many_sessions_are_independent,
+                concurrent_commits_to_one_session_leave_no_gap,
+                concurrent_commits_of_one_message_store_it_once,
+                refused_commits_do_not_affect_concurrent_ones,
+                one_of_many_concurrent_starts_is_admitted,
+                concurrently_queued_messages_start_in_ticket_order,
+                concurrent_requests_with_one_idempotency_key_become_one_run,
+                concurrent_changes_of_user_state_are_all_kept,
+                a_dropped_commit_future_is_atomic,
             ],
             tail: [
-                it_takes_the_newest_rows_that_fit,
-                a_budget_that_fits_exactly_leaves_nothing_out,
-                the_newest_row_is_taken_even_if_it_alone_is_too_large,
-                it_does_not_reach_over_a_large_row,
-                the_cap_on_rows_holds,
-                no_budget_means_no_rows,
+                the_tail_has_the_newest_rows_within_the_budget,
+                a_budget_equal_to_the_tokens_includes_all_rows,
+                the_newest_row_is_included_even_beyond_the_budget,
+                the_tail_ends_at_a_row_beyond_the_budget,
+                the_tail_is_limited_in_rows,
+                an_empty_budget_returns_no_rows,
                 rows_without_tokens_cost_nothing,
             ],
             paging: [
-                pages_make_up_the_whole_log,
-                commits_do_not_disturb_a_reader,
-                a_list_is_newest_change_first,
+                pages_cover_the_whole_log,
+                paging_is_stable_during_commits,
+                a_list_is_ordered_by_last_change_descending,
                 a_list_is_filtered_by_app_and_user,
-                a_list_comes_page_by_page_without_gap_or_duplicate,
-                a_list_that_changes_repeats_nobody_and_forgets_no_bystander,
+                paging_a_list_has_no_gap_and_no_duplicate,
+                paging_a_changing_list_repeats_no_session_and_skips_no_unchanged_one,
             ],
             state: [
-                scopes_are_shared_as_far_as_they_reach,
-                shared_state_outlives_its_session,
-                keys_keep_the_order_in_which_they_were_first_set,
+                state_is_visible_within_its_scope,
+                app_and_user_state_survive_the_deletion_of_a_session,
+                state_keys_are_ordered_by_first_assignment,
                 null_is_a_value,
-                the_first_state_is_in_the_log_too,
-                every_change_is_logged_at_its_place,
-                a_page_of_changes_ends_between_two_commits,
+                the_initial_state_is_in_the_state_log,
+                every_state_change_is_logged_with_its_sequence_number,
+                a_page_of_state_changes_contains_whole_commits,
             ],
             facts: [
                 a_fact_is_set_replaced_and_cleared,
-                only_carried_facts_come_along,
+                a_snapshot_contains_only_carried_facts,
                 a_fact_may_stop_being_carried,
             ],
             queue: [
                 one_commit_stores_a_queued_run_with_its_message,
                 queued_runs_start_in_the_order_of_acceptance,
                 the_number_of_runs_ahead_falls_as_they_start,
-                a_run_is_queued_once,
+                a_queued_run_is_not_queued_again,
                 a_queued_run_leaves_the_queue_when_it_starts,
                 only_its_owner_starts_a_queued_run,
                 a_queued_run_is_withdrawn_once,
                 only_its_owner_withdraws_a_queued_run,
                 only_a_queued_run_is_withdrawn,
-                a_run_that_is_queued_later_starts_later,
+                a_freed_ticket_is_not_reused,
                 an_answer_continues_the_waiting_run,
                 an_answer_is_queued_like_any_message,
-                a_message_that_settles_a_question_cancels_its_run,
+                a_message_that_supersedes_a_question_cancels_its_run,
                 an_answer_that_is_queued_behind_another_message_is_superseded,
-                a_run_that_asks_nothing_is_not_superseded,
+                a_run_without_an_open_question_is_not_superseded,
             ],
             leases: [
                 a_started_run_holds_the_lease,
-                a_run_that_was_started_is_not_started_again,
+                a_started_run_is_not_started_again,
                 the_last_commit_of_a_turn_releases_the_lease,
-                a_commit_that_is_refused_or_repeated_releases_nothing,
+                a_refused_or_repeated_commit_does_not_release_the_lease,
                 a_turn_ends_only_in_a_state_that_releases_the_lease,
-                a_start_that_relies_on_an_epoch_is_fenced_by_another_turn,
-                a_start_that_relies_on_an_epoch_returns_the_shared_state,
+                a_start_with_if_epoch_is_fenced_after_another_turn,
+                a_start_with_if_epoch_returns_the_shared_state,
                 a_start_does_not_overtake_the_queue,
                 a_recreated_session_fences_the_owner_of_the_deleted_one,
             ],
             runs: [
                 a_run_starts_where_the_log_ends,
-                a_run_that_was_refused_does_not_exist,
-                the_last_commit_stores_the_end_of_its_run,
+                a_refused_start_creates_no_run,
+                the_last_commit_of_a_turn_stores_status_and_error,
                 a_terminal_state_never_changes,
+                a_settled_message_belongs_to_the_run_that_it_settles,
                 a_waiting_run_is_cancelled_with_its_last_message,
                 a_waiting_run_is_not_cancelled_while_another_one_runs,
                 a_lease_of_another_session_is_fenced,
                 runs_are_listed_newest_first,
-                only_rows_of_a_run_are_read_as_its_own,
+                read_run_returns_only_rows_of_the_run,
                 a_run_that_was_taken_over_keeps_its_rows,
                 a_commit_of_a_turn_may_change_state_alone,
             ],
             request_keys: [
-                a_request_is_found_by_its_key,
+                a_run_is_found_by_its_idempotency_key,
                 a_repeated_request_is_a_duplicate,
-                a_key_of_another_request_is_refused,
-                keys_of_users_are_independent,
-                the_key_of_a_refused_request_stays_free,
-                a_request_to_a_missing_session_finds_no_session,
-                a_queued_run_starts_with_the_key_of_its_request,
-                a_withdrawn_request_keeps_its_key,
+                an_idempotency_key_of_another_request_is_refused,
+                idempotency_keys_of_users_are_independent,
+                a_refused_request_does_not_use_its_idempotency_key,
+                a_known_key_in_a_missing_session_is_not_found,
+                a_queued_run_starts_with_its_own_idempotency_key,
+                a_withdrawn_request_keeps_its_idempotency_key,
                 a_repeated_answer_does_not_answer_the_next_question,
-                a_deleted_session_frees_its_keys,
+                deleting_a_session_frees_its_idempotency_keys,
             ],
             owners: [
                 only_queued_and_running_runs_have_an_owner,
                 a_running_run_is_taken_over_before_the_queue,
                 a_displaced_owner_is_fenced,
-                a_run_is_taken_over_by_the_first_who_asks,
+                a_run_is_taken_over_once,
                 a_running_run_is_taken_over_with_its_options,
                 a_take_over_may_be_restricted_to_a_session,
                 any_number_of_runs_is_taken_over,
-                a_heartbeat_proves_that_a_silent_owner_is_alive,
-                a_heartbeat_tells_how_many_runs_were_taken_over,
+                a_heartbeat_prevents_a_take_over,
+                a_heartbeat_returns_the_number_of_displaced_runs,
                 an_owner_is_alive_until_its_claim_is_dropped,
             ],
             drafts: [
                 a_draft_grows_by_its_pieces,
                 a_draft_is_kept_until_a_commit_discards_it,
                 a_lost_lease_cannot_extend_a_draft,
-                a_draft_that_its_run_left_is_discarded_by_the_next_start,
+                the_next_start_must_discard_the_draft_of_an_interrupted_run,
                 a_draft_is_deleted_with_its_session,
             ],
             artifacts: [
-                versions_count_from_zero,
-                a_file_of_the_user_is_seen_by_all_sessions,
-                names_are_sorted_and_apart,
-                removing_removes_all_versions,
+                artifact_versions_count_from_zero,
+                a_user_artifact_is_shared_by_all_sessions,
+                artifact_names_are_sorted_and_scoped,
+                removing_an_artifact_removes_all_versions,
             ],
             opaque: [
-                text_returns_byte_for_byte,
-                large_content_returns_whole,
-                tool_calls_return_as_they_were,
-                numbers_and_key_order_return_as_they_were,
-                times_return_to_the_last_bit,
-                strange_names_are_only_names,
+                text_is_stored_byte_for_byte,
+                large_content_is_stored_completely,
+                tool_calls_are_stored_unchanged,
+                json_numbers_and_key_order_are_preserved,
+                timestamps_are_stored_bit_for_bit,
+                keys_and_ids_may_contain_any_text,
             ],
         }
     };
@@ -201,7 +203,7 @@ macro_rules! store_laws {
         mod $area { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $law() -> session::Result<()> {
-                let (store, _place) = super::$open()?;
+                let (store, _guard) = super::$open()?;
                 $crate::store_suite::$area::$law(store).await
             }
         )* }
@@ -211,7 +213,7 @@ macro_rules! store_laws {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_law_is_left_out_of_the_table() {
+    fn every_law_is_in_the_macro() {
         let table = include_str!("mod.rs");
         let laws = [
             include_str!("artifacts.rs"),
@@ -232,7 +234,7 @@ mod tests {
         ];
         let names = laws.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
         for name in names.filter_map(|rest| rest.split('(').next()) {
-            assert!(table.contains(&format!(" {name},")), "{name} is not in the table of laws");
+            assert!(table.contains(&format!(" {name},")), "{name} is missing in store_laws!");
         }
     }
 }

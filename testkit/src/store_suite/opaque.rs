@@ -1,11 +1,11 @@
-//! What is stored comes back as it was: the store looks into nothing.
+//! Laws of opaque data: everything is returned exactly as it was stored.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{changes, load, message, new_session, page, run_of, session, sets, start, status},
 };
 use serde_json::{Value, json};
-use session::{Commit, Message, OnConflict, Result, RunStatus, Scope, SessionKey, ToolCall};
+use session::{Commit, OnConflict, Result, RunStatus, Scope, SessionKey, SessionMessage, ToolCall};
 
 const STRANGE: [&str; 9] = [
     "",
@@ -19,16 +19,16 @@ const STRANGE: [&str; 9] = [
     "{\"not\": closed",
 ];
 
-async fn returned(store: &Shared, key: &SessionKey, message: Message) -> Result<Message> {
+async fn returned(store: &SharedStore, key: &SessionKey, message: SessionMessage) -> Result<SessionMessage> {
     let seq = store.commit(key, Commit::message(message)).await?.seq;
     let mut rows = store.read(key, page(seq.0 - 1, 1)).await?;
     Ok(rows.pop().map(|row| row.message).unwrap_or_default())
 }
 
-pub async fn text_returns_byte_for_byte(store: Shared) -> Result<()> {
+pub async fn text_is_stored_byte_for_byte(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for (n, strange) in STRANGE.into_iter().enumerate() {
-        let sent = Message {
+        let sent = SessionMessage {
             id: format!("{strange}{n}"),
             role: strange.into(),
             author: strange.into(),
@@ -44,19 +44,16 @@ pub async fn text_returns_byte_for_byte(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn large_content_returns_whole(store: Shared) -> Result<()> {
+pub async fn large_content_is_stored_completely(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let large = "0123456789abcdeé".repeat(5 * 1024 * 1024 / 17);
-    let sent = Message { content: large.clone(), meta: Some(large), ..message("m") };
-    assert!(
-        returned(&store, &key, sent.clone()).await? == sent,
-        "five megabytes did not return as they were"
-    );
+    let sent = SessionMessage { content: large.clone(), meta: Some(large), ..message("m") };
+    assert!(returned(&store, &key, sent.clone()).await? == sent, "large content changed");
     assert_eq!(load(&store, &key).await?.tail.len(), 1);
     Ok(())
 }
 
-pub async fn tool_calls_return_as_they_were(store: Shared) -> Result<()> {
+pub async fn tool_calls_are_stored_unchanged(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let call = |text: &str| ToolCall {
         id: text.into(),
@@ -69,12 +66,12 @@ pub async fn tool_calls_return_as_they_were(store: Shared) -> Result<()> {
     let mut calls: Vec<ToolCall> = STRANGE.map(call).into();
     calls.push(ToolCall::default());
     calls.push(ToolCall { output: "{\"z\":1.0,\"a\":1e400}".into(), ..ToolCall::default() });
-    let sent = Message { tool_calls: calls, ..message("m") };
+    let sent = SessionMessage { tool_calls: calls, ..message("m") };
     assert_eq!(returned(&store, &key, sent.clone()).await?, sent);
     Ok(())
 }
 
-pub async fn numbers_and_key_order_return_as_they_were(store: Shared) -> Result<()> {
+pub async fn json_numbers_and_key_order_are_preserved(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let value = json!({
         "z": [0.1 + 0.2, 1e-7, f64::MAX, f64::MIN_POSITIVE, 5e-324, 1.0, 123_456_789.123_456_79],
@@ -92,19 +89,19 @@ pub async fn numbers_and_key_order_return_as_they_were(store: Shared) -> Result<
     Ok(())
 }
 
-pub async fn times_return_to_the_last_bit(store: Shared) -> Result<()> {
+pub async fn timestamps_are_stored_bit_for_bit(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let times =
         [0.0, 1.0, -1.5, 1_752_345_678.123_456_7, 1_752_345_678.000_000_2, f64::MAX, f64::MIN_POSITIVE];
     for (n, timestamp) in times.into_iter().enumerate() {
-        let sent = Message { timestamp, tokens: u32::MAX, ..message(&format!("m{n}")) };
+        let sent = SessionMessage { timestamp, tokens: u32::MAX, ..message(&format!("m{n}")) };
         let found = returned(&store, &key, sent).await?;
         assert_eq!((found.timestamp.to_bits(), found.tokens), (timestamp.to_bits(), u32::MAX));
     }
     Ok(())
 }
 
-pub async fn strange_names_are_only_names(store: Shared) -> Result<()> {
+pub async fn keys_and_ids_may_contain_any_text(store: SharedStore) -> Result<()> {
     for strange in STRANGE {
         let key = SessionKey::new(strange, strange, strange);
         store.create(new_session(&key, OnConflict::Fail)).await?;

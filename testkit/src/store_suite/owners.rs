@@ -1,15 +1,15 @@
-//! Owners: heartbeats, and taking over the runs of owners that are gone.
+//! Laws of owners: heartbeats, liveness and take-over.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         enqueue, finish, key, payload, run, run_of, run_row, says, session, start, start_commit, status,
-        step, take_over, turn, withdrawal,
+        step, take_over, taken_lease, turn, withdrawal,
     },
 };
 use session::{
-    Commit, Error, GoneOwner, Liveness, Owner, OwnerStatus, Result, RunStatus, SessionKey, Start, TakeOver,
-    TakenOver, TakenOverState, TurnChange, Withdrawal,
+    Commit, Error, GoneOwner, Liveness, OwnerClaim, OwnerStatus, Result, RunStatus, SessionKey, Start,
+    TakeOver, TakenOver, TakenOverState, TurnChange, Withdrawal,
 };
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ fn summary(taken: &[TakenOver]) -> Vec<(&str, &str, RunStatus)> {
     taken.iter().map(|run| (run.key.session.as_str(), run.id.as_str(), run.status())).collect()
 }
 
-async fn names(store: &Shared) -> Result<BTreeSet<String>> {
+async fn names(store: &SharedStore) -> Result<BTreeSet<String>> {
     Ok(store.owners().await?.into_iter().map(|owner| owner.name).collect())
 }
 
 /// A session in which `owner` has a running run and two queued ones.
-async fn occupied(store: &Shared, name: &str, owner: &str) -> Result<SessionKey> {
+async fn occupied(store: &SharedStore, name: &str, owner: &str) -> Result<SessionKey> {
     let key = session(store, name).await?;
     start(store, &key, run_of(owner, "running")).await?;
     for id in ["z", "a"] {
@@ -31,7 +31,7 @@ async fn occupied(store: &Shared, name: &str, owner: &str) -> Result<SessionKey>
     Ok(key)
 }
 
-pub async fn only_queued_and_running_runs_have_an_owner(store: Shared) -> Result<()> {
+pub async fn only_queued_and_running_runs_have_an_owner(store: SharedStore) -> Result<()> {
     assert!(store.owners().await?.is_empty());
     let key = session(&store, "s").await?;
     for end in RunStatus::ALL.into_iter().filter(|status| !status.is_owned()) {
@@ -46,18 +46,18 @@ pub async fn only_queued_and_running_runs_have_an_owner(store: Shared) -> Result
     enqueue(&store, &queue, run_of("b", "q")).await?;
     assert_eq!(store.owners().await?.len(), 2);
     assert_eq!(names(&store).await?, ["a", "b"].map(str::to_owned).into());
-    // What waits for a person is nobody's to take over.
+    // A waiting run has no owner and is not taken over.
     assert_eq!(take_over(&store, &["ended"], "c").await?, []);
     Ok(())
 }
 
-pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Result<()> {
+pub async fn a_running_run_is_taken_over_before_the_queue(store: SharedStore) -> Result<()> {
     let one = occupied(&store, "one", "gone").await?;
     occupied(&store, "two", "gone").await?;
     occupied(&store, "alive", "alive").await?;
     turn(&store, &session(&store, "idle").await?, "r").await?;
     let mut taken = take_over(&store, &["gone", "never seen"], "new").await?;
-    // Runs of a session follow each other; the order of the sessions is open.
+    // Runs are grouped by session; the order of sessions is unspecified.
     taken.sort_by(|a, b| a.key.cmp(&b.key));
     let expected = ["one", "two"].map(|name| {
         [("running", RunStatus::Running), ("z", RunStatus::Queued), ("a", RunStatus::Queued)]
@@ -78,13 +78,13 @@ pub async fn a_running_run_is_taken_over_before_the_queue(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
+pub async fn a_displaced_owner_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("gone", "r")).await?;
     enqueue(&store, &key, run_of("gone", "q")).await?;
     let taken = take_over(&store, &["gone"], "new").await?;
     assert_eq!(summary(&taken), [("s", "r", RunStatus::Running), ("s", "q", RunStatus::Queued)]);
-    let lease = taken.iter().find_map(TakenOver::lease).unwrap().clone();
+    let lease = taken_lease(&taken)?;
     assert!(lease.epoch > old.epoch);
     assert!(matches!(store.commit(&key, step(&old, "m1")).await, Err(Error::Fenced(_))));
     assert!(matches!(finish(&store, &old, RunStatus::Done).await, Err(Error::Fenced(_))));
@@ -99,10 +99,10 @@ pub async fn a_displaced_owner_is_fenced(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Result<()> {
+pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) -> Result<()> {
     let options = |taken: &[TakenOver]| match &taken[0].state {
         TakenOverState::Running { options, .. } => options.clone(),
-        TakenOverState::Queued { .. } => panic!("it is running: {taken:?}"),
+        TakenOverState::Queued { .. } => Some("the run is queued".to_owned()),
     };
     let with_options = |id: &str, options: &str| {
         let commit = start_commit(run_of("gone", id));
@@ -116,9 +116,9 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Resu
     assert_eq!(options(&take_over(&store, &["gone"], "first").await?).as_deref(), Some("{\"a\":1}"));
     let taken = take_over(&store, &["first"], "second").await?;
     assert_eq!(options(&taken).as_deref(), Some("{\"a\":1}"));
-    // They are not the message of a queued run, and nothing is left of them when the run ends.
+    // They are not visible as the payload of a queued run, and are deleted when the run ends.
     assert_eq!(store.payload(&key, "r").await?, None);
-    let lease = taken[0].lease().unwrap().clone();
+    let lease = taken_lease(&taken)?;
     finish(&store, &lease, RunStatus::Waiting).await?;
     let answer = Commit { turn: start_commit(run_of("gone", "r")).turn, ..says("answer") };
     store.commit(&key, answer).await?;
@@ -132,19 +132,19 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_run_is_taken_over_by_the_first_who_asks(store: Shared) -> Result<()> {
+pub async fn a_run_is_taken_over_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     start(&store, &key, run_of("gone", "r")).await?;
     assert_eq!(take_over(&store, &["gone"], "first").await?.len(), 1);
     assert_eq!(take_over(&store, &["gone"], "second").await?, []);
-    // The successor may be gone, too.
+    // The successor may die as well.
     let taken = take_over(&store, &["gone", "first"], "second").await?;
     assert_eq!(summary(&taken), [("s", "r", RunStatus::Running)]);
     assert_eq!(take_over(&store, &[], "third").await?, []);
     Ok(())
 }
 
-pub async fn a_take_over_may_be_restricted_to_a_session(store: Shared) -> Result<()> {
+pub async fn a_take_over_may_be_restricted_to_a_session(store: SharedStore) -> Result<()> {
     let here = occupied(&store, "here", "gone").await?;
     let there = occupied(&store, "there", "gone").await?;
     let gone = vec![GoneOwner { name: "gone".into(), if_beats: None }];
@@ -160,7 +160,7 @@ pub async fn a_take_over_may_be_restricted_to_a_session(store: Shared) -> Result
     Ok(())
 }
 
-pub async fn any_number_of_runs_is_taken_over(store: Shared) -> Result<()> {
+pub async fn any_number_of_runs_is_taken_over(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("finished")).await?;
     finish(&store, &lease, RunStatus::Done).await?;
@@ -176,7 +176,7 @@ pub async fn any_number_of_runs_is_taken_over(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: Shared) -> Result<()> {
+pub async fn a_heartbeat_prevents_a_take_over(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let owner = store.claim_owner()?;
     start(&store, &key, run_of(owner.name(), "r")).await?;
@@ -196,9 +196,9 @@ pub async fn a_heartbeat_proves_that_a_silent_owner_is_alive(store: Shared) -> R
     Ok(())
 }
 
-pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: Shared) -> Result<()> {
+pub async fn a_heartbeat_returns_the_number_of_displaced_runs(store: SharedStore) -> Result<()> {
     let owner = store.claim_owner()?;
-    // The first is taken over before its process has sent a heartbeat.
+    // The first take-over precedes the first heartbeat of the process.
     for (name, displaced) in [("s1", 1), ("s2", 2)] {
         let key = session(&store, name).await?;
         start(&store, &key, run_of(owner.name(), "r")).await?;
@@ -213,10 +213,10 @@ pub async fn a_heartbeat_tells_how_many_runs_were_taken_over(store: Shared) -> R
     Ok(())
 }
 
-pub async fn an_owner_is_alive_until_its_claim_is_dropped(store: Shared) -> Result<()> {
+pub async fn an_owner_is_alive_until_its_claim_is_dropped(store: SharedStore) -> Result<()> {
     let (first, second) = (store.claim_owner()?, store.claim_owner()?);
     assert_ne!(first.name(), second.name());
-    assert_eq!(Owner::process_of(first.name()), Owner::process_of(second.name()));
+    assert_eq!(OwnerClaim::process_of(first.name()), OwnerClaim::process_of(second.name()));
     let name = first.name().to_owned();
     assert_eq!(store.liveness(&name), Liveness::Alive);
     drop(first);

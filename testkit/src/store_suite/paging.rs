@@ -1,13 +1,13 @@
-//! Page by page: the pages make up the whole, also while it grows.
+//! Laws of paging, also during changes.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{changes, load, new_session, page, says, seqs, session, sets},
 };
 use session::{ListQuery, OnConflict, Result, Scope, SessionKey, SessionRow};
 use std::{cmp::Reverse, collections::BTreeSet};
 
-async fn read_all(store: &Shared, key: &SessionKey, limit: usize) -> Result<Vec<u64>> {
+async fn read_all(store: &SharedStore, key: &SessionKey, limit: usize) -> Result<Vec<u64>> {
     let mut read = Vec::new();
     loop {
         let rows = store.read(key, page(read.last().copied().unwrap_or(0), limit)).await?;
@@ -19,10 +19,10 @@ async fn read_all(store: &Shared, key: &SessionKey, limit: usize) -> Result<Vec<
     }
 }
 
-pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
+pub async fn pages_cover_the_whole_log(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=20_u64 {
-        // Every fifth step has no message: a hole between the rows.
+        // Every fifth commit has no message: a gap in the sequence numbers of the rows.
         let step =
             if n % 5 == 0 { changes(vec![sets(Scope::Session, "n", n)]) } else { says(&format!("m{n}")) };
         store.commit(&key, step).await?;
@@ -36,7 +36,7 @@ pub async fn pages_make_up_the_whole_log(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn commits_do_not_disturb_a_reader(store: Shared) -> Result<()> {
+pub async fn paging_is_stable_during_commits(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=10 {
         store.commit(&key, says(&format!("m{n}"))).await?;
@@ -54,7 +54,7 @@ pub async fn commits_do_not_disturb_a_reader(store: Shared) -> Result<()> {
 }
 
 /// Twelve sessions of two users and two apps.
-async fn crowd(store: &Shared) -> Result<Vec<SessionKey>> {
+async fn crowd(store: &SharedStore) -> Result<Vec<SessionKey>> {
     let mut keys = Vec::new();
     for n in 0..12 {
         let (app, user) = ([("one", "ann"), ("one", "bob"), ("two", "ann")])[n % 3];
@@ -74,12 +74,12 @@ fn keys(rows: &[SessionRow]) -> Vec<SessionKey> {
     rows.iter().map(|row| row.key.clone()).collect()
 }
 
-pub async fn a_list_is_newest_change_first(store: Shared) -> Result<()> {
+pub async fn a_list_is_ordered_by_last_change_descending(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
     store.commit(&crowd[3], says("m1")).await?;
     let rows = store.list(all()).await?;
     assert_eq!(rows.len(), crowd.len());
-    // Two changes may fall into one tick of the clock: then the key decides.
+    // The key breaks ties of the clock.
     let mut sorted = rows.clone();
     sorted.sort_by_key(|row| Reverse((row.updated_at.to_bits(), row.key.clone())));
     assert_eq!(rows, sorted);
@@ -89,7 +89,7 @@ pub async fn a_list_is_newest_change_first(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_list_is_filtered_by_app_and_user(store: Shared) -> Result<()> {
+pub async fn a_list_is_filtered_by_app_and_user(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
     for (app, user) in
         [(Some("one"), None), (None, Some("ann")), (Some("one"), Some("bob")), (Some("x"), None)]
@@ -104,7 +104,7 @@ pub async fn a_list_is_filtered_by_app_and_user(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_list_comes_page_by_page_without_gap_or_duplicate(store: Shared) -> Result<()> {
+pub async fn paging_a_list_has_no_gap_and_no_duplicate(store: SharedStore) -> Result<()> {
     crowd(&store).await?;
     for app in [None, Some("one".to_owned())] {
         let whole = store.list(ListQuery { app: app.clone(), ..all() }).await?;
@@ -126,11 +126,13 @@ pub async fn a_list_comes_page_by_page_without_gap_or_duplicate(store: Shared) -
     Ok(())
 }
 
-pub async fn a_list_that_changes_repeats_nobody_and_forgets_no_bystander(store: Shared) -> Result<()> {
+pub async fn paging_a_changing_list_repeats_no_session_and_skips_no_unchanged_one(
+    store: SharedStore,
+) -> Result<()> {
     let crowd = crowd(&store).await?;
     let (mut listed, mut after) = (Vec::new(), None);
     for changed in &crowd {
-        // One that was listed and one that was not move to the front between two pages.
+        // Listed and unlisted sessions move to the front between two pages.
         store.commit(changed, says("m1")).await?;
         let rows = store.list(ListQuery { after, limit: 1, ..all() }).await?;
         after = rows.last().cloned();

@@ -1,7 +1,7 @@
-//! The queue of a session: a queued run is one row with its message, and runs start in the order of acceptance.
+//! Laws of the queue of a session.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         enqueue, finish, finishes, ids, load, payload, run, run_of, run_row, says, session, start,
         start_commit, start_with, starts, status, withdrawal,
@@ -12,11 +12,11 @@ use session::{
     run::SUPERSEDED,
 };
 
-async fn first_queued(store: &Shared, key: &SessionKey) -> Result<Option<String>> {
+async fn first_queued(store: &SharedStore, key: &SessionKey) -> Result<Option<String>> {
     Ok(store.activity(key).await?.first_queued.map(|run| run.id))
 }
 
-pub async fn one_commit_stores_a_queued_run_with_its_message(store: Shared) -> Result<()> {
+pub async fn one_commit_stores_a_queued_run_with_its_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     let before = load(&store, &key).await?.row;
@@ -31,13 +31,13 @@ pub async fn one_commit_stores_a_queued_run_with_its_message(store: Shared) -> R
     assert_eq!(store.payload(&key, "q").await?.as_deref(), Some("the message"));
     let first_queued = Some(OwnedRun { id: "q".into(), owner: "a".into(), ticket });
     assert_eq!(store.activity(&key).await?, Activity { first_queued, ..Activity::default() });
-    // The log has it when it starts, and not before.
+    // The message is appended to the log when the run starts.
     assert_eq!(load(&store, &key).await?.row, before);
     assert_eq!(store.payload(&key, "never queued").await?, None);
     Ok(())
 }
 
-pub async fn queued_runs_start_in_the_order_of_acceptance(store: Shared) -> Result<()> {
+pub async fn queued_runs_start_in_the_order_of_acceptance(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     for (id, ahead) in [("z", 0), ("a", 1), ("m", 2)] {
@@ -60,7 +60,7 @@ pub async fn queued_runs_start_in_the_order_of_acceptance(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn the_number_of_runs_ahead_falls_as_they_start(store: Shared) -> Result<()> {
+pub async fn the_number_of_runs_ahead_falls_as_they_start(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     for id in ["a", "b", "c"] {
@@ -76,7 +76,7 @@ pub async fn the_number_of_runs_ahead_falls_as_they_start(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn a_run_is_queued_once(store: Shared) -> Result<()> {
+pub async fn a_queued_run_is_not_queued_again(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     enqueue(&store, &key, run("behind")).await?;
@@ -92,11 +92,11 @@ pub async fn a_run_is_queued_once(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_queued_run_leaves_the_queue_when_it_starts(store: Shared) -> Result<()> {
+pub async fn a_queued_run_leaves_the_queue_when_it_starts(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     enqueue(&store, &key, run("behind")).await?;
-    // Somebody appends to the log before it starts.
+    // Another commit precedes the start.
     store.commit(&key, says("m1")).await?;
     let lease = start(&store, &key, run("q")).await?;
     assert_eq!(lease.run, 1);
@@ -109,7 +109,7 @@ pub async fn a_queued_run_leaves_the_queue_when_it_starts(store: Shared) -> Resu
     Ok(())
 }
 
-pub async fn only_its_owner_starts_a_queued_run(store: Shared) -> Result<()> {
+pub async fn only_its_owner_starts_a_queued_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run_of("a", "q")).await?;
     let refused = store.commit(&key, start_commit(run_of("b", "q"))).await;
@@ -119,7 +119,7 @@ pub async fn only_its_owner_starts_a_queued_run(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_queued_run_is_withdrawn_once(store: Shared) -> Result<()> {
+pub async fn a_queued_run_is_withdrawn_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q")).await?;
     let why = Some("no longer wanted".to_owned());
@@ -135,7 +135,7 @@ pub async fn a_queued_run_is_withdrawn_once(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn only_its_owner_withdraws_a_queued_run(store: Shared) -> Result<()> {
+pub async fn only_its_owner_withdraws_a_queued_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     enqueue(&store, &key, run("q")).await?;
@@ -150,7 +150,7 @@ pub async fn only_its_owner_withdraws_a_queued_run(store: Shared) -> Result<()> 
     Ok(())
 }
 
-pub async fn only_a_queued_run_is_withdrawn(store: Shared) -> Result<()> {
+pub async fn only_a_queued_run_is_withdrawn(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     assert!(!store.withdraw(&key, withdrawal("r", RunStatus::Cancelled)).await?);
@@ -161,11 +161,10 @@ pub async fn only_a_queued_run_is_withdrawn(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_is_queued_later_starts_later(store: Shared) -> Result<()> {
+pub async fn a_freed_ticket_is_not_reused(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run("q1")).await?;
     enqueue(&store, &key, run("q2")).await?;
-    // A ticket that was freed is not used again.
     assert!(store.withdraw(&key, withdrawal("q1", RunStatus::Cancelled)).await?);
     enqueue(&store, &key, run("q3")).await?;
     assert_eq!(first_queued(&store, &key).await?.as_deref(), Some("q2"));
@@ -175,13 +174,13 @@ pub async fn a_run_that_is_queued_later_starts_later(store: Shared) -> Result<()
     Ok(())
 }
 
-/// A run that asked a person.
-async fn asks(store: &Shared, key: &SessionKey, id: &str) -> Result<()> {
+/// Starts a run that ends its turn with a question to a person.
+async fn asks(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
     let lease = start(store, key, run(id)).await?;
     finish(store, &lease, RunStatus::Waiting).await.map(drop)
 }
 
-pub async fn an_answer_continues_the_waiting_run(store: Shared) -> Result<()> {
+pub async fn an_answer_continues_the_waiting_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = start(&store, &key, run_of("a", "w")).await?;
     let asked = Commit { turn: finishes(&first, RunStatus::Waiting), ..says("question") };
@@ -199,7 +198,7 @@ pub async fn an_answer_continues_the_waiting_run(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn an_answer_is_queued_like_any_message(store: Shared) -> Result<()> {
+pub async fn an_answer_is_queued_like_any_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     asks(&store, &key, "w").await?;
     let lease = start(&store, &key, run("r")).await?;
@@ -223,19 +222,25 @@ pub async fn an_answer_is_queued_like_any_message(store: Shared) -> Result<()> {
 fn settles(id: &str, questions: &[&str]) -> Commit {
     let supersedes = questions.iter().map(|id| (*id).to_owned()).collect();
     Commit {
-        turn: TurnChange::Start(Start { run: run(id), if_epoch: None, supersedes, options: None }),
+        turn: TurnChange::Start(Start {
+            run: run(id),
+            if_epoch: None,
+            supersedes,
+            settled: Vec::new(),
+            options: None,
+        }),
         ..says(id)
     }
 }
 
-async fn assert_superseded(store: &Shared, key: &SessionKey, id: &str) -> Result<()> {
+async fn assert_superseded(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
     let run = run_row(store, key, id).await?;
     assert_eq!((run.status, run.error.as_deref()), (RunStatus::Cancelled, Some(SUPERSEDED)));
     assert_eq!((store.payload(key, id).await?, run.ahead), (None, None));
     Ok(())
 }
 
-pub async fn a_message_that_settles_a_question_cancels_its_run(store: Shared) -> Result<()> {
+pub async fn a_message_that_supersedes_a_question_cancels_its_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     asks(&store, &key, "w").await?;
     asks(&store, &key, "stays").await?;
@@ -253,7 +258,7 @@ pub async fn a_message_that_settles_a_question_cancels_its_run(store: Shared) ->
     Ok(())
 }
 
-pub async fn an_answer_that_is_queued_behind_another_message_is_superseded(store: Shared) -> Result<()> {
+pub async fn an_answer_that_is_queued_behind_another_message_is_superseded(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     asks(&store, &key, "w").await?;
     enqueue(&store, &key, run("m")).await?;
@@ -264,7 +269,7 @@ pub async fn an_answer_that_is_queued_behind_another_message_is_superseded(store
     Ok(())
 }
 
-pub async fn a_run_that_asks_nothing_is_not_superseded(store: Shared) -> Result<()> {
+pub async fn a_run_without_an_open_question_is_not_superseded(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let epoch = super::make::turn(&store, &key, "done").await?.epoch;
     let lease = start_with(&store, &key, settles("m", &["done", "unknown", "m"])).await?;

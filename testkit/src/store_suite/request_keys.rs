@@ -1,25 +1,25 @@
-//! Idempotency keys: they belong to a user, and are stored by the commit that stores the message, or not at all.
+//! Laws of idempotency keys: unique per user, stored with the message.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         enqueue, finish, finishes, ids, key, load, new_session, run, run_with_key, says, session, start,
         start_commit, start_with, starts, status, withdrawal,
     },
 };
-use session::{Commit, Error, OnConflict, RequestKey, Result, Run, RunStatus, Seq, SessionKey};
+use session::{Commit, Error, OnConflict, RequestKey, Result, RunRecord, RunStatus, Seq, SessionKey};
 
 fn assert_duplicate<T: std::fmt::Debug>(answer: &Result<T>, session: &SessionKey, run: &str) {
     assert!(matches!(answer, Err(Error::Duplicate { key, id }) if key == session && id == run), "{answer:?}");
 }
 
-/// Both ways in which a request becomes a run.
-async fn request(store: &Shared, key: &SessionKey, run: session::NewRun) -> [Result<()>; 2] {
-    let queued = enqueue(store, key, run.clone()).await.map(|_: Run| ());
+/// Enqueues and starts the run of a request.
+async fn request(store: &SharedStore, key: &SessionKey, run: session::NewRun) -> [Result<()>; 2] {
+    let queued = enqueue(store, key, run.clone()).await.map(|_: RunRecord| ());
     [queued, store.commit(key, start_commit(run)).await.map(drop)]
 }
 
-pub async fn a_repeated_request_is_a_duplicate(store: Shared) -> Result<()> {
+pub async fn a_repeated_request_is_a_duplicate(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run_with_key("r1", "once", "f")).await?;
     for end in [None, Some(RunStatus::Done)] {
@@ -32,14 +32,14 @@ pub async fn a_repeated_request_is_a_duplicate(store: Shared) -> Result<()> {
     }
     assert_eq!(store.run(&key, "r2").await?, None);
     assert_eq!(ids(&load(&store, &key).await?.tail), ["r1"]);
-    // Without a key, or with another one, every request is a new one.
+    // A request without a key, or with another key, is a new one.
     for run in [run("r3"), run("r4"), run_with_key("r5", "twice", "f")] {
         enqueue(&store, &key, run).await?;
     }
     Ok(())
 }
 
-pub async fn a_key_of_another_request_is_refused(store: Shared) -> Result<()> {
+pub async fn an_idempotency_key_of_another_request_is_refused(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     enqueue(&store, &key, run_with_key("r1", "once", "f")).await?;
@@ -51,7 +51,7 @@ pub async fn a_key_of_another_request_is_refused(store: Shared) -> Result<()> {
             assert!(matches!(answer, Err(Error::KeyReused)), "{answer:?}");
         }
     }
-    // Not even a run of the same id is the same request, in another session.
+    // The same run id in another session is another request.
     for answer in request(&store, &other, run_with_key("r1", "once", "f")).await {
         assert!(matches!(answer, Err(Error::KeyReused)), "{answer:?}");
     }
@@ -60,7 +60,7 @@ pub async fn a_key_of_another_request_is_refused(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_request_is_found_by_its_key(store: Shared) -> Result<()> {
+pub async fn a_run_is_found_by_its_idempotency_key(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     let request = |fingerprint: &str| RequestKey { key: "once".into(), fingerprint: fingerprint.into() };
@@ -74,13 +74,13 @@ pub async fn a_request_is_found_by_its_key(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn keys_of_users_are_independent(store: Shared) -> Result<()> {
+pub async fn idempotency_keys_of_users_are_independent(store: SharedStore) -> Result<()> {
     for (app, user) in [("app", "ann"), ("app", "bob")] {
         let key = SessionKey::new(app, user, "s");
         store.create(new_session(&key, OnConflict::Fail)).await?;
         start(&store, &key, run_with_key("r", "once", user)).await?;
     }
-    // The apps of one user share them.
+    // Keys are shared by all apps of a user.
     let key = SessionKey::new("another app", "ann", "s");
     store.create(new_session(&key, OnConflict::Fail)).await?;
     let answer = start(&store, &key, run_with_key("r", "once", "ann")).await;
@@ -88,7 +88,7 @@ pub async fn keys_of_users_are_independent(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn the_key_of_a_refused_request_stays_free(store: Shared) -> Result<()> {
+pub async fn a_refused_request_does_not_use_its_idempotency_key(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     let request = |id: &str| run_with_key(id, "once", "f");
@@ -104,7 +104,7 @@ pub async fn the_key_of_a_refused_request_stays_free(store: Shared) -> Result<()
     Ok(())
 }
 
-pub async fn a_request_to_a_missing_session_finds_no_session(store: Shared) -> Result<()> {
+pub async fn a_known_key_in_a_missing_session_is_not_found(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     start(&store, &key, run_with_key("r", "once", "f")).await?;
     for answer in request(&store, &super::make::key("missing"), run_with_key("r2", "once", "f")).await {
@@ -113,7 +113,7 @@ pub async fn a_request_to_a_missing_session_finds_no_session(store: Shared) -> R
     Ok(())
 }
 
-pub async fn a_queued_run_starts_with_the_key_of_its_request(store: Shared) -> Result<()> {
+pub async fn a_queued_run_starts_with_its_own_idempotency_key(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let request = |id: &str| run_with_key(id, "once", "f");
     enqueue(&store, &key, request("r1")).await?;
@@ -131,7 +131,7 @@ pub async fn a_queued_run_starts_with_the_key_of_its_request(store: Shared) -> R
     Ok(())
 }
 
-pub async fn a_withdrawn_request_keeps_its_key(store: Shared) -> Result<()> {
+pub async fn a_withdrawn_request_keeps_its_idempotency_key(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     enqueue(&store, &key, run_with_key("r1", "once", "f")).await?;
     assert!(store.withdraw(&key, withdrawal("r1", RunStatus::Cancelled)).await?);
@@ -140,8 +140,8 @@ pub async fn a_withdrawn_request_keeps_its_key(store: Shared) -> Result<()> {
     Ok(())
 }
 
-/// The answers to the questions of one run are requests of their own.
-pub async fn a_repeated_answer_does_not_answer_the_next_question(store: Shared) -> Result<()> {
+/// Each answer to a question of a run is a request with its own key.
+pub async fn a_repeated_answer_does_not_answer_the_next_question(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let asks = |lease, id: &str| {
         let commit = Commit { turn: finishes(&lease, RunStatus::Waiting), ..says(id) };
@@ -162,7 +162,7 @@ pub async fn a_repeated_answer_does_not_answer_the_next_question(store: Shared) 
     Ok(())
 }
 
-pub async fn a_deleted_session_frees_its_keys(store: Shared) -> Result<()> {
+pub async fn deleting_a_session_frees_its_idempotency_keys(store: SharedStore) -> Result<()> {
     let deleted = session(&store, "s").await?;
     start(&store, &deleted, run_with_key("r1", "once", "f")).await?;
     store.delete(&deleted).await?;

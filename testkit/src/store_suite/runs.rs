@@ -1,17 +1,19 @@
-//! Runs: one for each request, changed by the commits of its turns; a terminal state never changes.
+//! Laws of runs.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, load, page, run, run_of, run_row, says, session, sets,
-        sets_fact, start, start_commit, start_with, starts, status, step, take_over, turn, withdrawal,
+        changes, enqueue, fact, finish, finishes, ids, load, message, page, run, run_of, run_row, says,
+        session, sets, sets_fact, start, start_commit, start_with, starts, status, step, take_over,
+        taken_lease, turn, withdrawal,
     },
 };
 use session::{
-    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, Start, StateChange, TurnChange,
+    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, SettledMessage, Start, StateChange,
+    TurnChange,
 };
 
-pub async fn a_run_starts_where_the_log_ends(store: Shared) -> Result<()> {
+pub async fn a_run_starts_where_the_log_ends(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     store.commit(&key, says("m2")).await?;
@@ -27,7 +29,7 @@ pub async fn a_run_starts_where_the_log_ends(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_run_that_was_refused_does_not_exist(store: Shared) -> Result<()> {
+pub async fn a_refused_start_creates_no_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let refused = Commit { expected_seq: Some(Seq(9)), ..start_commit(run("r")) };
     assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
@@ -36,7 +38,7 @@ pub async fn a_run_that_was_refused_does_not_exist(store: Shared) -> Result<()> 
     Ok(())
 }
 
-pub async fn the_last_commit_stores_the_end_of_its_run(store: Shared) -> Result<()> {
+pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStore) -> Result<()> {
     let ends = [
         (RunStatus::Done, None),
         (RunStatus::Failed, Some("broke")),
@@ -77,8 +79,8 @@ pub async fn the_last_commit_stores_the_end_of_its_run(store: Shared) -> Result<
     Ok(())
 }
 
-/// Everything that can be tried on a run, by whoever had it.
-async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
+/// Tries every transition on an ended run.
+async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     let key = &lease.key;
     let again = Commit { turn: starts(run(id)), ..says("again") };
     assert!(matches!(store.commit(key, again).await, Err(Error::RunMoved { .. })));
@@ -91,12 +93,12 @@ async fn try_all(store: &Shared, lease: &Lease, id: &str) -> Result<()> {
     assert_eq!(take_over(store, &["me"], "other").await?, []);
     assert!(matches!(store.commit(key, cancels(id, "cancel")).await, Err(Error::RunMoved { .. })));
     let supersedes = vec![id.to_owned()];
-    let other = Start { run: run("other"), if_epoch: None, supersedes, options: None };
+    let other = Start { run: run("other"), if_epoch: None, supersedes, settled: Vec::new(), options: None };
     let lease = start_with(store, key, Commit { turn: TurnChange::Start(other), ..says("other") }).await?;
     finish(store, &lease, RunStatus::Done).await.map(drop)
 }
 
-pub async fn a_terminal_state_never_changes(store: Shared) -> Result<()> {
+pub async fn a_terminal_state_never_changes(store: SharedStore) -> Result<()> {
     for end in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
         let key = session(&store, end.as_str()).await?;
         let lease = start(&store, &key, run("r")).await?;
@@ -113,17 +115,20 @@ fn cancels(run: &str, message: &str) -> Commit {
     Commit { turn, ..says(message) }
 }
 
-pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: Shared) -> Result<()> {
+pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
-    assert!(matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })), "it runs");
+    assert!(
+        matches!(store.commit(&key, cancels("r", "m")).await, Err(Error::RunMoved { .. })),
+        "the run is running"
+    );
     let waiting = finish(&store, &lease, RunStatus::Waiting).await?;
     assert!(matches!(store.commit(&key, cancels("none", "m")).await, Err(Error::RunMoved { .. })));
     let stale = Commit { expected_seq: Some(Seq(9)), ..cancels("r", "m") };
     assert!(matches!(store.commit(&key, stale).await, Err(Error::Conflict { .. })));
     enqueue(&store, &key, run("queued")).await?;
     let cancelled = store.commit(&key, cancels("r", "m")).await?;
-    assert!(cancelled.epoch > waiting.epoch, "copies in memory are out of date");
+    assert!(cancelled.epoch > waiting.epoch, "cached copies are invalidated");
     let ended = run_row(&store, &key, "r").await?;
     assert_eq!((ended.status, ended.error.as_deref()), (RunStatus::Cancelled, Some("withdrawn")));
     assert_eq!(read_run(&store, &lease, 10).await?, ["r", "m"]);
@@ -132,7 +137,7 @@ pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: Shared) -> 
     start(&store, &key, run("queued")).await.map(drop)
 }
 
-pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: Shared) -> Result<()> {
+pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     finish(&store, &lease, RunStatus::Waiting).await?;
@@ -145,7 +150,7 @@ pub async fn a_waiting_run_is_not_cancelled_while_another_one_runs(store: Shared
     Ok(())
 }
 
-pub async fn a_lease_of_another_session_is_fenced(store: Shared) -> Result<()> {
+pub async fn a_lease_of_another_session_is_fenced(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     let lease = start(&store, &other, run("r")).await?;
@@ -157,7 +162,7 @@ pub async fn a_lease_of_another_session_is_fenced(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn runs_are_listed_newest_first(store: Shared) -> Result<()> {
+pub async fn runs_are_listed_newest_first(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     turn(&store, &key, "b").await?;
     for id in ["c", "a"] {
@@ -176,7 +181,7 @@ pub async fn runs_are_listed_newest_first(store: Shared) -> Result<()> {
     Ok(())
 }
 
-async fn read_run(store: &Shared, lease: &Lease, limit: usize) -> Result<Vec<String>> {
+async fn read_run(store: &SharedStore, lease: &Lease, limit: usize) -> Result<Vec<String>> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
         let rows = store.read_run(&lease.key, lease.run, page(after, limit)).await?;
@@ -187,8 +192,8 @@ async fn read_run(store: &Shared, lease: &Lease, limit: usize) -> Result<Vec<Str
     }
 }
 
-/// Three runs with rows of others and of nobody between their own.
-async fn interleaved(store: &Shared, key: &SessionKey) -> Result<[Lease; 3]> {
+/// Three runs whose rows are interleaved with each other and with rows of no run.
+async fn interleaved(store: &SharedStore, key: &SessionKey) -> Result<[Lease; 3]> {
     store.commit(key, says("before")).await?;
     let first = start(store, key, run("a1")).await?;
     store.commit(key, step(&first, "a2")).await?;
@@ -210,7 +215,7 @@ async fn interleaved(store: &Shared, key: &SessionKey) -> Result<[Lease; 3]> {
     Ok([first, third, last])
 }
 
-pub async fn only_rows_of_a_run_are_read_as_its_own(store: Shared) -> Result<()> {
+pub async fn read_run_returns_only_rows_of_the_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let [first, third, last] = interleaved(&store, &key).await?;
     for limit in [1, 2, 3, 100] {
@@ -225,11 +230,11 @@ pub async fn only_rows_of_a_run_are_read_as_its_own(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<()> {
+pub async fn a_run_that_was_taken_over_keeps_its_rows(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("a", "r1")).await?;
     store.commit(&key, step(&old, "r2")).await?;
-    let new = take_over(&store, &["a"], "b").await?[0].lease().unwrap().clone();
+    let new = taken_lease(&take_over(&store, &["a"], "b").await?)?;
     assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
     store.commit(&key, step(&new, "r4")).await?;
     store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;
@@ -239,7 +244,7 @@ pub async fn a_run_that_was_taken_over_keeps_its_rows(store: Shared) -> Result<(
     Ok(())
 }
 
-pub async fn a_commit_of_a_turn_may_change_state_alone(store: Shared) -> Result<()> {
+pub async fn a_commit_of_a_turn_may_change_state_alone(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
     let state: Vec<StateChange> = vec![sets(Scope::Session, "k", 1)];
@@ -249,4 +254,30 @@ pub async fn a_commit_of_a_turn_may_change_state_alone(store: Shared) -> Result<
     assert_eq!(read_run(&store, &lease, 10).await?, ["r"]);
     assert_eq!(load(&store, &key).await?.row.last_seq, Seq(2));
     Ok(())
+}
+
+pub async fn a_settled_message_belongs_to_the_run_that_it_settles(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let asked = start(&store, &key, run("asked")).await?;
+    finish(&store, &asked, RunStatus::Waiting).await?;
+    let settles = |id: &str, run: Option<&str>| SettledMessage { id: id.into(), run: run.map(str::to_owned) };
+    let start = Start {
+        supersedes: vec!["asked".to_owned()],
+        settled: vec![settles("withdrawn", Some("asked")), settles("unknown", None)],
+        ..new_start("new")
+    };
+    let messages = ["withdrawn", "unknown", "new"].map(message).into();
+    let commit = Commit { messages, turn: TurnChange::Start(start), ..Commit::default() };
+    let new = start_with(&store, &key, commit).await?;
+    let rows = async |run: u64| store.read_run(&key, run, page(0, 10)).await;
+    assert_eq!(ids(&rows(asked.run).await?), ["asked", "withdrawn"]);
+    assert_eq!(ids(&rows(new.run).await?), ["new"]);
+    assert_eq!(ids(&load(&store, &key).await?.tail), ["asked", "withdrawn", "unknown", "new"]);
+    let superseded = run_row(&store, &key, "asked").await?;
+    assert_eq!((superseded.status, superseded.last_seq), (RunStatus::Cancelled, Seq(2)));
+    Ok(())
+}
+
+fn new_start(id: &str) -> Start {
+    Start { run: run(id), if_epoch: None, supersedes: Vec::new(), settled: Vec::new(), options: None }
 }

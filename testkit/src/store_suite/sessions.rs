@@ -1,7 +1,7 @@
-//! Sessions are made once, found by their whole key, and leave with all that is their own.
+//! Laws of sessions: creation, isolation by key, deletion.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{
         changes, enqueue, fact, key, load, message, new_session, page, run, says, session, sets, sets_fact,
         start, withdrawal,
@@ -13,7 +13,7 @@ use session::{
     Scope, Seq, SessionKey, TailBudget,
 };
 
-pub async fn a_new_session_is_empty(store: Shared) -> Result<()> {
+pub async fn a_new_session_is_empty(store: SharedStore) -> Result<()> {
     let made = store.create(new_session(&key("s"), OnConflict::Fail)).await?;
     assert_eq!((made.last_seq, made.total_tokens, &made.title), (Seq::START, 0, &None));
     assert!(made.created_at > 1_600_000_000.0 && made.updated_at >= made.created_at);
@@ -23,7 +23,7 @@ pub async fn a_new_session_is_empty(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn creating_twice_fails_or_keeps(store: Shared) -> Result<()> {
+pub async fn creating_an_existing_session_fails_or_returns_it(store: SharedStore) -> Result<()> {
     let made = store.create(new_session(&key("s"), OnConflict::Fail)).await?;
     let again = store.create(new_session(&key("s"), OnConflict::Fail)).await;
     assert!(matches!(again, Err(Error::Exists(found)) if found == key("s")));
@@ -31,7 +31,7 @@ pub async fn creating_twice_fails_or_keeps(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
+pub async fn creating_an_existing_session_with_keep_changes_nothing(store: SharedStore) -> Result<()> {
     let state = |value| vec![sets(Scope::Session, "a", value), sets(Scope::App, "b", value)];
     let new = |value| NewSession { state: state(value), ..new_session(&key("s"), OnConflict::Keep) };
     store.create(new(1)).await?;
@@ -44,7 +44,7 @@ pub async fn a_kept_session_stays_as_it_was(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Result<()> {
+pub async fn a_session_is_created_with_its_steps(store: SharedStore) -> Result<()> {
     let new = |on_conflict| NewSession {
         state: vec![sets(Scope::Session, "a", 1)],
         steps: ["m1", "m2"].map(says).into(),
@@ -60,7 +60,9 @@ pub async fn a_session_is_made_with_what_was_said_before(store: Shared) -> Resul
     Ok(())
 }
 
-pub async fn a_missing_session_is_refused_what_needs_one(store: Shared) -> Result<()> {
+pub async fn writes_and_paged_reads_of_a_missing_session_fail_with_not_found(
+    store: SharedStore,
+) -> Result<()> {
     let none = key("none");
     let lease = Lease { key: none.clone(), run: 1, epoch: 1 };
     let refused = [
@@ -79,7 +81,7 @@ pub async fn a_missing_session_is_refused_what_needs_one(store: Shared) -> Resul
     Ok(())
 }
 
-pub async fn a_missing_session_has_nothing(store: Shared) -> Result<()> {
+pub async fn lookups_in_a_missing_session_return_nothing(store: SharedStore) -> Result<()> {
     let none = key("none");
     assert!(store.load(&none, TailBudget::ALL).await?.is_none());
     assert!(store.fact(&none, "kind", "id").await?.is_none());
@@ -91,7 +93,7 @@ pub async fn a_missing_session_has_nothing(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn users_and_apps_do_not_see_each_other(store: Shared) -> Result<()> {
+pub async fn sessions_of_users_and_apps_are_isolated(store: SharedStore) -> Result<()> {
     let keys =
         [("app", "ann"), ("app", "bob"), ("other", "ann")].map(|(app, user)| SessionKey::new(app, user, "s"));
     for key in &keys {
@@ -109,8 +111,8 @@ pub async fn users_and_apps_do_not_see_each_other(store: Shared) -> Result<()> {
     Ok(())
 }
 
-/// A session with something of everything.
-async fn furnish(store: &Shared, key: &SessionKey) -> Result<()> {
+/// Creates a session with messages, state, facts, runs, a draft and artifacts.
+async fn create_full(store: &SharedStore, key: &SessionKey) -> Result<()> {
     store.create(new_session(key, OnConflict::Fail)).await?;
     store.commit(key, says("m1")).await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
@@ -129,10 +131,10 @@ fn file() -> NewArtifact {
     NewArtifact { part: json!({"text": "x"}).to_string(), mime_type: None, custom_metadata: "{}".into() }
 }
 
-pub async fn deleting_removes_what_is_its_own_and_nothing_else(store: Shared) -> Result<()> {
+pub async fn deleting_a_session_removes_all_of_its_data_and_nothing_else(store: SharedStore) -> Result<()> {
     let (gone, stays) = (key("gone"), key("stays"));
-    furnish(&store, &gone).await?;
-    furnish(&store, &stays).await?;
+    create_full(&store, &gone).await?;
+    create_full(&store, &stays).await?;
     assert!(store.delete(&gone).await?);
     assert!(!store.delete(&gone).await?);
 
@@ -150,15 +152,15 @@ pub async fn deleting_removes_what_is_its_own_and_nothing_else(store: Shared) ->
     Ok(())
 }
 
-pub async fn a_session_made_anew_begins_anew(store: Shared) -> Result<()> {
-    furnish(&store, &key("s")).await?;
+pub async fn a_recreated_session_is_empty(store: SharedStore) -> Result<()> {
+    create_full(&store, &key("s")).await?;
     assert!(store.delete(&key("s")).await?);
     session(&store, "s").await?;
-    let anew = load(&store, &key("s")).await?;
-    assert_eq!(anew.row.last_seq, Seq::START);
-    assert!(anew.tail.is_empty() && anew.facts.is_empty() && anew.draft.is_none());
-    // What it shared with others outlived it.
-    assert_eq!(anew.state, [sets(Scope::App, "k", "v"), sets(Scope::User, "k", "v")]);
+    let recreated = load(&store, &key("s")).await?;
+    assert_eq!(recreated.row.last_seq, Seq::START);
+    assert!(recreated.tail.is_empty() && recreated.facts.is_empty() && recreated.draft.is_none());
+    // The app and user state remains.
+    assert_eq!(recreated.state, [sets(Scope::App, "k", "v"), sets(Scope::User, "k", "v")]);
     assert!(store.state_changes(&key("s"), page(0, 10)).await?.is_empty());
     assert_eq!(store.activity(&key("s")).await?, session::Activity::default());
     assert!(store.runs(&key("s"), 10).await?.is_empty());
@@ -168,7 +170,7 @@ pub async fn a_session_made_anew_begins_anew(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_title_is_set_once(store: Shared) -> Result<()> {
+pub async fn a_title_is_set_once(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let titled = |id: &str, title: Option<&str>| Commit {
         messages: vec![message(id)],

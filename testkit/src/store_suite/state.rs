@@ -1,13 +1,13 @@
-//! State: shared as far as its scope reaches, and every change in the log.
+//! Laws of state: scopes and the state log.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{changes, key, load, message, new_session, page, says, session, sets},
 };
 use serde_json::{Value, json};
 use session::{Commit, NewSession, OnConflict, Result, Scope, SessionKey, StateEntry};
 
-pub async fn scopes_are_shared_as_far_as_they_reach(store: Shared) -> Result<()> {
+pub async fn state_is_visible_within_its_scope(store: SharedStore) -> Result<()> {
     let here = session(&store, "s").await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
     store.commit(&here, changes(scopes.map(|scope| sets(scope, "k", format!("{scope:?}"))).into())).await?;
@@ -26,7 +26,7 @@ pub async fn scopes_are_shared_as_far_as_they_reach(store: Shared) -> Result<()>
     Ok(())
 }
 
-pub async fn shared_state_outlives_its_session(store: Shared) -> Result<()> {
+pub async fn app_and_user_state_survive_the_deletion_of_a_session(store: SharedStore) -> Result<()> {
     let first = session(&store, "first").await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
     store.commit(&first, changes(scopes.map(|scope| sets(scope, "k", 1)).into())).await?;
@@ -36,7 +36,7 @@ pub async fn shared_state_outlives_its_session(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn keys_keep_the_order_in_which_they_were_first_set(store: Shared) -> Result<()> {
+pub async fn state_keys_are_ordered_by_first_assignment(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let set = |names: &[&str], value: i32| {
         let of = |scope| names.iter().map(move |name| sets(scope, name, value));
@@ -50,7 +50,7 @@ pub async fn keys_keep_the_order_in_which_they_were_first_set(store: Shared) -> 
     Ok(())
 }
 
-pub async fn null_is_a_value(store: Shared) -> Result<()> {
+pub async fn null_is_a_value(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, changes(vec![sets(Scope::Session, "a", 1), sets(Scope::Session, "b", 2)])).await?;
     store.commit(&key, changes(vec![sets(Scope::Session, "a", Value::Null)])).await?;
@@ -59,7 +59,7 @@ pub async fn null_is_a_value(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn the_first_state_is_in_the_log_too(store: Shared) -> Result<()> {
+pub async fn the_initial_state_is_in_the_state_log(store: SharedStore) -> Result<()> {
     let state = vec![sets(Scope::App, "a", 1), sets(Scope::Session, "b", json!({"c": [1, 2]}))];
     let row = store.create(NewSession { state, ..new_session(&key("s"), OnConflict::Fail) }).await?;
     assert_eq!(row.last_seq.0, 1);
@@ -74,14 +74,14 @@ fn short(entries: &[StateEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.seq.0, entry.key.as_str())).collect()
 }
 
-pub async fn every_change_is_logged_at_its_place(store: Shared) -> Result<()> {
+pub async fn every_state_change_is_logged_with_its_sequence_number(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     store.commit(&key, says("m1")).await?;
     let state = vec![sets(Scope::Session, "z", 1), sets(Scope::App, "a", 1)];
     store.commit(&key, Commit { messages: vec![message("m2")], state, ..Commit::default() }).await?;
     store.commit(&key, changes(vec![sets(Scope::User, "u", 1)])).await?;
     store.commit(&key, says("m4")).await?;
-    // Another session's change of a shared key is in that session's log.
+    // A change of a shared key is logged in the session that made it.
     let other = session(&store, "other").await?;
     store.commit(&other, changes(vec![sets(Scope::App, "a", 2)])).await?;
     store.commit(&key, changes(vec![sets(Scope::Session, "z", 2)])).await?;
@@ -96,7 +96,7 @@ pub async fn every_change_is_logged_at_its_place(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_page_of_changes_ends_between_two_commits(store: Shared) -> Result<()> {
+pub async fn a_page_of_state_changes_contains_whole_commits(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for names in [["a", "b"], ["c", "d"], ["e", "f"]] {
         store.commit(&key, changes(names.map(|name| sets(Scope::Session, name, 1)).into())).await?;

@@ -1,23 +1,23 @@
-//! The end of a session within a budget.
+//! Laws of the tail within a budget.
 
 use super::{
-    Shared,
+    SharedStore,
     make::{changes, ids, load_tail, message, says, seqs, session, sets},
 };
 use session::{Commit, Result, Scope, SessionKey, TailBudget};
 
 /// A session whose messages `m1`, `m2`, … have these tokens.
-async fn talk(store: &Shared, tokens: &[u32]) -> Result<SessionKey> {
+async fn session_with(store: &SharedStore, tokens: &[u32]) -> Result<SessionKey> {
     let key = session(store, "s").await?;
     for (n, tokens) in (1..).zip(tokens) {
-        let message = session::Message { tokens: *tokens, ..message(&format!("m{n}")) };
+        let message = session::SessionMessage { tokens: *tokens, ..message(&format!("m{n}")) };
         store.commit(&key, Commit::message(message)).await?;
     }
     Ok(key)
 }
 
 async fn assert_tail(
-    store: &Shared,
+    store: &SharedStore,
     key: &SessionKey,
     budget: TailBudget,
     expected: (&[&str], bool),
@@ -31,42 +31,42 @@ fn tokens(tokens: u64) -> TailBudget {
     TailBudget { tokens, rows: usize::MAX }
 }
 
-pub async fn it_takes_the_newest_rows_that_fit(store: Shared) -> Result<()> {
-    let key = talk(&store, &[10, 20, 30, 40]).await?;
+pub async fn the_tail_has_the_newest_rows_within_the_budget(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[10, 20, 30, 40]).await?;
     assert_tail(&store, &key, tokens(75), (&["m3", "m4"], true)).await?;
     assert_tail(&store, &key, tokens(1000), (&["m1", "m2", "m3", "m4"], false)).await?;
     assert_tail(&store, &key, TailBudget::ALL, (&["m1", "m2", "m3", "m4"], false)).await
 }
 
-pub async fn a_budget_that_fits_exactly_leaves_nothing_out(store: Shared) -> Result<()> {
-    let key = talk(&store, &[10, 20, 30, 40]).await?;
+pub async fn a_budget_equal_to_the_tokens_includes_all_rows(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[10, 20, 30, 40]).await?;
     assert_tail(&store, &key, tokens(69), (&["m4"], true)).await?;
     assert_tail(&store, &key, tokens(70), (&["m3", "m4"], true)).await?;
     assert_tail(&store, &key, tokens(99), (&["m2", "m3", "m4"], true)).await?;
     assert_tail(&store, &key, tokens(100), (&["m1", "m2", "m3", "m4"], false)).await
 }
 
-pub async fn the_newest_row_is_taken_even_if_it_alone_is_too_large(store: Shared) -> Result<()> {
-    let key = talk(&store, &[1, 50]).await?;
+pub async fn the_newest_row_is_included_even_beyond_the_budget(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[1, 50]).await?;
     assert_tail(&store, &key, tokens(49), (&["m2"], true)).await?;
     assert_tail(&store, &key, tokens(0), (&["m2"], true)).await
 }
 
-pub async fn it_does_not_reach_over_a_large_row(store: Shared) -> Result<()> {
-    let key = talk(&store, &[1, 100, 1]).await?;
+pub async fn the_tail_ends_at_a_row_beyond_the_budget(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[1, 100, 1]).await?;
     assert_tail(&store, &key, tokens(50), (&["m3"], true)).await
 }
 
-pub async fn the_cap_on_rows_holds(store: Shared) -> Result<()> {
-    let key = talk(&store, &[1, 1, 1]).await?;
+pub async fn the_tail_is_limited_in_rows(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[1, 1, 1]).await?;
     let rows = |rows| TailBudget { tokens: u64::MAX, rows };
     assert_tail(&store, &key, rows(1), (&["m3"], true)).await?;
     assert_tail(&store, &key, rows(2), (&["m2", "m3"], true)).await?;
     assert_tail(&store, &key, rows(3), (&["m1", "m2", "m3"], false)).await
 }
 
-pub async fn no_budget_means_no_rows(store: Shared) -> Result<()> {
-    let key = talk(&store, &[]).await?;
+pub async fn an_empty_budget_returns_no_rows(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[]).await?;
     assert_tail(&store, &key, TailBudget::NONE, (&[], false)).await?;
     store.commit(&key, says("m1")).await?;
     store.commit(&key, changes(vec![sets(Scope::Session, "k", 1)])).await?;
@@ -75,8 +75,8 @@ pub async fn no_budget_means_no_rows(store: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn rows_without_tokens_cost_nothing(store: Shared) -> Result<()> {
-    let key = talk(&store, &[5, 0, 0, 5, 0]).await?;
+pub async fn rows_without_tokens_cost_nothing(store: SharedStore) -> Result<()> {
+    let key = session_with(&store, &[5, 0, 0, 5, 0]).await?;
     assert_tail(&store, &key, tokens(5), (&["m2", "m3", "m4", "m5"], true)).await?;
     let found = load_tail(&store, &key, tokens(5)).await?;
     assert_eq!(seqs(&found.tail), [2, 3, 4, 5]);

@@ -15,21 +15,28 @@ enum To {
 }
 
 const LEAF: &str = "adk, session, provider and tools know none of the others; they meet in bridge";
-const TEXT: &str = "text is a type, and knows nobody";
+const SHARED_TEXT: &str = "shared-text is one type and depends on no other crate";
+const LOCK: &str = "lock is one extension trait, and depends on no other crate of the workspace";
 const FAILPOINT: &str = "failpoint is empty in what ships, and knows nobody";
 const ENABLED: &str = "fail points are enabled in tests only: ask for the feature in [dev-dependencies]";
 const DEV_ONLY: &str = "it is there for tests and measurements, and never ships";
 
 const RULES: &[Rule] = &[
-    Rule { from: "text", to: To::Only(&[]), law: TEXT },
-    Rule { from: "failpoint", to: To::Only(&[]), law: FAILPOINT },
-    Rule { from: "adk", to: To::Only(&["text", "failpoint"]), law: LEAF },
-    Rule { from: "session", to: To::Only(&["failpoint"]), law: LEAF },
-    Rule { from: "provider", to: To::Only(&["text"]), law: LEAF },
-    Rule { from: "tools", to: To::Only(&[]), law: LEAF },
+    Rule { from: "lock", to: To::Only(&[]), law: LOCK },
+    Rule { from: "shared-text", to: To::Only(&[]), law: SHARED_TEXT },
+    Rule { from: "failpoint", to: To::Only(&["lock"]), law: FAILPOINT },
+    Rule { from: "adk", to: To::Only(&["shared-text", "failpoint", "lock"]), law: LEAF },
+    Rule { from: "session", to: To::Only(&["failpoint", "lock"]), law: LEAF },
+    Rule { from: "provider", to: To::Only(&["shared-text", "lock"]), law: LEAF },
+    Rule { from: "tools", to: To::Only(&["lock"]), law: LEAF },
+    Rule {
+        from: "demo",
+        to: To::Only(&["provider"]),
+        law: "demo implements the provider port and depends on nothing else",
+    },
     Rule {
         from: "bridge",
-        to: To::Only(&["text", "failpoint", "adk", "session", "provider", "tools"]),
+        to: To::Only(&["shared-text", "failpoint", "lock", "adk", "session", "provider", "tools"]),
         law: "bridge is where adk, session, provider and tools meet, and knows nothing above it",
     },
     Rule {
@@ -39,17 +46,27 @@ const RULES: &[Rule] = &[
     },
     Rule {
         from: "server",
-        to: To::Only(&["bridge", "adk", "telemetry"]),
+        to: To::Only(&["bridge", "adk", "telemetry", "lock"]),
         law: "server decides nothing: it speaks to bridge, in adk's words",
     },
     Rule {
         from: "lango",
-        to: To::Only(&["adk", "session", "provider", "tools", "bridge", "server", "telemetry"]),
+        to: To::Only(&[
+            "adk",
+            "session",
+            "provider",
+            "demo",
+            "tools",
+            "bridge",
+            "server",
+            "telemetry",
+            "lock",
+        ]),
         law: "the binary wires all that ships, and nothing else",
     },
     Rule {
         from: "testkit",
-        to: To::Only(&["adk", "session", "provider"]),
+        to: To::Only(&["adk", "session", "provider", "lock"]),
         law: "testkit stands in for a model, a provider or a store, and tests bridge and server from outside",
     },
     Rule { from: "bench", to: To::Anything, law: "" },
@@ -112,6 +129,8 @@ mod tests {
             ("bridge", "tools"),
             ("server", "bridge"),
             ("lango", "session"),
+            ("lango", "demo"),
+            ("demo", "provider"),
             ("testkit", "session"),
             ("bench", "testkit"),
         ];
@@ -127,9 +146,14 @@ mod tests {
             problems("session", "adk", Kind::Shipped),
             [format!("x/Cargo.toml: `session` may not depend on `adk`: {LEAF}")]
         );
-        for (from, to) in
-            [("bridge", "server"), ("server", "session"), ("bridge", "testkit"), ("testkit", "bridge")]
-        {
+        for (from, to) in [
+            ("bridge", "server"),
+            ("server", "session"),
+            ("bridge", "testkit"),
+            ("testkit", "bridge"),
+            ("demo", "tools"),
+            ("provider", "demo"),
+        ] {
             assert_eq!(problems(from, to, Kind::Shipped).len(), 1, "{from} → {to}");
         }
         assert_eq!(problems("adk", "xtask", Kind::Dev).len(), 1);

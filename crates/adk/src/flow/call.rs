@@ -1,15 +1,16 @@
-//! Running calls: in parallel, each on its own, and every one of them gets an answer.
+//! Runs the calls of a step in parallel, each in its own task. Every call gets a response.
 
 use super::{
-    settle, spans,
-    transfer::{self, Handover},
+    spans,
+    transfer::{self, TransferDecision},
 };
 use crate::{
     agent::{AgentTree, Node},
     content::{FunctionCall, FunctionResponse, Part},
     error::{RunError, ToolError},
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
-    facts::{Call, REQUEST_CONFIRMATION},
+    notes::{REJECTED_CALL, UNCONFIRMED_CALL},
+    pending::{PendingCall, REQUEST_CONFIRMATION},
     tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
 };
@@ -18,96 +19,96 @@ use futures::future::join_all;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// How many letters of arguments that cannot be read a model is shown again.
-const MOST_QUOTED: usize = 400;
+/// How many characters of malformed arguments the error quotes.
+const MAX_QUOTED: usize = 400;
 
-/// What a step of calls came to.
+/// The results of one step of calls.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    /// One response for each call, in the order of the calls.
+pub(crate) struct StepResults {
+    /// One response per call, in the order of the calls.
     pub(crate) responses: Vec<Part>,
     pub(crate) actions: EventActions,
-    /// How many have nothing to tell a model yet. If all of them, it is not asked to go on.
-    waiting: usize,
-    /// Calls that a person must be asked about.
+    /// How many responses are placeholders. If all are, the model is not called again.
+    placeholders: usize,
+    /// Calls that the user must confirm.
     pub(crate) questions: Vec<(FunctionCall, ToolConfirmation)>,
-    /// The run ends with this after the answers are stored.
+    /// Ends the run after the responses are stored.
     pub(crate) fault: Option<RunError>,
 }
 
-/// One call with everything that its task needs.
-pub(crate) struct Task<'a> {
-    pub(crate) call: &'a Call,
+/// One call with everything that its tokio task needs.
+pub(crate) struct CallTask<'a> {
+    pub(crate) call: &'a PendingCall,
     pub(crate) node: &'a Node,
     pub(crate) context: ToolContext,
     pub(crate) timeout: Duration,
     pub(crate) trace: Trace,
-    /// The event that the answer will be in.
+    /// The id of the event with the response.
     pub(crate) event_id: &'a str,
 }
 
-enum Answer {
-    Said(Value),
-    /// Said, and the model is not asked to go on.
-    Waits(Value),
-    Asks(ToolConfirmation),
+enum CallOutcome {
+    Response(Value),
+    /// A response that does not make the model continue.
+    Placeholder(Value),
+    NeedsConfirmation(ToolConfirmation),
 }
 
-/// Runs all calls at the same time. A tool that fails, panics or takes too long answers with its error; its siblings
-/// are not disturbed.
-pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Task<'_>>) -> Answers {
-    let outcomes = join_all(tasks.iter().map(run_recorded)).await;
-    let mut answers = Answers::default();
+/// Runs all calls concurrently. A tool that fails, panics or times out yields an error response; its siblings are not
+/// affected.
+pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<CallTask<'_>>) -> StepResults {
+    let outcomes = join_all(tasks.iter().map(run_traced)).await;
+    let mut results = StepResults::default();
     for (task, outcome) in tasks.iter().zip(outcomes) {
-        answers.actions.merge(task.context.take_actions());
+        results.actions.merge(task.context.take_actions());
         if task.call.name() == transfer::TRANSFER && outcome.is_ok() {
-            hand_over(&mut answers, tree, events, task);
+            push_transfer(&mut results, tree, events, task);
         } else {
-            take(&mut answers, task, outcome);
+            push_outcome(&mut results, task, outcome);
         }
     }
-    if answers.waiting == tasks.len() {
-        answers.actions.skip_summarization = Some(true);
+    if results.placeholders == tasks.len() {
+        results.actions.skip_summarization = Some(true);
     }
-    answers
+    results
 }
 
-async fn run_recorded(task: &Task<'_>) -> Result<Answer, ToolError> {
-    let mut span = spans::tool(task);
+async fn run_traced(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
+    let mut span = spans::start_tool(task);
     let outcome = run_one(task).await;
     match &outcome {
-        Ok(Answer::Said(value) | Answer::Waits(value)) => {
+        Ok(CallOutcome::Response(value) | CallOutcome::Placeholder(value)) => {
             span.set_content("gen_ai.tool.call.result", || value.clone());
         }
-        Ok(Answer::Asks(_)) => span.set("lango.tool.outcome", "asks"),
+        Ok(CallOutcome::NeedsConfirmation(_)) => span.set("lango.tool.outcome", "asks"),
         Err(error) => span.fail(spans::tool_error_type(error)),
     }
     outcome
 }
 
-async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
-    if let Some(written) = task.call.part.call().and_then(FunctionCall::malformed_args) {
-        return Err(ToolError::NotJson(shortened(written)));
+async fn run_one(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
+    if let Some(raw) = task.call.part.call().and_then(FunctionCall::malformed_args) {
+        return Err(ToolError::NotJson(truncate(raw)));
     }
     let Some(call) = task.call.part.call().filter(|call| call.name != transfer::TRANSFER) else {
-        return Ok(Answer::Said(Value::Null));
+        return Ok(CallOutcome::Response(Value::Null));
     };
     let args = call.args.clone().unwrap_or_default();
     let tool = match task.node.tools.get(&call.name) {
-        Some(armed) => {
-            check(&armed.schema, &args)?;
-            Arc::clone(&armed.tool)
+        Some(compiled) => {
+            validate(&compiled.schema, &args)?;
+            Arc::clone(&compiled.tool)
         }
-        None => found(task, &call.name, &args).await?,
+        None => find_in_toolsets(task, &call.name, &args).await?,
     };
     if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
-        return Ok(Answer::Said(json!({"error": "This tool call is rejected."})));
+        return Ok(CallOutcome::Response(json!({"error": REJECTED_CALL})));
     }
     let context = task.context.clone();
     if task.context.cancel.is_cancelled() {
         return Err(ToolError::Interrupted);
     }
-    // A task of its own: a panic ends the task and not the turn. Dropping the handle aborts it.
+    // A separate task, so that a panic does not end the turn. Dropping the handle aborts it.
     let running = AbortOnDrop(tokio::spawn(async move {
         failpoint::around([Point::BeforeToolCall, Point::AfterToolCall], tool.call(context, args)).await
     }));
@@ -118,94 +119,100 @@ async fn run_one(task: &Task<'_>) -> Result<Answer, ToolError> {
         () = tokio::time::sleep(task.timeout) => return Err(ToolError::TimedOut(task.timeout)),
     };
     Ok(match outcome {
-        ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => Answer::Said(value),
-        ToolOutcome::Pending(None) => Answer::Waits(json!({"status": "pending"})),
-        ToolOutcome::Ask(confirmation) => Answer::Asks(confirmation),
+        ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => CallOutcome::Response(value),
+        ToolOutcome::Pending(None) => CallOutcome::Placeholder(json!({"status": "pending"})),
+        ToolOutcome::Ask(confirmation) => CallOutcome::NeedsConfirmation(confirmation),
     })
 }
 
-/// A tool that is not the agent's own, if it is there now.
-async fn found(task: &Task<'_>, name: &str, args: &Map<String, Value>) -> Result<Arc<dyn Tool>, ToolError> {
+/// Looks up a tool in the agent's toolsets.
+async fn find_in_toolsets(
+    task: &CallTask<'_>,
+    name: &str,
+    args: &Map<String, Value>,
+) -> Result<Arc<dyn Tool>, ToolError> {
     let all = task.node.all_tools(&task.context.cancel).await.ok_or(ToolError::Interrupted)?;
     let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
         let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
         return Err(ToolError::Unknown { name: name.to_owned(), known: known.join(", ") });
     };
-    // Whoever offers a schema that cannot be read checks the arguments alone.
+    // A tool with an invalid schema must validate its arguments itself.
     if let Ok(schema) = jsonschema::validator_for(&tool.declaration().parameters_json_schema) {
-        check(&schema, args)?;
+        validate(&schema, args)?;
     }
     Ok(Arc::clone(tool))
 }
 
-/// Enough of it to see the mistake.
-fn shortened(written: &str) -> String {
-    match written.char_indices().nth(MOST_QUOTED) {
-        Some((end, _)) => format!("{}…", &written[..end]),
-        None => written.to_owned(),
+/// Truncates malformed arguments for the error text.
+fn truncate(raw: &str) -> String {
+    match raw.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{}…", &raw[..end]),
+        None => raw.to_owned(),
     }
 }
 
-fn check(schema: &jsonschema::Validator, args: &Map<String, Value>) -> Result<(), ToolError> {
+fn validate(schema: &jsonschema::Validator, args: &Map<String, Value>) -> Result<(), ToolError> {
     let args = Value::Object(args.clone());
-    let faults: Vec<String> = schema.iter_errors(&args).take(5).map(|fault| fault.to_string()).collect();
-    if faults.is_empty() { Ok(()) } else { Err(ToolError::Arguments(faults.join("; "))) }
+    let errors: Vec<String> = schema.iter_errors(&args).take(5).map(|error| error.to_string()).collect();
+    if errors.is_empty() { Ok(()) } else { Err(ToolError::Arguments(errors.join("; "))) }
 }
 
-fn take(answers: &mut Answers, task: &Task<'_>, outcome: Result<Answer, ToolError>) {
+fn push_outcome(results: &mut StepResults, task: &CallTask<'_>, outcome: Result<CallOutcome, ToolError>) {
     match outcome {
-        Ok(Answer::Said(value)) => answers.respond(task, value),
-        Ok(Answer::Waits(value)) => {
-            answers.waiting += 1;
-            answers.respond(task, value);
+        Ok(CallOutcome::Response(value)) => results.respond(task, value),
+        Ok(CallOutcome::Placeholder(value)) => {
+            results.placeholders += 1;
+            results.respond(task, value);
         }
-        Ok(Answer::Asks(confirmation)) => ask(answers, task, confirmation),
-        Err(error) => answers.respond(task, json!({"error": error.to_string()})),
+        Ok(CallOutcome::NeedsConfirmation(confirmation)) => push_question(results, task, confirmation),
+        Err(error) => results.respond(task, json!({"error": error.to_string()})),
     }
 }
 
-fn ask(answers: &mut Answers, task: &Task<'_>, confirmation: ToolConfirmation) {
+fn push_question(results: &mut StepResults, task: &CallTask<'_>, confirmation: ToolConfirmation) {
     let Some(call) = task.call.part.call() else { return };
-    let asked = serde_json::to_value(&confirmation).unwrap_or_default();
-    answers.actions.requested_tool_confirmations.insert(task.call.id(), asked);
-    answers.waiting += 1;
-    answers.respond(task, json!({"error": settle::UNCONFIRMED}));
-    answers.questions.push((call.clone(), confirmation));
+    let request = serde_json::to_value(&confirmation).unwrap_or_default();
+    results.actions.requested_tool_confirmations.insert(task.call.id(), request);
+    results.placeholders += 1;
+    results.respond(task, json!({"error": UNCONFIRMED_CALL}));
+    results.questions.push((call.clone(), confirmation));
 }
 
-fn hand_over(answers: &mut Answers, tree: &AgentTree, events: &[Arc<Event>], task: &Task<'_>) {
+fn push_transfer(results: &mut StepResults, tree: &AgentTree, events: &[Arc<Event>], task: &CallTask<'_>) {
     let args = task.call.part.call().and_then(|call| call.args.as_ref());
     let Some(name) = args.and_then(|args| args.get("agent_name")).and_then(Value::as_str) else {
-        return answers
-            .respond(task, json!({"error": "the arguments need agent_name, the name of an agent"}));
+        return results.respond(
+            task,
+            json!({"error": "the argument agent_name is missing: it is the name of an agent"}),
+        );
     };
-    if answers.actions.transfer_to_agent.is_some() || answers.fault.is_some() {
-        return answers.respond(task, json!({"error": "the conversation is handed over once at a time"}));
+    if results.actions.transfer_to_agent.is_some() || results.fault.is_some() {
+        return results.respond(task, json!({"error": "only one transfer per step is allowed"}));
     }
     match transfer::decide(tree, task.node, name, events) {
-        Handover::To(target) => {
-            answers.actions.transfer_to_agent = Some(target);
-            answers.respond(task, json!({"result": null}));
+        TransferDecision::To(target) => {
+            results.actions.transfer_to_agent = Some(target);
+            results.respond(task, json!({"result": null}));
         }
-        Handover::Refused(reason) => answers.respond(task, json!({"error": reason})),
-        Handover::Nowhere(name) => answers.fail(task, RunError::AgentNotFound { name }),
-        Handover::Loop(path) => answers.fail(task, RunError::TransferLoop { path }),
+        TransferDecision::Refused(reason) => results.respond(task, json!({"error": reason})),
+        TransferDecision::UnknownAgent(name) => results.fail(task, RunError::AgentNotFound { name }),
+        TransferDecision::Loop(path) => results.fail(task, RunError::TransferLoop { path }),
     }
 }
 
-impl Answers {
-    fn respond(&mut self, task: &Task<'_>, value: Value) {
+impl StepResults {
+    fn respond(&mut self, task: &CallTask<'_>, value: Value) {
         self.responses.push(Part::from(FunctionResponse::new(task.call.id(), task.call.name(), value)));
     }
 
-    fn fail(&mut self, task: &Task<'_>, fault: RunError) {
+    fn fail(&mut self, task: &CallTask<'_>, fault: RunError) {
         self.respond(task, json!({"error": fault.to_string()}));
         self.fault = Some(fault);
     }
 }
 
-/// The call by which a person is asked about another call.
-pub(crate) fn question(call: &FunctionCall, confirmation: &ToolConfirmation) -> FunctionCall {
+/// The call that asks the user to confirm another call.
+pub(crate) fn confirmation_call(call: &FunctionCall, confirmation: &ToolConfirmation) -> FunctionCall {
     let args = json!({"originalFunctionCall": call, "toolConfirmation": confirmation});
     FunctionCall {
         id: Some(mint_call_id()),

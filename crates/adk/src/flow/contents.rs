@@ -1,12 +1,20 @@
-//! What an agent is shown of the history: rebuilt for each model call from the events that it may see.
+//! The contents of a request: rebuilt for each model call from the events that the agent may see.
+//!
+//! [`visible`] filters events and quotes other agents; [`arrange`] puts each response behind its call:
+//!
+//! ```text
+//! log       user  call a  call b  result b  user  result a
+//! contents  user  call a  result a  call b  result b  user
+//! ```
 
 use super::foreign;
 use crate::{
     agent::IncludeContents,
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
-    facts::{Call, REQUEST_CONFIRMATION, is_question},
-    model::Said,
+    model::ContentRef,
+    notes::{CONTINUE_NOTE, Note},
+    pending::{PendingCall, REQUEST_CONFIRMATION, is_question},
 };
 use std::{
     cell::LazyCell,
@@ -14,41 +22,36 @@ use std::{
     sync::Arc,
 };
 
-/// A note in the user role after an interrupted answer, unless the user replied to it. It is part of the view and never
-/// stored.
-pub const CONTINUE_NOTE: &str =
-    "[System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]";
-
-/// Whose view of which events.
+/// An agent's view of a log.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct HistoryView<'a> {
     pub agent: &'a str,
     pub branch: Option<&'a str>,
     pub include: IncludeContents,
     pub events: &'a [Arc<Event>],
-    /// Calls that lie before the events but that one of them answers.
-    pub deferred: &'a [Call],
+    /// Calls before `events` that one of the events responds to.
+    pub deferred: &'a [PendingCall],
 }
 
-/// The contents of a request: visible events in order, each call followed by its newest answer.
-pub fn contents(view: View<'_>) -> Vec<Said> {
-    let Visible { contents, have_calls } = visible(view);
+/// The contents of a request: visible events in order, each call followed by its newest response.
+pub fn contents(view: HistoryView<'_>) -> Vec<ContentRef> {
+    let VisibleContents { contents, have_calls } = visible(view);
     if have_calls { arrange(contents) } else { contents }
 }
 
-struct Visible {
-    contents: Vec<Said>,
-    /// Whether there are calls or answers among them. A history without them is already in order.
+struct VisibleContents {
+    contents: Vec<ContentRef>,
+    /// Whether there are calls or responses. Without them, the contents are in order already.
     have_calls: bool,
 }
 
-fn visible(view: View<'_>) -> Visible {
+fn visible(view: HistoryView<'_>) -> VisibleContents {
     let events = match view.include {
         IncludeContents::Default => view.events,
-        IncludeContents::None => present_turn(view.events),
+        IncludeContents::None => current_turn(view.events),
     };
-    // Most histories are words alone, and are gone through once.
-    let between_people = LazyCell::new(|| BetweenPeople::find(events));
+    // Lazy: most histories have no calls and need no second pass.
+    let confirmations = LazyCell::new(|| ConfirmationParts::find(events));
     let mut callers: HashMap<String, &str> =
         view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
@@ -58,47 +61,51 @@ fn visible(view: View<'_>) -> Visible {
     let mut is_interrupted = false;
     for event in events.iter().filter(|event| is_in_branch(event, view.branch)) {
         if is_interrupted && is_answer(event) {
-            contents.push(Content::user(CONTINUE_NOTE).into());
+            contents.push(continue_note());
             is_interrupted = false;
         }
-        let has_calls = event.content.iter().flat_map(|content| &content.parts).any(is_call_or_answer);
+        let has_calls = event.content.iter().flat_map(|content| &content.parts).any(is_call_or_response);
         if has_calls {
             callers.extend(event.calls().map(|call| (call.id_or_name(), event.author.as_str())));
         }
-        let Some(said) = shown(event, has_calls.then(|| &*between_people)) else { continue };
+        let Some(content) = visible_content(event, has_calls.then(|| &*confirmations)) else { continue };
         is_interrupted &= !event.is_from_user();
         if !event.is_from_user() && event.author != view.agent {
-            contents.extend(foreign::told(&event.author, &said).map(Said::from));
+            contents.extend(foreign::quote(&event.author, &content));
             continue;
         }
         if !has_calls {
             is_interrupted = event.is_interrupted_answer();
-            contents.push(said);
+            contents.push(content);
             continue;
         }
         have_calls = true;
-        let said = tell_results_of_others(said, view.agent, &callers, &mut contents);
-        contents.extend(missing_calls(&said, view.deferred, &mut seen).map(Said::from));
-        contents.extend((!said.parts.is_empty()).then_some(said));
+        let content = quote_foreign_results(content, view.agent, &callers, &mut contents);
+        contents.extend(missing_calls(&content, view.deferred, &mut seen).map(ContentRef::from));
+        contents.extend((!content.parts.is_empty()).then_some(content));
     }
     if is_interrupted {
-        contents.push(Content::user(CONTINUE_NOTE).into());
+        contents.push(continue_note());
     }
-    Visible { contents, have_calls }
+    VisibleContents { contents, have_calls }
 }
 
-/// Whether a model made the event, if only to say nothing: it was asked after everything before it. An error says
-/// nothing of that: it may belong to the interrupted answer before it.
+fn continue_note() -> ContentRef {
+    ContentRef::note(Note::ContinueAnswer, Content::user(CONTINUE_NOTE))
+}
+
+/// Whether the event is an answer of a model, possibly an empty one. An error event is not: it may belong to the interrupted
+/// answer before it.
 fn is_answer(event: &Event) -> bool {
     !event.is_from_user() && event.content.is_some() && event.responses().next().is_none()
 }
 
-fn is_call_or_answer(part: &Part) -> bool {
+fn is_call_or_response(part: &Part) -> bool {
     matches!(part.data, Data::FunctionCall(_) | Data::FunctionResponse(_))
 }
 
-/// From the last message of the user on.
-fn present_turn(events: &[Arc<Event>]) -> &[Arc<Event>] {
+/// The events since the last message of the user.
+fn current_turn(events: &[Arc<Event>]) -> &[Arc<Event>] {
     let start = events.iter().rposition(|event| event.is_from_user() && event.responses().next().is_none());
     &events[start.unwrap_or(0)..]
 }
@@ -112,47 +119,49 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
     }
 }
 
-/// The content of an event without what is nobody's business; `None` if nothing is left.
-fn shown(event: &Arc<Event>, between_people: Option<&BetweenPeople<'_>>) -> Option<Said> {
+/// The content of an event without confirmations and empty parts; `None` if nothing is left.
+fn visible_content(event: &Arc<Event>, confirmations: Option<&ConfirmationParts<'_>>) -> Option<ContentRef> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
-    let speaks = |part: &&Part| !part.is_empty() && between_people.is_none_or(|theirs| !theirs.has(part));
-    // Thoughts alone, unsigned, are no answer: most providers would be sent an empty message.
-    let idle =
+    let is_visible = |part: &&Part| {
+        !part.is_empty() && confirmations.is_none_or(|confirmations| !confirmations.contains(part))
+    };
+    // Unsigned thoughts alone are not an answer: most providers would get an empty message.
+    let is_dropped =
         |part: &Part| part.is_thought() && part.as_text().is_some() && part.thought_signature.is_none();
-    if content.parts.iter().filter(speaks).all(idle) {
+    if content.parts.iter().filter(is_visible).all(is_dropped) {
         return None;
     }
-    let is_wordless =
+    let is_blank =
         |part: &Part| part.is_thought() || part.as_text().is_some_and(|text| text.trim().is_empty());
-    if event.is_interrupted_answer() && content.parts.iter().all(is_wordless) {
+    if event.is_interrupted_answer() && content.parts.iter().all(is_blank) {
         return None;
     }
-    if content.parts.iter().all(|part| speaks(&part)) {
-        return Some(Said::By(Arc::clone(event)));
+    if content.parts.iter().all(|part| is_visible(&part)) {
+        return Some(ContentRef::Event(Arc::clone(event)));
     }
-    let parts = content.parts.iter().filter(speaks).cloned().collect();
+    let parts = content.parts.iter().filter(is_visible).cloned().collect();
     Some(Content { parts, role: content.role.clone(), origin: content.origin.clone() }.into())
 }
 
-/// Questions to people and their answers are no business of the model.
-struct BetweenPeople<'a> {
+/// The parts of confirmations: questions to the user and their replies. A model does not see them.
+struct ConfirmationParts<'a> {
     questions: HashSet<&'a str>,
-    /// Calls of a model that took the questions' name for a tool's: it is told that there is no such tool.
+    /// Calls by a model of the reserved name. The model sees them with the error that there is no such tool.
     mistakes: HashSet<&'a str>,
 }
 
-impl<'a> BetweenPeople<'a> {
+impl<'a> ConfirmationParts<'a> {
     fn find(events: &'a [Arc<Event>]) -> Self {
         let mut found = Self { questions: HashSet::new(), mistakes: HashSet::new() };
         let calls = events.iter().flat_map(|event| event.calls().map(move |call| (event, call)));
         for (event, call) in calls.filter(|(_, call)| call.name == REQUEST_CONFIRMATION) {
-            let place = if is_question(event, call) { &mut found.questions } else { &mut found.mistakes };
-            place.extend(call.id.as_deref());
+            let ids = if is_question(event, call) { &mut found.questions } else { &mut found.mistakes };
+            ids.extend(call.id.as_deref());
         }
         found
     }
 
-    fn has(&self, part: &Part) -> bool {
+    fn contains(&self, part: &Part) -> bool {
         let (id, name) = match &part.data {
             Data::FunctionCall(call) => (&call.id, &call.name),
             Data::FunctionResponse(response) => (&response.id, &response.name),
@@ -163,32 +172,32 @@ impl<'a> BetweenPeople<'a> {
     }
 }
 
-/// Takes the late results of other agents' calls out of a user's message and tells of them.
-fn tell_results_of_others(
-    said: Said,
+/// Removes late results of other agents' calls from a user's message and quotes them instead.
+fn quote_foreign_results(
+    content: ContentRef,
     agent: &str,
     callers: &HashMap<String, &str>,
-    told: &mut Vec<Said>,
-) -> Said {
+    contents: &mut Vec<ContentRef>,
+) -> ContentRef {
     let caller = |part: &Part| -> Option<&str> {
         let caller = *callers.get(&part.response()?.id_or_name())?;
         (caller != agent).then_some(caller)
     };
-    if !said.parts.iter().any(|part| caller(part).is_some()) {
-        return said;
+    if !content.parts.iter().any(|part| caller(part).is_some()) {
+        return content;
     }
-    let content = said.into_content();
-    let (theirs, ours): (Vec<Part>, Vec<Part>) =
+    let content = content.into_content();
+    let (foreign, own): (Vec<Part>, Vec<Part>) =
         content.parts.into_iter().partition(|part| caller(part).is_some());
-    told.extend(theirs.into_iter().filter_map(|part| {
+    contents.extend(foreign.into_iter().filter_map(|part| {
         let caller = caller(&part)?;
-        foreign::told(caller, &Content::new("user", vec![part])).map(Said::from)
+        foreign::quote(caller, &Content::new("user", vec![part]))
     }));
-    Content { parts: ours, ..content }.into()
+    Content { parts: own, ..content }.into()
 }
 
-/// Calls that are answered here but lie before everything that is shown.
-fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String>) -> Option<Content> {
+/// Deferred calls that this content responds to and that are not among the visible events.
+fn missing_calls(content: &Content, deferred: &[PendingCall], seen: &mut HashSet<String>) -> Option<Content> {
     seen.extend(content.calls().map(FunctionCall::id_or_name));
     let ids = content.responses().map(FunctionResponse::id_or_name).filter(|id| seen.insert(id.clone()));
     let unseen: Vec<Part> = ids
@@ -198,10 +207,10 @@ fn missing_calls(content: &Content, deferred: &[Call], seen: &mut HashSet<String
     (!unseen.is_empty()).then(|| Content::new("model", unseen))
 }
 
-/// Answers stand right behind their calls, the newest one only; the last entry, if it answers an older call, takes that
-/// call along to the end. What answers nothing stays where it is.
-fn arrange(contents: Vec<Said>) -> Vec<Said> {
-    let pairs = Pairs::find(&contents);
+/// Puts the newest response of each call right behind it. If the last content responds to an older call, that call moves to the
+/// end with it. Responses without a call stay where they are.
+fn arrange(contents: Vec<ContentRef>) -> Vec<ContentRef> {
+    let pairs = CallPairs::find(&contents);
     if pairs.answers.is_empty() {
         return contents;
     }
@@ -209,29 +218,28 @@ fn arrange(contents: Vec<Said>) -> Vec<Said> {
     let mut arranged = Vec::with_capacity(contents.len());
     let mut tail = Vec::new();
     for (index, content) in contents.into_iter().enumerate() {
-        let place = if moved == Some(index) { &mut tail } else { &mut arranged };
-        let answers = pairs.answers_to(index, &content);
-        place.extend(pairs.without_answers(index, content));
-        place.extend(answers.map(Said::from));
+        let target = if moved == Some(index) { &mut tail } else { &mut arranged };
+        let answers = pairs.responses_to(index, &content);
+        target.extend(pairs.without_responses(index, content));
+        target.extend(answers.map(ContentRef::from));
     }
     arranged.extend(tail);
     arranged
 }
 
-/// Which response answers which call. Ids are unique only for a while: a response belongs to the newest call before it
-/// that has its id.
-struct Pairs {
-    /// By the place of the call and its id: the place of the newest answer, and the answer. There are several if one
-    /// content has several calls with that id.
+/// Which response belongs to which call. Models reuse ids: a response belongs to the newest call before it with its id.
+struct CallPairs {
+    /// From (index of the call's content, call id) to (index of the newest response's content, response parts). There are
+    /// several parts if one content has several calls with that id.
     answers: HashMap<(usize, String), (usize, Vec<Part>)>,
-    /// Places and indexes of parts that are answers.
+    /// (Content index, part index) of matched responses.
     matched: HashSet<(usize, usize)>,
-    /// Places that hold nothing but answers.
+    /// Indexes of contents that hold nothing but matched responses.
     pure: HashSet<usize>,
 }
 
-impl Pairs {
-    fn find(contents: &[Said]) -> Self {
+impl CallPairs {
+    fn find(contents: &[ContentRef]) -> Self {
         let mut calls: HashMap<String, usize> = HashMap::new();
         let mut pairs = Self { answers: HashMap::new(), matched: HashSet::new(), pure: HashSet::new() };
         for (place, content) in contents.iter().enumerate() {
@@ -263,7 +271,7 @@ impl Pairs {
         parts.push(part.clone());
     }
 
-    /// The place of a call that the last entry answers although something else was said since.
+    /// The index of a call that the last content responds to, if other contents lie between.
     fn late_call(&self, length: usize) -> Option<usize> {
         let last = length.checked_sub(1)?;
         let answered =
@@ -271,12 +279,12 @@ impl Pairs {
         answered.min().filter(|&call| (call + 1..last).any(|between| !self.pure.contains(&between)))
     }
 
-    fn without_answers(&self, place: usize, said: Said) -> Option<Said> {
+    fn without_responses(&self, place: usize, content: ContentRef) -> Option<ContentRef> {
         let is_answer = |index| self.matched.contains(&(place, index));
-        if !(0..said.parts.len()).any(is_answer) {
-            return Some(said);
+        if !(0..content.parts.len()).any(is_answer) {
+            return Some(content);
         }
-        let mut content = said.into_content();
+        let mut content = content.into_content();
         let mut index = 0;
         content.parts.retain(|_| {
             index += 1;
@@ -285,7 +293,7 @@ impl Pairs {
         (!content.parts.is_empty()).then(|| content.into())
     }
 
-    fn answers_to(&self, place: usize, content: &Content) -> Option<Content> {
+    fn responses_to(&self, place: usize, content: &Content) -> Option<Content> {
         let mut used: HashMap<String, usize> = HashMap::new();
         let mut parts = Vec::new();
         for id in content.calls().map(FunctionCall::id_or_name) {

@@ -1,4 +1,4 @@
-//! From the log to the next step: what to do is decided here, by pure functions; [`runner`](crate::runner) does it.
+//! Decisions as pure functions of the log: next step, contents, transfers, settling. [`runner`](crate::runner) executes them.
 
 pub(crate) mod call;
 pub mod contents;
@@ -10,5 +10,5 @@ pub mod spans;
 pub mod step;
 pub(crate) mod transfer;
 
-pub use settle::{is_unknown, withdraw};
-pub use transfer::leads_nowhere;
+pub use settle::{has_unknown_outcome, withdraw};
+pub use transfer::is_unknown_agent;

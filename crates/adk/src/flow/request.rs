@@ -13,8 +13,7 @@ use crate::{
 use serde_json::Value;
 use std::{collections::HashMap, sync::Arc};
 
-/// Builds the request for the agent of `node`. The texts of files that its instruction names have been
-/// loaded, and its tools are those that it has now.
+/// Builds the request for the agent of `node` from the loaded texts of its instruction's artifacts and its current tools.
 pub(crate) fn build(
     tree: &AgentTree,
     node: &Node,
@@ -22,12 +21,12 @@ pub(crate) fn build(
     (files, tools): (&HashMap<String, String>, &[Arc<dyn Tool>]),
 ) -> Result<LlmRequest, RunError> {
     let agent = &node.agent;
-    let contents = contents::contents(contents::View {
+    let contents = contents::contents(contents::HistoryView {
         agent: &agent.name,
         branch: None,
         include: agent.include_contents,
         events: session.events(),
-        deferred: &session.facts().deferred,
+        deferred: &session.pending().deferred,
     });
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;
@@ -66,7 +65,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Who the agent is and whom it works with; an agent that works alone needs no introduction.
+/// Describes the agent and its transfer targets; `None` for an agent without targets.
 fn introduction(tree: &AgentTree, node: &Node) -> Option<String> {
     let targets = tree.targets(node);
     if targets.is_empty() {

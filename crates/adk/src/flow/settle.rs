@@ -1,43 +1,36 @@
-//! What the past left open is closed by appended events before a new message is taken: nothing is rewritten.
+//! Settling: appends responses for open calls and open questions before a new message. The log is never rewritten.
 
 use crate::{
     content::{Content, FunctionResponse, Part},
     event::Event,
-    facts::{Call, Facts, Question, REQUEST_CONFIRMATION, SUPERSEDED},
+    notes::{INTERRUPTED_CALL, UNCONFIRMED_CALL},
+    pending::{PendingCall, PendingWork, Question, REQUEST_CONFIRMATION, SUPERSEDED},
 };
 use serde_json::{Value, json};
 
-/// What a model is told of a call that may or may not have run.
-pub(crate) const INTERRUPTED: &str =
-    "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
-
-/// What a model is told of a call that waits for a person.
-pub(crate) const UNCONFIRMED: &str = "This tool call requires confirmation, please approve or reject.";
-
-/// Whether nobody knows if the call that this answers took effect.
-pub fn is_unknown(answer: &FunctionResponse) -> bool {
-    answer.error().and_then(Value::as_str) == Some(INTERRUPTED)
+/// Whether the response says that the call's outcome is unknown.
+pub fn has_unknown_outcome(answer: &FunctionResponse) -> bool {
+    answer.error().and_then(Value::as_str) == Some(INTERRUPTED_CALL)
 }
 
-/// The events that settle what is open. A message that answers questions leaves the other questions open;
-/// any other message overtakes them all.
-pub(crate) fn settle(facts: &Facts, message_answers: bool) -> Vec<Event> {
+/// The events that settle open work. With `keep_questions`, unanswered questions stay open; otherwise they are withdrawn.
+pub(crate) fn settle(pending: &PendingWork, keep_questions: bool) -> Vec<Event> {
     let mut events = Vec::new();
-    for call in &facts.open_calls {
-        let question = facts.question_about(call);
-        let error = if question.is_some() { UNCONFIRMED } else { INTERRUPTED };
+    for call in &pending.open_calls {
+        let question = pending.question_about(call);
+        let error = if question.is_some() { UNCONFIRMED_CALL } else { INTERRUPTED_CALL };
         push_response(&mut events, call, (&call.id(), call.name()), json!({"error": error}));
         if let (Some(question), Some(event)) = (question, events.last_mut()) {
             event.actions.requested_tool_confirmations.insert(call.id(), json!(question.confirmation));
         }
     }
-    if !message_answers {
-        push_withdrawals(&mut events, &facts.questions, "a new message came before the answer");
+    if !keep_questions {
+        push_withdrawals(&mut events, &pending.questions, "a new message came before the answer");
     }
     events
 }
 
-/// The events that settle questions which nobody is to answer any more.
+/// The events that withdraw questions.
 pub fn withdraw<'a>(questions: impl IntoIterator<Item = &'a Question>, reason: &str) -> Vec<Event> {
     let mut events = Vec::new();
     push_withdrawals(&mut events, questions, reason);
@@ -55,8 +48,8 @@ fn push_withdrawals<'a>(
     }
 }
 
-/// Neighbours of one agent and one invocation are answered in one event, as parallel calls are.
-fn push_response(events: &mut Vec<Event>, call: &Call, (id, name): (&str, &str), answer: Value) {
+/// Adjacent responses of one agent and one invocation share an event, as those of parallel calls do.
+fn push_response(events: &mut Vec<Event>, call: &PendingCall, (id, name): (&str, &str), answer: Value) {
     let part = Part::from(FunctionResponse::new(id, name, answer));
     let fits = |event: &&mut Event| event.author == call.author && event.invocation_id == call.invocation_id;
     if let Some(content) = events.last_mut().filter(fits).and_then(|event| event.content.as_mut()) {

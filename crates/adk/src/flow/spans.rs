@@ -1,6 +1,7 @@
-//! What a turn does, as spans in OpenTelemetry's words for generative AI. What was said is in them only where it is asked for.
+//! Spans of model and tool calls with the attributes of OpenTelemetry's conventions for generative AI. Message content is
+//! included only if the sink accepts it.
 
-use super::{call::Task, transfer::TRANSFER};
+use super::{call::CallTask, transfer::TRANSFER};
 use crate::{
     agent::Node,
     content::Content,
@@ -8,25 +9,25 @@ use crate::{
     event::Event,
     model::{LlmRequest, LlmResponse},
     session::SessionKey,
-    trace::{Active, Kind, Trace},
+    trace::{ActiveSpan, SpanKind, Trace},
 };
 use serde_json::{Value, json};
 
-/// Which event a span became.
+/// The attribute with the id of the event that the operation produced.
 pub const EVENT_ID: &str = "lango.event.id";
 pub const INVOCATION_ID: &str = "lango.invocation.id";
 
-/// A model is asked.
-pub(crate) fn chat(
+/// Starts the span of a model call.
+pub(crate) fn start_chat(
     trace: &Trace,
     node: &Node,
     request: &LlmRequest,
     frame: &Event,
     key: &SessionKey,
-) -> Active {
-    let asked = node.agent.model.name();
-    let (provider, model) = asked.split_once('/').unwrap_or((asked, asked));
-    let mut span = trace.begin(Kind::Client, || format!("chat {model}"));
+) -> ActiveSpan {
+    let name = node.agent.model.name();
+    let (provider, model) = name.split_once('/').unwrap_or((name, name));
+    let mut span = trace.begin(SpanKind::Client, || format!("chat {model}"));
     if !trace.is_on() {
         return span;
     }
@@ -43,11 +44,11 @@ pub(crate) fn chat(
     span.set_some("gen_ai.request.max_tokens", config.max_output_tokens);
     span.set_some("gen_ai.request.seed", config.seed);
     span.set_content("gen_ai.system_instructions", || messages(config.system_instruction.iter()));
-    span.set_content("gen_ai.input.messages", || messages(request.contents.iter().map(|said| &**said)));
+    span.set_content("gen_ai.input.messages", || messages(request.contents.iter().map(|content| &**content)));
     span
 }
 
-/// In the words that OpenTelemetry has for those that it knows.
+/// OpenTelemetry's well-known provider names.
 fn provider_name(name: &str) -> &str {
     match name {
         "gemini" => "gcp.gemini",
@@ -60,7 +61,7 @@ fn messages<'a>(contents: impl Iterator<Item = &'a Content>) -> Value {
     contents.map(|content| json!(content)).collect()
 }
 
-pub(crate) fn answered(span: &mut Active, response: &LlmResponse) {
+pub(crate) fn record_response(span: &mut ActiveSpan, response: &LlmResponse) {
     if let Some(origin) = response.content.as_ref().and_then(|content| content.origin.as_ref()) {
         // A fallback may have answered.
         span.set("gen_ai.provider.name", provider_name(&origin.provider));
@@ -85,7 +86,7 @@ fn finish_reason(reason: &str) -> String {
     }
 }
 
-/// A kind of failure, never its words: they may quote what was said.
+/// The error type without its text, which may quote message content.
 pub fn error_type(error: &RunError) -> String {
     match error {
         RunError::AgentNotFound { .. } => "agent_not_found".to_owned(),
@@ -106,13 +107,13 @@ pub fn error_type(error: &RunError) -> String {
     }
 }
 
-/// A tool is called. A name that the model made up is not a name.
-pub(super) fn tool(task: &Task<'_>) -> Active {
+/// Starts the span of a tool call. A tool name that the model invented is not recorded.
+pub(super) fn start_tool(task: &CallTask<'_>) -> ActiveSpan {
     let name = task.call.name();
-    let armed = task.node.tools.get(name);
-    let known = (armed.is_some() || name == TRANSFER).then_some(name);
+    let compiled = task.node.tools.get(name);
+    let known = (compiled.is_some() || name == TRANSFER).then_some(name);
     let mut span =
-        task.trace.begin(Kind::Internal, || format!("execute_tool {}", known.unwrap_or("unknown")));
+        task.trace.begin(SpanKind::Internal, || format!("execute_tool {}", known.unwrap_or("unknown")));
     if !task.trace.is_on() {
         return span;
     }
@@ -122,7 +123,7 @@ pub(super) fn tool(task: &Task<'_>) -> Active {
     span.set("gen_ai.tool.call.id", task.call.id());
     span.set_some(
         "gen_ai.tool.description",
-        armed.map(|armed| armed.tool.declaration().description.as_str()),
+        compiled.map(|compiled| compiled.tool.declaration().description.as_str()),
     );
     span.set("gen_ai.agent.name", task.node.agent.name.as_str());
     span.set("gen_ai.conversation.id", task.context.session.session_id.as_str());

@@ -1,32 +1,32 @@
-//! Handing the conversation to another agent.
+//! The tool `transfer_to_agent`: declaration, legality, loop detection.
 
 use crate::{
     agent::{AgentTree, Node},
     content::FunctionResponse,
     event::Event,
     model::FunctionDeclaration,
+    notes::AGENT_NOT_FOUND,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(crate) const TRANSFER: &str = "transfer_to_agent";
-/// So often may an agent give the word to the same other one while nothing is done. With words beside it, a second time may
-/// still lead somewhere.
-const ROUNDS: usize = 2;
+/// How often an agent may transfer to the same agent while no tool succeeds. With text, a second transfer may be legitimate.
+const MAX_IDLE_TRANSFERS: usize = 2;
 
-/// What becomes of a request to hand over.
+/// The decision on a transfer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Handover {
+pub(crate) enum TransferDecision {
     To(String),
-    /// The name leads nowhere: the run ends with the error that front ends know how to correct.
-    Nowhere(String),
-    /// The model is told why not, and goes on.
+    /// No agent has that name: ends the run with an error that clients can correct.
+    UnknownAgent(String),
+    /// Not allowed: the model gets the reason and continues.
     Refused(String),
-    /// Round and round.
+    /// The agents transfer in a loop; the path of agents.
     Loop(Vec<String>),
 }
 
-/// The tool, with the legal names as an enum; `None` for an agent that has nobody to hand over to.
+/// The declaration, with the legal names as an enum; `None` for an agent without targets.
 pub(crate) fn declaration(tree: &AgentTree, node: &Node) -> Option<FunctionDeclaration> {
     let names: Vec<&str> = tree.targets(node).iter().map(|target| target.agent.name.as_str()).collect();
     if names.is_empty() {
@@ -45,53 +45,57 @@ pub(crate) fn declaration(tree: &AgentTree, node: &Node) -> Option<FunctionDecla
     })
 }
 
-/// Decides on a handover to `name` by the agent of `node`, after the events so far.
-pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Event>]) -> Handover {
-    let Some(target) = tree.find(name) else { return Handover::Nowhere(name.to_owned()) };
+/// Decides on a transfer to `name` by the agent of `node`, after the events so far.
+pub(crate) fn decide(tree: &AgentTree, node: &Node, name: &str, events: &[Arc<Event>]) -> TransferDecision {
+    let Some(target) = tree.find(name) else { return TransferDecision::UnknownAgent(name.to_owned()) };
     let own = &node.agent.name;
     if &target.agent.name == own {
-        return Handover::Refused(format!("you are {own} already; answer, or hand over to another agent"));
+        return TransferDecision::Refused(format!(
+            "{own} is the active agent already; answer, or transfer to another agent"
+        ));
     }
     if !tree.targets(node).iter().any(|legal| legal.agent.name == target.agent.name) {
-        return Handover::Refused(format!("{own} may not hand over to {name}"));
+        return TransferDecision::Refused(format!("{own} may not transfer to {name}"));
     }
     let to = &target.agent.name;
-    let in_silence = holders(events, is_handover);
-    let in_words = holders(events, |event| !event.is_from_user() && !has_done_something(event));
-    let returns = in_silence.contains(to);
-    let again = in_words.windows(2).filter(|pair| pair[0] == *own && pair[1] == *to).count() >= ROUNDS;
-    if returns || again {
-        let path = if returns { in_silence } else { in_words };
-        return Handover::Loop([path, vec![own.clone(), to.clone()]].concat());
+    let silent_path = transfer_path(events, is_silent_transfer);
+    let idle_path = transfer_path(events, |event| !event.is_from_user() && !has_tool_success(event));
+    let returns = silent_path.contains(to);
+    let repeats =
+        idle_path.windows(2).filter(|pair| pair[0] == *own && pair[1] == *to).count() >= MAX_IDLE_TRANSFERS;
+    if returns || repeats {
+        let path = if returns { silent_path } else { idle_path };
+        return TransferDecision::Loop([path, vec![own.clone(), to.clone()]].concat());
     }
-    Handover::To(to.clone())
+    TransferDecision::To(to.clone())
 }
 
-/// Whether a handover was refused because there is no agent of that name.
-pub fn leads_nowhere(answer: &FunctionResponse) -> bool {
+/// Whether a response is the error of a transfer to an unknown agent. Only the runner writes responses of this tool, so a
+/// user's text is never taken for one.
+pub fn is_unknown_agent(answer: &FunctionResponse) -> bool {
     let error = answer.error().and_then(Value::as_str);
-    answer.name == TRANSFER && error.is_some_and(|error| error.starts_with("failed to find agent: "))
+    answer.name == TRANSFER && error.is_some_and(|error| error.starts_with(AGENT_NOT_FOUND))
 }
 
-/// The agents that gave the word away in the idle events at the end, oldest first.
-fn holders(events: &[Arc<Event>], is_idle: impl Fn(&Event) -> bool) -> Vec<String> {
+/// The agents that transferred in the idle events at the end, oldest first.
+fn transfer_path(events: &[Arc<Event>], is_idle: impl Fn(&Event) -> bool) -> Vec<String> {
     let idle = events.iter().rev().take_while(|event| is_idle(event));
-    let mut holders: Vec<String> = idle
+    let mut path: Vec<String> = idle
         .filter(|event| event.actions.transfer_to_agent.is_some())
         .map(|event| event.author.clone())
         .collect();
-    holders.reverse();
-    holders
+    path.reverse();
+    path
 }
 
-/// Whether a tool other than this one has brought anything but an error.
-fn has_done_something(event: &Event) -> bool {
+/// Whether a tool other than this one succeeded.
+fn has_tool_success(event: &Event) -> bool {
     event.responses().any(|answer| answer.name != TRANSFER && answer.error().is_none())
 }
 
-fn is_handover(event: &Event) -> bool {
+fn is_silent_transfer(event: &Event) -> bool {
     let only_transfers = event.calls().all(|call| call.name == TRANSFER)
         && event.responses().all(|response| response.name == TRANSFER);
-    let silent = event.content.as_ref().is_none_or(|content| content.said().trim().is_empty());
+    let silent = event.content.as_ref().is_none_or(|content| content.text().trim().is_empty());
     !event.is_from_user() && only_transfers && silent
 }

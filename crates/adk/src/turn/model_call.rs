@@ -1,17 +1,17 @@
-//! Asking a model: the request, its answer piece by piece, and the event that the answer becomes.
+//! Model calls: the request, the streamed answer, and the event of the answer.
 
 use super::{Turn, annotate};
 use crate::{
-    agent::{Armed, Node},
+    agent::{CompiledTool, Node},
     content::{Content, FunctionCall, Part},
-    draft::{Draft, DraftFlush, Position, UnsavedText},
+    draft::{AnswerDraft, DraftFlush, DraftPosition, UnsavedText},
     error::{LlmError, RunError, ServiceError},
     event::{Event, mint_id, now},
     flow::{ids, request, spans},
     instruction,
     model::{LlmRequest, LlmResponse},
     runner::StreamingMode,
-    session::{Entry, RunEnd, Session, SessionService, TurnService},
+    session::{LogEntry, RunEnd, Session, SessionService, TurnService},
 };
 use failpoint::Point;
 use futures::StreamExt;
@@ -24,25 +24,25 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How often the text of an answer under way is saved.
+/// The interval between saves of a draft.
 const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The text of an answer under way, shared by its listener and its saver.
+/// The text of the running answer, shared by the stream reader and the draft saver.
 #[derive(Default)]
-struct ShownText {
+struct StreamedText {
     buffer: Mutex<TextBuffer>,
     grew: Notify,
 }
 
 #[derive(Default)]
 struct TextBuffer {
-    draft: Draft,
-    /// Held while the draft has text that is not saved.
+    draft: AnswerDraft,
+    /// Held while the draft has unsaved text.
     unsaved: Option<UnsavedText>,
 }
 
-impl ShownText {
-    /// Takes text that is shown right after this. Waits for ever if the process is about to end.
+impl StreamedText {
+    /// Appends text that is emitted right after this. Pending for ever once a flush is requested.
     async fn push(&self, content: Option<&Content>, flush: &DraftFlush) {
         let Some(content) = content else { return };
         let unsaved = flush.admit().await;
@@ -66,8 +66,8 @@ impl ShownText {
         }
     }
 
-    /// Everything up to `end` is saved.
-    fn mark_saved(&self, end: Position) {
+    /// Marks everything up to `end` as saved.
+    fn mark_saved(&self, end: DraftPosition) {
         let mut buffer = self.buffer();
         buffer.draft.mark_saved(end);
         if !buffer.draft.has_unsaved() {
@@ -78,13 +78,13 @@ impl ShownText {
 
 impl<S: TurnService> Turn<'_, S> {
     pub(crate) async fn ask_model(&mut self) -> Result<(), RunError> {
-        let node = self.speaker();
+        let node = self.active_node();
         self.again = false;
         let frame = self.event_by(node);
-        let shown = ShownText::default();
-        let answer = self.answer_of(node, &frame, &shown).await;
-        // What is unsaved stays so until the commit of the answer's event.
-        let TextBuffer { draft, unsaved: _unsaved } = shown.into_buffer();
+        let text = StreamedText::default();
+        let answer = self.call_model(node, &frame, &text).await;
+        // Held until the answer's event is committed, so that a flush waits for that commit.
+        let TextBuffer { draft, unsaved: _unsaved } = text.into_buffer();
         match answer {
             Ok(response) => self.record_answer(node, frame, response, draft).await,
             Err(error) => self.interrupt(frame, draft, error).await,
@@ -96,35 +96,35 @@ impl<S: TurnService> Turn<'_, S> {
         node: &Node,
         mut frame: Event,
         response: LlmResponse,
-        draft: Draft,
+        draft: AnswerDraft,
     ) -> Result<(), RunError> {
-        self.recall_namesakes(&response).await?;
+        self.recall_same_ids(&response).await?;
         let mut entries = Vec::new();
-        // An error in place of an answer does not repeat what was shown.
+        // An error response without content does not contain the emitted text, so that text gets its own event.
         if response.error_code.is_some()
             && response.content.is_none()
             && let Some(interrupted) = draft.into_event(self.interrupted_frame(&frame))
         {
-            entries.push(Entry::continues(interrupted));
+            entries.push(LogEntry::continues(interrupted));
             frame.id = mint_id();
         }
         let event = self.finish(node, frame, response);
-        self.meter.take_answer(&event);
+        self.meter.add_usage(&event);
         entries.push(event.into());
         Ok(self.record_all(entries).await?)
     }
 
-    /// Ends the run in the middle of an answer. What was shown of it is stored before the error.
-    async fn interrupt(&mut self, frame: Event, draft: Draft, error: RunError) -> Result<(), RunError> {
+    /// Ends the run in the middle of an answer. Stores the emitted text before the error.
+    async fn interrupt(&mut self, frame: Event, draft: AnswerDraft, error: RunError) -> Result<(), RunError> {
         let Some(interrupted) = draft.into_event(self.interrupted_frame(&frame)) else {
             return self.fail(Vec::new(), frame, error).await;
         };
         let entry = if matches!(error, RunError::Cancelled) {
-            Entry::ends(interrupted, RunEnd::Cancelled)
+            LogEntry::ends(interrupted, RunEnd::Cancelled)
         } else {
-            Entry::continues(interrupted)
+            LogEntry::continues(interrupted)
         };
-        // Clients replace the pieces of an answer by the event with the same id, so the error needs another.
+        // Clients replace the pieces of an answer by the event with the same id, so the error needs its own id.
         self.fail(vec![entry], Event { id: mint_id(), ..frame }, error).await
     }
 
@@ -134,46 +134,46 @@ impl<S: TurnService> Turn<'_, S> {
         Event { partial, interrupted: Some(true), timestamp: now(), ..frame.clone() }
     }
 
-    /// Looks for calls that wait for a late result under the ids of an answer's calls. An answer of words looks for none.
-    async fn recall_namesakes(&mut self, response: &LlmResponse) -> Result<(), ServiceError> {
-        for id in ids::given(response.content.as_ref(), self.session.facts()) {
+    /// Loads acknowledged calls that have the ids of the answer's calls, so that new ids do not clash with them.
+    async fn recall_same_ids(&mut self, response: &LlmResponse) -> Result<(), ServiceError> {
+        for id in ids::unresolved(response.content.as_ref(), self.session.pending()) {
             self.runner.sessions.recall(&mut self.session, &id).await?;
         }
         Ok(())
     }
 
-    async fn answer_of(
+    async fn call_model(
         &mut self,
         node: &Node,
         frame: &Event,
-        shown: &ShownText,
+        text: &StreamedText,
     ) -> Result<LlmResponse, RunError> {
-        self.meter.may_ask(self.config.max_llm_calls)?;
+        self.meter.check_model_call(self.config.max_llm_calls)?;
         let request = self.request_of(node).await?;
-        let mut span = spans::chat(&self.config.trace, node, &request, frame, self.session.key());
+        let mut span = spans::start_chat(&self.config.trace, node, &request, frame, self.session.key());
         let answer = tokio::select! {
             biased;
-            answer = self.listen(node, request, frame, shown) => answer,
-            never = self.save_drafts(frame, shown) => match never {},
+            answer = self.read_stream(node, request, frame, text) => answer,
+            never = self.save_drafts(frame, text) => match never {},
         };
         match &answer {
-            Ok(response) => spans::answered(&mut span, response),
+            Ok(response) => spans::record_response(&mut span, response),
             Err(error) => span.fail(&spans::error_type(error)),
         }
         answer
     }
 
-    /// Ends the run with an error. The log has an event with the reason, in one commit with the entries before it.
+    /// Ends the run with an error. Commits the error event together with the entries before it.
     pub(super) async fn fail(
         &mut self,
-        mut entries: Vec<Entry>,
+        mut entries: Vec<LogEntry>,
         frame: Event,
         error: RunError,
     ) -> Result<(), RunError> {
         if let Some(code) = error.code() {
             let (error_code, error_message) = (Some(code.to_owned()), Some(error.to_string()));
             let event = Event { error_code, error_message, timestamp: now(), ..frame };
-            entries.push(Entry::ends(event, RunEnd::Failed));
+            entries.push(LogEntry::ends(event, RunEnd::Failed));
         }
         if !entries.is_empty() {
             self.record_all(entries).await?;
@@ -181,13 +181,13 @@ impl<S: TurnService> Turn<'_, S> {
         Err(error)
     }
 
-    /// Shows the pieces of an answer as they come, and returns the whole.
-    async fn listen(
+    /// Emits the pieces of the answer as they arrive, and returns the complete response.
+    async fn read_stream(
         &self,
         node: &Node,
         request: LlmRequest,
         frame: &Event,
-        shown: &ShownText,
+        text: &StreamedText,
     ) -> Result<LlmResponse, RunError> {
         let streaming = self.config.streaming == StreamingMode::Sse;
         failpoint::reach(Point::ModelRequest).await?;
@@ -203,8 +203,8 @@ impl<S: TurnService> Turn<'_, S> {
                 Some(Ok(piece)) if piece.partial => {
                     failpoint::reach(Point::ModelPiece).await?;
                     let event = partial(frame, piece);
-                    shown.push(event.content.as_ref(), &self.config.draft_flush).await;
-                    self.show(&event);
+                    text.push(event.content.as_ref(), &self.config.draft_flush).await;
+                    self.emit(&event);
                 }
                 Some(Ok(whole)) => {
                     failpoint::reach(Point::ModelEnd).await?;
@@ -212,37 +212,37 @@ impl<S: TurnService> Turn<'_, S> {
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => {
-                    let error = LlmError::new("TRUNCATED", "the model's answer ended before it was complete");
+                    let error =
+                        LlmError::new("TRUNCATED", "the model's stream ended before the answer was complete");
                     return Err(error.into());
                 }
             }
         }
     }
 
-    /// Saves what was shown, at most once per interval, for as long as it is polled. A save that fails is repeated with what
-    /// was shown since.
-    async fn save_drafts(&self, frame: &Event, shown: &ShownText) -> Infallible {
+    /// Saves emitted text, at most once per interval, until it is dropped. Text of a failed save goes with the next one.
+    async fn save_drafts(&self, frame: &Event, text: &StreamedText) -> Infallible {
         loop {
-            shown.wait_for_unsaved().await;
+            text.wait_for_unsaved().await;
             self.config.draft_flush.wait(SAVE_INTERVAL).await;
-            let saved = self.save_draft(frame, shown).await;
+            let saved = self.save_draft(frame, text).await;
             if saved.is_err() && self.config.draft_flush.is_requested() {
                 tokio::time::sleep(SAVE_INTERVAL).await;
             }
         }
     }
 
-    async fn save_draft(&self, frame: &Event, shown: &ShownText) -> Result<(), ServiceError> {
-        let unsaved = shown.buffer().draft.unsaved();
+    async fn save_draft(&self, frame: &Event, text: &StreamedText) -> Result<(), ServiceError> {
+        let unsaved = text.buffer().draft.unsaved();
         if let Some((content, end)) = unsaved {
             let frame = self.interrupted_frame(frame);
             self.runner.sessions.save_draft(&self.session, &frame, content).await?;
-            shown.mark_saved(end);
+            text.mark_saved(end);
         }
         Ok(())
     }
 
-    /// The final event of a model call: calls have ids, unique in the event, before anything is stored.
+    /// The final event of a model call. Calls get their ids here, before anything is stored.
     fn finish(&self, node: &Node, frame: Event, response: LlmResponse) -> Event {
         let mut event = Event {
             model_version: response.model_version,
@@ -256,41 +256,42 @@ impl<S: TurnService> Turn<'_, S> {
             ..frame
         };
         annotate(&mut event, response.custom_metadata);
-        // An answer that says nothing is an answer all the same: without content it would leave no trace in the log.
+        // An empty answer needs a content: without one the log would not show that the model answered.
         if event.error_code.is_none() {
             event.content.get_or_insert_default().role.get_or_insert_with(|| "model".to_owned());
         }
-        ids::mint_missing(&mut event, self.session.facts());
-        let runs_long = |call: &&FunctionCall| {
-            let long = |armed: &Armed| armed.tool.is_long_running() && call.malformed_args().is_none();
-            node.tools.get(&call.name).is_some_and(long)
+        ids::assign(&mut event, self.session.pending());
+        let is_long_running = |call: &&FunctionCall| {
+            let runs_long =
+                |compiled: &CompiledTool| compiled.tool.is_long_running() && call.malformed_args().is_none();
+            node.tools.get(&call.name).is_some_and(runs_long)
         };
         if event.calls().next().is_some() {
-            let long = event.calls().filter(runs_long).filter_map(|call| call.id.clone());
+            let long = event.calls().filter(is_long_running).filter_map(|call| call.id.clone());
             event.long_running_tool_ids = Some(long.collect());
         }
         if let Some(key) = node.agent.output_key.as_ref().filter(|_| event.is_final_response())
-            && let Some(content) = event.content.as_ref().filter(|content| content.has_said())
+            && let Some(content) = event.content.as_ref().filter(|content| content.has_text())
         {
-            event.actions.state_delta.insert(key.clone(), Value::from(content.said()));
+            event.actions.state_delta.insert(key.clone(), Value::from(content.text()));
         }
         event
     }
 }
 
 impl<'a, S: SessionService> Turn<'a, S> {
-    /// The agent that is asked: the one that has the word. At the start of a turn it must be able to give it back.
-    fn speaker(&self) -> &'a Node {
+    /// The agent whose model is called: the active one. At the start of a turn, a non-sticky agent is replaced by the root.
+    fn active_node(&self) -> &'a Node {
         let agents = &self.runner.agents;
-        let node = agents.find_or_root(self.session.facts().active_agent.as_deref());
-        let spoken = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
-        let starts = self.again || self.session.events().last().is_some_and(spoken);
-        if starts && !agents.keeps_the_word(node) { agents.root() } else { node }
+        let node = agents.find_or_root(self.session.pending().active_agent.as_deref());
+        let is_message = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        let starts = self.again || self.session.events().last().is_some_and(is_message);
+        if starts && !agents.is_sticky(node) { agents.root() } else { node }
     }
 
-    /// What the model of the agent that has the word is shown.
+    /// The request for the active agent's model.
     pub(crate) async fn request(&self) -> Result<LlmRequest, RunError> {
-        self.request_of(self.speaker()).await
+        self.request_of(self.active_node()).await
     }
 
     async fn request_of(&self, node: &Node) -> Result<LlmRequest, RunError> {
@@ -311,7 +312,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 }
 
-/// A piece of an answer, for whoever looks on.
+/// The event of a piece of an answer.
 fn partial(frame: &Event, piece: LlmResponse) -> Event {
     let mut event = Event {
         content: piece.content.map(Content::without_signatures),

@@ -1,4 +1,4 @@
-//! Running tool calls: the event that asks a person, the event with the responses.
+//! Tool calls of a turn: the event with questions to the user, and the event with the responses.
 
 use super::{Turn, annotate};
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::{Event, EventActions, mint_id},
-    facts::Call,
-    flow::call::{self, Answers, Task},
-    progress::{Board, CallProgress},
+    flow::call::{self, CallTask, StepResults},
+    pending::PendingCall,
+    progress::{CallProgress, ProgressBoard},
     runner::StreamingMode,
-    session::{Entry, Outcome, Session, TurnService},
+    session::{LogEntry, RunEffect, Session, TurnService},
     tool::ToolContext,
 };
 use serde_json::{Map, Value, json};
@@ -20,19 +20,19 @@ use std::{
 };
 
 impl<S: TurnService> Turn<'_, S> {
-    pub(crate) async fn run_tools(&mut self, calls: &[Call]) -> Result<(), RunError> {
-        if let Err(error) = self.meter.may_call(calls.len()) {
+    pub(crate) async fn run_tools(&mut self, calls: &[PendingCall]) -> Result<(), RunError> {
+        if let Err(error) = self.meter.check_tool_calls(calls.len()) {
             return self.refuse(calls, error).await;
         }
         let state = Arc::new(self.session.state().clone());
         let event_id = mint_id();
         let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
-        let board = Arc::new(Board::default());
+        let board = Arc::new(ProgressBoard::default());
         let tasks = calls.iter().map(|call| self.task(call, &state, &event_id, &board)).collect();
         let answers = tokio::select! {
             biased;
             answers = call::run(&self.runner.agents, self.session.events(), tasks) => answers,
-            never = board.tell(|progress| self.show_progress(node, progress)) => match never {},
+            never = board.publish(|progress| self.emit_progress(node, progress)) => match never {},
         };
         let question = self.question_event(node, &answers);
         let mut event = self.event_by(node);
@@ -41,58 +41,62 @@ impl<S: TurnService> Turn<'_, S> {
         event.content = Some(Content::new("user", answers.responses));
         event.actions = answers.actions;
         let called = calls.iter().map(|call| call.part.call()).zip(event.responses());
-        self.meter.take_outcomes(called.filter_map(|(call, answer)| Some((call?, answer))));
-        // A caller that corrects the fault goes on with the turn.
-        let outcome = if answers.fault.is_some() { Outcome::Continues } else { Outcome::ByLog };
-        // A question and the responses of its step are one commit: no question is open while its run runs.
-        let question = question.map(Entry::continues);
-        self.record_all(question.into_iter().chain([Entry { event, outcome }]).collect()).await?;
+        self.meter.add_responses(called.filter_map(|(call, answer)| Some((call?, answer))));
+        // A caller that can correct the error continues the turn.
+        let effect = if answers.fault.is_some() { RunEffect::Continues } else { RunEffect::ByLog };
+        // The question and the responses of its step share a commit: no question is open while its run is running.
+        let question = question.map(LogEntry::continues);
+        self.record_all(question.into_iter().chain([LogEntry { event, effect }]).collect()).await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
         answers.fault.map_or(Ok(()), Err)
     }
 
-    /// The event that asks a person about calls; `None` if nobody has to be asked.
-    fn question_event(&self, node: &Node, answers: &Answers) -> Option<Event> {
+    /// The event with questions to the user; `None` if no call needs a confirmation.
+    fn question_event(&self, node: &Node, answers: &StepResults) -> Option<Event> {
         if answers.questions.is_empty() {
             return None;
         }
-        let questions = answers.questions.iter().map(|(call, asked)| call::question(call, asked).into());
-        let asking = Content::new("model", questions.collect());
+        let questions = answers
+            .questions
+            .iter()
+            .map(|(call, confirmation)| call::confirmation_call(call, confirmation).into());
+        let content = Content::new("model", questions.collect());
         let mut event = self.event_by(node);
-        event.long_running_tool_ids = Some(asking.calls().filter_map(|call| call.id.clone()).collect());
-        event.content = Some(asking);
+        event.long_running_tool_ids = Some(content.calls().filter_map(|call| call.id.clone()).collect());
+        event.content = Some(content);
         Some(event)
     }
 
-    /// Shows how far a call is to those who want to see things as they come.
-    fn show_progress(&self, node: &Node, progress: &CallProgress) {
+    /// Emits the progress of a call, if the run streams.
+    fn emit_progress(&self, node: &Node, progress: &CallProgress) {
         if self.config.streaming == StreamingMode::Sse {
             let mut event = Event { partial: Some(true), ..self.event_by(node) };
             annotate(&mut event, progress.metadata());
-            self.show(&event);
+            self.emit(&event);
         }
     }
 
-    /// Answers calls that are not made, and ends the run.
-    async fn refuse(&mut self, calls: &[Call], error: RunError) -> Result<(), RunError> {
+    /// Responds to calls with the error instead of running them, and ends the run.
+    async fn refuse(&mut self, calls: &[PendingCall], error: RunError) -> Result<(), RunError> {
         let node = self.runner.agents.find_or_root(calls.first().map(|call| call.author.as_str()));
-        let said = json!({"error": format!("not run: {error}")});
-        let answer = |call: &Call| Part::from(FunctionResponse::new(call.id(), call.name(), said.clone()));
+        let response = json!({"error": format!("not run: {error}")});
+        let answer =
+            |call: &PendingCall| Part::from(FunctionResponse::new(call.id(), call.name(), response.clone()));
         let mut event = self.event_by(node);
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", calls.iter().map(answer).collect()));
-        self.fail(vec![Entry::continues(event)], self.event_by(node), error).await
+        self.fail(vec![LogEntry::continues(event)], self.event_by(node), error).await
     }
 
     fn task<'c>(
         &self,
-        call: &'c Call,
+        call: &'c PendingCall,
         state: &Arc<Map<String, Value>>,
         event_id: &'c str,
-        board: &Arc<Board>,
-    ) -> Task<'c>
+        board: &Arc<ProgressBoard>,
+    ) -> CallTask<'c>
     where
         Self: 'c,
     {
@@ -113,7 +117,7 @@ impl<S: TurnService> Turn<'_, S> {
         };
         let node = self.runner.agents.find_or_root(Some(&call.author));
         let left = self.meter.time_left().unwrap_or(Duration::MAX);
-        Task {
+        CallTask {
             call,
             node,
             context,

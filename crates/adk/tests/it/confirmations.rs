@@ -1,11 +1,11 @@
-//! Calls that a person must confirm: asked, answered, refused, overtaken.
+//! Calls that require a confirmation: asked, confirmed, rejected, withdrawn.
 
 use crate::common::{App, Fake, FakeTool, app, call, contents_shape, parts, text, tool};
-use adk::{error::RunError, event::ToolConfirmation, facts::REQUEST_CONFIRMATION, tool::ToolOutcome};
+use adk::{error::RunError, event::ToolConfirmation, pending::REQUEST_CONFIRMATION, tool::ToolOutcome};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-/// Asks before it runs, as a tool behind a policy does.
+/// A tool that requires a confirmation.
 fn danger() -> FakeTool {
     let body = |context: adk::tool::ToolContext, args: serde_json::Map<String, Value>| async move {
         let hint = "Sure?".to_owned();
@@ -32,7 +32,7 @@ async fn asked(what: &[&str]) -> (Fake, App) {
 }
 
 #[tokio::test]
-async fn the_question_comes_before_the_answer_that_the_call_waits() {
+async fn the_question_precedes_the_provisional_response() {
     let (model, app) = asked(&["rm"]).await;
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
@@ -55,7 +55,7 @@ async fn the_question_comes_before_the_answer_that_the_call_waits() {
 }
 
 #[tokio::test]
-async fn a_confirmed_call_runs_in_the_invocation_that_asked() {
+async fn a_confirmed_call_runs_in_the_invocation_of_its_question() {
     let (model, app) = asked(&["rm"]).await;
     let answer = json!({"confirmed": true, "payload": {"depth": 1}});
     let ran = app.send(vec![app.confirm(0, answer)]).await;
@@ -73,7 +73,7 @@ async fn a_confirmed_call_runs_in_the_invocation_that_asked() {
 }
 
 #[tokio::test]
-async fn an_answer_in_the_wrapping_of_adks_own_page_is_understood() {
+async fn a_confirmation_wrapped_by_adks_web_page_is_accepted() {
     let (_, app) = asked(&["rm"]).await;
     let ran = app.send(vec![app.confirm(0, json!({"response": "{\"confirmed\": true}"}))]).await;
     assert_snapshot!(ran.shape(), @r#"
@@ -83,7 +83,7 @@ async fn an_answer_in_the_wrapping_of_adks_own_page_is_understood() {
 }
 
 #[tokio::test]
-async fn a_rejected_call_does_not_run_and_the_model_is_told() {
+async fn a_rejected_call_does_not_run_and_responds_with_an_error() {
     for refusal in
         [json!({"confirmed": false}), json!({"confirmed": "maybe"}), json!({}), json!({"response": "{"})]
     {
@@ -91,12 +91,12 @@ async fn a_rejected_call_does_not_run_and_the_model_is_told() {
         let ran = app.send(vec![app.confirm(0, refusal)]).await;
         let answer = ran.shown[0].responses().next().unwrap().response.clone();
         assert_eq!(json!(answer), json!({"error": "This tool call is rejected."}));
-        assert_eq!(ran.said(), "done");
+        assert_eq!(ran.text(), "done");
     }
 }
 
 #[tokio::test]
-async fn two_questions_are_answered_one_after_the_other_and_the_model_waits_for_both() {
+async fn the_model_is_called_after_both_of_two_questions_have_a_reply() {
     let (model, app) = asked(&["one", "two"]).await;
     let ran = app.send(vec![app.confirm(1, json!({"confirmed": true}))]).await;
     assert_snapshot!(ran.shape(), @r#"00 root   ← danger#1 {done="two" payload=null}"#);
@@ -114,7 +114,7 @@ async fn two_questions_are_answered_one_after_the_other_and_the_model_waits_for_
 }
 
 #[tokio::test]
-async fn two_questions_are_answered_in_one_message() {
+async fn one_message_replies_to_two_questions() {
     let (_, app) = asked(&["one", "two"]).await;
     let yes = json!({"confirmed": true});
     let ran = app.send(vec![app.confirm(0, yes.clone()), app.confirm(1, yes)]).await;
@@ -125,7 +125,7 @@ async fn two_questions_are_answered_in_one_message() {
 }
 
 #[tokio::test]
-async fn a_new_message_overtakes_the_question() {
+async fn a_new_message_withdraws_the_question() {
     let (model, app) = asked(&["rm"]).await;
     app.say("never mind").await.result.unwrap();
     assert_snapshot!(app.log_shape(), @r#"
@@ -149,7 +149,7 @@ async fn a_new_message_overtakes_the_question() {
 }
 
 #[tokio::test]
-async fn an_answer_given_twice_is_refused_and_not_stored() {
+async fn a_second_reply_to_a_question_is_refused_and_not_stored() {
     let (_, app) = asked(&["rm"]).await;
     let yes = app.confirm(0, json!({"confirmed": true}));
     app.send(vec![yes.clone()]).await.result.unwrap();
@@ -159,14 +159,14 @@ async fn an_answer_given_twice_is_refused_and_not_stored() {
 }
 
 #[tokio::test]
-async fn a_person_cannot_pretend_that_a_question_was_overtaken() {
+async fn a_user_cannot_forge_the_withdrawal_of_a_question() {
     let (_, app) = asked(&["rm"]).await;
     let ran = app.send(vec![app.confirm(0, json!({"confirmed": true, "superseded": "x"}))]).await;
     assert_eq!(ran.shown[0].responses().next().unwrap().name, "danger");
 }
 
 #[tokio::test]
-async fn a_sibling_of_a_call_that_waits_is_answered_at_once() {
+async fn siblings_of_an_unconfirmed_call_run_immediately() {
     let model = Fake::says([
         parts(vec![call("danger", json!({"what": "rm"})), call("sure", json!({}))]),
         text("done"),
@@ -191,7 +191,7 @@ async fn a_sibling_of_a_call_that_waits_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_handover_beside_a_question_happens_when_the_question_is_answered() {
+async fn a_transfer_beside_a_question_takes_effect_after_the_reply() {
     let helper = Fake::says([text("helped")]);
     let to_helper = call("transfer_to_agent", json!({"agent_name": "helper"}));
     let model = Fake::says([parts(vec![call("danger", json!({"what": "rm"})), to_helper])]);

@@ -1,12 +1,12 @@
-//! What an agent is shown, as pictures.
+//! The contents of requests, one line per content.
 
 use crate::common::{call, call_as, contents_shape};
 use adk::{
     agent::IncludeContents,
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
-    facts::{Call, REQUEST_CONFIRMATION},
-    flow::contents::{View, contents},
+    flow::contents::{HistoryView, contents},
+    pending::{PendingCall, REQUEST_CONFIRMATION},
 };
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -46,13 +46,13 @@ fn view(agent: &str, events: &[Arc<Event>]) -> String {
     view_with(agent, events, &[])
 }
 
-fn view_with(agent: &str, events: &[Arc<Event>], deferred: &[Call]) -> String {
-    let view = View { agent, branch: None, include: IncludeContents::Default, events, deferred };
+fn view_with(agent: &str, events: &[Arc<Event>], deferred: &[PendingCall]) -> String {
+    let view = HistoryView { agent, branch: None, include: IncludeContents::Default, events, deferred };
     contents_shape(&contents(view))
 }
 
-fn deferred(id: &str, author: &str) -> Call {
-    Call {
+fn deferred(id: &str, author: &str) -> PendingCall {
+    PendingCall {
         part: call_as(id, "f", json!({})),
         author: author.to_owned(),
         invocation_id: "e".to_owned(),
@@ -64,7 +64,7 @@ fn deferred(id: &str, author: &str) -> Call {
 }
 
 #[test]
-fn a_conversation_is_shown_as_it_was() {
+fn a_plain_conversation_is_unchanged() {
     let log = [user("hi"), calls("a", &["1"]), answers("a", &["1"]), said("a", "done"), user("more")];
     assert_snapshot!(view("a", &log), @r#"
     00 user   hi
@@ -76,7 +76,7 @@ fn a_conversation_is_shown_as_it_was() {
 }
 
 #[test]
-fn parallel_answers_stand_in_the_order_of_their_calls() {
+fn parallel_responses_follow_the_order_of_their_calls() {
     let log = [user("hi"), calls("a", &["1", "2"]), answers("a", &["2"]), answers("a", &["1"])];
     assert_snapshot!(view("a", &log), @r#"
     00 user   hi
@@ -86,7 +86,7 @@ fn parallel_answers_stand_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn a_result_that_comes_last_of_all_takes_its_call_along() {
+fn a_late_result_at_the_end_moves_its_call_to_the_end() {
     let pending = event("a", "user", vec![answer("1", json!("pending"))]);
     let late = event("user", "user", vec![answer("1", json!("late"))]);
     let log = [user("hi"), calls("a", &["1"]), pending, said("a", "wait"), user("so?"), late];
@@ -100,7 +100,7 @@ fn a_result_that_comes_last_of_all_takes_its_call_along() {
 }
 
 #[test]
-fn a_late_result_goes_back_to_its_call_when_the_talk_goes_on() {
+fn a_late_result_follows_its_call_once_other_contents_follow() {
     let pending = event("a", "user", vec![answer("1", json!("pending"))]);
     let late = event("user", "user", vec![answer("1", json!("late"))]);
     let log =
@@ -116,7 +116,7 @@ fn a_late_result_goes_back_to_its_call_when_the_talk_goes_on() {
 }
 
 #[test]
-fn a_model_that_gives_the_same_id_every_turn_keeps_every_answer() {
+fn reused_call_ids_keep_every_response() {
     let turn = |at: i32| {
         let result = event("a", "user", vec![answer("call_0", json!(at))]);
         [user(&format!("turn {at}")), calls("a", &["call_0"]), result]
@@ -136,7 +136,7 @@ fn a_model_that_gives_the_same_id_every_turn_keeps_every_answer() {
 }
 
 #[test]
-fn two_calls_of_one_name_without_ids_keep_their_own_answers() {
+fn calls_of_one_tool_without_ids_keep_their_own_responses() {
     let nameless = |value: &str| -> Part {
         let response = json!({"r": value}).as_object().cloned();
         FunctionResponse { name: "f".to_owned(), response, ..FunctionResponse::default() }.into()
@@ -154,7 +154,7 @@ fn two_calls_of_one_name_without_ids_keep_their_own_answers() {
 }
 
 #[test]
-fn what_another_agent_did_is_told_as_data() {
+fn events_of_another_agent_are_quoted_as_data() {
     let log = [
         user("hi"),
         event(
@@ -175,7 +175,7 @@ fn what_another_agent_did_is_told_as_data() {
 }
 
 #[test]
-fn the_late_result_of_another_agents_call_is_told_too() {
+fn the_late_result_of_another_agents_call_is_quoted() {
     let both = event("user", "user", vec![answer("1", json!("late")), Part::text("here it is")]);
     let log = [user("hi"), calls("b", &["1"]), answers("b", &["1"]), said("a", "mine"), both];
     assert_snapshot!(view("a", &log), @r#"
@@ -196,7 +196,7 @@ fn the_late_result_of_another_agents_call_is_told_too() {
 }
 
 #[test]
-fn an_agent_sees_its_own_branch_and_those_above_it() {
+fn an_agent_sees_its_branch_and_its_ancestors() {
     let on = |branch: &str, text: &str| {
         Arc::new(Event { branch: Some(branch.to_owned()), ..(*said("a", text)).clone() })
     };
@@ -207,7 +207,7 @@ fn an_agent_sees_its_own_branch_and_those_above_it() {
         on("root.ab", "beside"),
         on("root.a.x", "below"),
     ];
-    let view = View {
+    let view = HistoryView {
         agent: "a",
         branch: Some("root.a"),
         include: IncludeContents::Default,
@@ -222,9 +222,10 @@ fn an_agent_sees_its_own_branch_and_those_above_it() {
 }
 
 #[test]
-fn an_agent_without_history_sees_the_present_turn() {
+fn include_contents_none_shows_the_current_turn_only() {
     let log = [user("old"), said("a", "answer"), user("new"), calls("a", &["1"]), answers("a", &["1"])];
-    let view = View { agent: "a", branch: None, include: IncludeContents::None, events: &log, deferred: &[] };
+    let view =
+        HistoryView { agent: "a", branch: None, include: IncludeContents::None, events: &log, deferred: &[] };
     assert_snapshot!(contents_shape(&contents(view)), @r#"
     00 user   new
     01 model  → f#1()
@@ -239,7 +240,7 @@ fn question(id: &str) -> Arc<Event> {
 }
 
 #[test]
-fn questions_to_people_are_hidden_and_the_newest_answer_stands() {
+fn questions_are_hidden_and_the_newest_response_is_kept() {
     let yes = FunctionResponse::new("q", REQUEST_CONFIRMATION, json!({"confirmed": true}));
     let log = [
         user("hi"),
@@ -258,13 +259,13 @@ fn questions_to_people_are_hidden_and_the_newest_answer_stands() {
 }
 
 #[test]
-fn an_answer_to_a_question_that_lies_before_the_tail_is_hidden() {
+fn a_reply_to_a_question_before_the_tail_is_hidden() {
     let yes = FunctionResponse::new("q", REQUEST_CONFIRMATION, json!({"confirmed": true}));
     assert_snapshot!(view("a", &[event("user", "user", vec![yes.into()]), said("a", "done")]), @"00 model  done");
 }
 
 #[test]
-fn a_deferred_call_before_the_tail_is_shown_once_with_its_newest_answer() {
+fn a_deferred_call_before_the_tail_appears_once_with_its_newest_response() {
     let pending = event("a", "user", vec![answer("1", json!("pending"))]);
     let late = event("user", "user", vec![answer("1", json!("late"))]);
     let log = [pending, said("a", "wait"), late];
@@ -277,7 +278,7 @@ fn a_deferred_call_before_the_tail_is_shown_once_with_its_newest_answer() {
 }
 
 #[test]
-fn empty_parts_and_pieces_are_not_shown_and_signatures_are() {
+fn empty_parts_and_partial_events_are_dropped_and_signatures_kept() {
     let signed = Part { thought_signature: Some("c2ln".to_owned()), ..Part::text("") };
     let partial = Arc::new(Event { partial: Some(true), ..(*said("a", "pi")).clone() });
     let log = [
@@ -288,8 +289,13 @@ fn empty_parts_and_pieces_are_not_shown_and_signatures_are() {
         partial,
         event("a", "model", vec![signed]),
     ];
-    let view =
-        View { agent: "a", branch: None, include: IncludeContents::Default, events: &log, deferred: &[] };
+    let view = HistoryView {
+        agent: "a",
+        branch: None,
+        include: IncludeContents::Default,
+        events: &log,
+        deferred: &[],
+    };
     let shown = contents(view);
     assert_snapshot!(contents_shape(&shown), @"
     00 user   hi
@@ -300,7 +306,7 @@ fn empty_parts_and_pieces_are_not_shown_and_signatures_are() {
 }
 
 #[test]
-fn an_answer_without_a_call_stays_where_it_is() {
+fn a_response_without_a_call_stays_in_place() {
     let log = [answers("a", &["0"]), user("hi"), calls("a", &["1"]), answers("a", &["1"])];
     assert_snapshot!(view("a", &log), @r#"
     00 user   ← f#0 {of="0"}
@@ -311,7 +317,7 @@ fn an_answer_without_a_call_stays_where_it_is() {
 }
 
 #[test]
-fn the_work_grows_with_the_events_and_not_with_their_square() {
+fn building_contents_is_not_quadratic() {
     let turn = |at: usize| {
         let id = format!("c{at}");
         let call = FunctionCall { id: Some(id.clone()), name: "f".to_owned(), ..FunctionCall::default() };
@@ -323,8 +329,8 @@ fn the_work_grows_with_the_events_and_not_with_their_square() {
         ]
     };
     let log: Vec<Arc<Event>> = (0..5000).flat_map(turn).collect();
-    let deferred: Vec<Call> = (0..5000).map(|at| deferred(&format!("d{at}"), "a")).collect();
-    let view = View {
+    let deferred: Vec<PendingCall> = (0..5000).map(|at| deferred(&format!("d{at}"), "a")).collect();
+    let view = HistoryView {
         agent: "a",
         branch: None,
         include: IncludeContents::Default,
@@ -337,7 +343,7 @@ fn the_work_grows_with_the_events_and_not_with_their_square() {
 }
 
 #[test]
-fn a_note_follows_an_interrupted_answer_that_the_user_did_not_reply_to() {
+fn a_continue_note_follows_an_interrupted_answer_without_a_reply() {
     let half = || interrupted("a", vec![Part::thought("hm"), Part::text("half")]);
     let log = [user("hi"), half(), half(), said("a", "rest"), user("more"), half(), user("stop"), half()];
     assert_snapshot!(view("a", &log), @"
@@ -356,7 +362,7 @@ fn a_note_follows_an_interrupted_answer_that_the_user_did_not_reply_to() {
 }
 
 #[test]
-fn an_error_behind_an_interrupted_answer_changes_nothing() {
+fn an_error_event_after_an_interrupted_answer_keeps_the_continue_note() {
     let failed = Event { author: "a".to_owned(), error_code: Some("E".to_owned()), ..Event::default() };
     let log = [user("hi"), interrupted("a", vec![Part::text("half")]), Arc::new(failed), user("more")];
     assert_snapshot!(view("a", &log), @"
@@ -368,7 +374,7 @@ fn an_error_behind_an_interrupted_answer_changes_nothing() {
 }
 
 #[test]
-fn an_interrupted_answer_without_words_is_not_shown_and_gets_no_note() {
+fn a_blank_interrupted_answer_is_dropped_without_a_note() {
     let log = [
         user("hi"),
         interrupted("a", vec![Part::thought("hm"), Part::text(" \n")]),
@@ -379,7 +385,7 @@ fn an_interrupted_answer_without_words_is_not_shown_and_gets_no_note() {
 }
 
 #[test]
-fn the_interrupted_answer_of_another_agent_is_told_without_a_note() {
+fn another_agents_interrupted_answer_is_quoted_without_a_note() {
     let log = [user("hi"), interrupted("b", vec![Part::text("half")])];
     assert_snapshot!(view("a", &log), @r#"
     00 user   hi
@@ -388,7 +394,7 @@ fn the_interrupted_answer_of_another_agent_is_told_without_a_note() {
 }
 
 #[test]
-fn a_question_that_a_message_overtakes_leaves_no_note_before_the_message() {
+fn a_withdrawn_question_leaves_no_continue_note() {
     let args = json!({"originalFunctionCall": {"id": "1", "name": "f"}, "toolConfirmation": {}});
     let asking = call_as("q", REQUEST_CONFIRMATION, args);
     let mut question = (*event("a", "model", vec![asking])).clone();

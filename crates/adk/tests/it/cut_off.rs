@@ -1,12 +1,12 @@
-//! Turns that do not come to their end: the log stays legal, and the next message works.
+//! Cancelled and dropped turns: the log stays legal, and the next message works.
 
 use crate::common::{App, Fake, Reply, app, call, call_as, contents_shape, key, parts, text, tool};
 use adk::{
     content::{Content, Part},
     error::RunError,
     event::{Event, ToolConfirmation},
-    facts::REQUEST_CONFIRMATION,
     model::LlmRequest,
+    pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest},
     tool::ToolOutcome,
 };
@@ -19,7 +19,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The agent `root` with a tool that works, one that hangs, one that asks, one that runs long, and a helper.
+/// The agent `root` with the tools `works`, `hangs`, `asks` (needs a confirmation) and `long`, and the sub-agent `helper`.
 pub(crate) async fn busy(model: &Fake) -> App {
     let asks = |context: adk::tool::ToolContext, _| async move {
         tokio::task::yield_now().await;
@@ -51,7 +51,7 @@ pub(crate) fn left(app: &App, author: &str, parts: Vec<Part>) {
 }
 
 #[tokio::test]
-async fn open_calls_of_the_past_are_settled_before_the_next_message() {
+async fn open_calls_are_settled_before_the_next_message() {
     let model = Fake::says([text("hello")]);
     let app = busy(&model).await;
     left(&app, "user", vec![Part::text("hi")]);
@@ -64,10 +64,10 @@ async fn open_calls_of_the_past_are_settled_before_the_next_message() {
     03 user   still there?
     04 root   hello
     "#);
-    assert_eq!(
-        (ran.shown[0].invocation_id.as_str(), ran.shown[0].node_info.path.as_str()),
-        ("e-old", "root@1")
-    );
+    let settled = &app.log()[2];
+    assert_eq!((settled.invocation_id.as_str(), settled.node_info.path.as_str()), ("e-old", "root@1"));
+    // The settling event belongs to the earlier run.
+    assert_snapshot!(ran.shape(), @"00 root   hello");
     assert_snapshot!(contents_shape(&model.last_asked().contents), @r#"
     00 user   hi
     01 model  → works#1() | → works#2()
@@ -77,7 +77,7 @@ async fn open_calls_of_the_past_are_settled_before_the_next_message() {
 }
 
 #[tokio::test]
-async fn without_a_message_open_calls_are_settled_too() {
+async fn open_calls_are_settled_without_a_message() {
     let model = Fake::says([text("hello")]);
     let app = busy(&model).await;
     left(&app, "root", vec![call_as("1", "works", json!({}))]);
@@ -86,7 +86,7 @@ async fn without_a_message_open_calls_are_settled_too() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_resumed_makes_its_open_calls_in_its_own_invocation() {
+async fn a_resumed_run_executes_its_open_calls_in_its_invocation() {
     let app = busy(&Fake::says([text("hello")])).await;
     left(&app, "user", vec![Part::text("hi")]);
     left(&app, "root", vec![call_as("1", "works", json!({}))]);
@@ -103,7 +103,7 @@ async fn a_run_that_is_resumed_makes_its_open_calls_in_its_own_invocation() {
 }
 
 #[tokio::test]
-async fn a_late_result_finds_a_call_that_was_cut_off_before_its_first_answer() {
+async fn a_late_result_finds_a_call_without_an_acknowledgement() {
     let app = busy(&Fake::says([text("hello")])).await;
     left(&app, "user", vec![Part::text("hi")]);
     let mut event = Event::new("e-old", "root");
@@ -111,7 +111,7 @@ async fn a_late_result_finds_a_call_that_was_cut_off_before_its_first_answer() {
     event.long_running_tool_ids = Some(vec!["1".to_owned()]);
     app.runner.sessions().leave(&key(), event);
     let ran = app.send(vec![app.result_of("long", 0, json!("late"))]).await;
-    assert_eq!(ran.said(), "hello");
+    assert_eq!(ran.text(), "hello");
     assert_eq!(app.log().last().unwrap().invocation_id, "e-old");
 }
 
@@ -134,9 +134,9 @@ async fn cancelled_during(reply: Reply, cancel_when: impl Fn(&App) -> bool) -> (
 }
 
 #[tokio::test]
-async fn a_run_cancelled_while_the_model_speaks_leaves_the_message() {
+async fn cancelling_during_a_model_call_keeps_the_message() {
     let (app, _) = cancelled_during(Reply::Hangs, |app| app.log().len() == 1).await;
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
     01 user   again
@@ -145,11 +145,11 @@ async fn a_run_cancelled_while_the_model_speaks_leaves_the_message() {
 }
 
 #[tokio::test]
-async fn a_run_cancelled_while_tools_work_keeps_what_is_known() {
+async fn cancelling_during_tool_calls_keeps_known_results() {
     let calls = parts(vec![call("works", json!({})), call("hangs", json!({}))]);
     let (app, shown) = cancelled_during(calls, |app| app.log().len() == 2).await;
     assert_eq!(shown.len(), 2);
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
     01 root   → works#1() | → hangs#2()
@@ -159,7 +159,7 @@ async fn a_run_cancelled_while_tools_work_keeps_what_is_known() {
     "#);
 }
 
-/// How often each call was answered for good: what waits for a person does not count.
+/// The number of final responses to each call, without the provisional responses of unconfirmed calls.
 pub(crate) fn answers(app: &App) -> HashMap<String, usize> {
     let mut answers: HashMap<String, usize> = HashMap::new();
     for event in app.log() {
@@ -175,13 +175,13 @@ pub(crate) fn answers(app: &App) -> HashMap<String, usize> {
     answers
 }
 
-/// Says what the last message asks for, whatever happened before it.
+/// Replies to the last message, independent of the history.
 fn obedient(request: &LlmRequest) -> Reply {
     let last = request.contents.last().unwrap();
-    if last.responses().next().is_some() || last.said().contains("another agent") {
+    if last.responses().next().is_some() || last.text().contains("another agent") {
         return text("done");
     }
-    match last.said().as_str() {
+    match last.text().as_str() {
         "work" => parts(vec![call("works", json!({})), call("works", json!({})), call("long", json!({}))]),
         "ask" => parts(vec![call("asks", json!({})), call("works", json!({}))]),
         "transfer" => parts(vec![call("transfer_to_agent", json!({"agent_name": "helper"}))]),
@@ -189,14 +189,14 @@ fn obedient(request: &LlmRequest) -> Reply {
     }
 }
 
-/// Polls a future so many times; `true` if that was enough to finish it.
+/// Polls a future `times` times; `true` if it completed.
 pub(crate) async fn poll_times(mut future: LocalBoxFuture<'_, Result<(), RunError>>, times: usize) -> bool {
     for _ in 0..times {
         let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if poll.is_ready() {
             return true;
         }
-        // Tasks that the future has spawned get their turn.
+        // Lets spawned tasks run.
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }
@@ -204,8 +204,8 @@ pub(crate) async fn poll_times(mut future: LocalBoxFuture<'_, Result<(), RunErro
     false
 }
 
-/// Drops a run after n polls, for every n, and checks what is left each time.
-async fn cut_everywhere(prepare: &[&str], input: impl Fn(&App) -> Input) {
+/// Drops a run after n polls, for every n, and checks the log each time.
+async fn drop_everywhere(prepare: &[&str], input: impl Fn(&App) -> Input) {
     let mut cuts = 0;
     for polls in 0.. {
         let app = busy(&Fake::by_rule(obedient)).await;
@@ -214,13 +214,13 @@ async fn cut_everywhere(prepare: &[&str], input: impl Fn(&App) -> Input) {
         }
         let request = RunRequest { input: input(&app), ..RunRequest::message(key(), Content::default()) };
         let finished = poll_times(Box::pin(app.runner.run(request, &|_| {})), polls).await;
-        assert_eq!(app.say("hello").await.said(), "you said hello", "{}", app.log_shape());
+        assert_eq!(app.say("hello").await.text(), "you said hello", "{}", app.log_shape());
         for (id, count) in answers(&app) {
             let asked =
                 app.log().iter().any(|event| event.actions.requested_tool_confirmations.contains_key(&id));
             assert!(
                 count == 1 || (asked && count == 0),
-                "{count} answers for {id} after {polls} polls:\n{}",
+                "{count} responses to {id} after {polls} polls:\n{}",
                 app.log_shape()
             );
         }
@@ -229,34 +229,34 @@ async fn cut_everywhere(prepare: &[&str], input: impl Fn(&App) -> Input) {
         }
         cuts += 1;
     }
-    assert!(cuts > 5, "only {cuts} places to cut");
+    assert!(cuts > 5, "only {cuts} await points");
 }
 
 #[tokio::test]
-async fn a_turn_with_tools_can_be_cut_anywhere() {
-    cut_everywhere(&[], |_| Input::Message(Content::user("work"))).await;
+async fn a_turn_with_tools_can_be_dropped_at_any_await() {
+    drop_everywhere(&[], |_| Input::Message(Content::user("work"))).await;
 }
 
 #[tokio::test]
-async fn a_turn_that_asks_a_person_can_be_cut_anywhere() {
-    cut_everywhere(&[], |_| Input::Message(Content::user("ask"))).await;
+async fn a_turn_with_a_question_can_be_dropped_at_any_await() {
+    drop_everywhere(&[], |_| Input::Message(Content::user("ask"))).await;
 }
 
 #[tokio::test]
-async fn a_turn_that_a_person_has_answered_can_be_cut_anywhere() {
+async fn a_turn_with_a_reply_can_be_dropped_at_any_await() {
     let yes = |app: &App| {
         let part = app.result_of(REQUEST_CONFIRMATION, 0, json!({"confirmed": true}));
         Input::Message(Content::new("user", vec![part]))
     };
-    cut_everywhere(&["ask"], yes).await;
+    drop_everywhere(&["ask"], yes).await;
 }
 
 #[tokio::test]
-async fn a_handover_can_be_cut_anywhere() {
-    cut_everywhere(&[], |_| Input::Message(Content::user("transfer"))).await;
+async fn a_transfer_can_be_dropped_at_any_await() {
+    drop_everywhere(&[], |_| Input::Message(Content::user("transfer"))).await;
 }
 
 #[tokio::test]
-async fn settling_itself_can_be_cut_anywhere() {
-    cut_everywhere(&["ask"], |_| Input::Message(Content::user("work"))).await;
+async fn settling_can_be_dropped_at_any_await() {
+    drop_everywhere(&["ask"], |_| Input::Message(Content::user("work"))).await;
 }

@@ -1,12 +1,12 @@
-//! Answers that end in the middle: what was shown is stored, and the next request presents it.
+//! Interrupted answers: emitted text is stored, and the next request contains it.
 
 use crate::common::{App, Fake, Ran, Reply, app, contents_shape, key, parts, piece, pieces, streamed, text};
 use adk::{
     content::{Content, Part},
     error::{LlmError, RunError},
     event::Event,
-    flow::contents::CONTINUE_NOTE,
     model::{LlmRequest, LlmResponse},
+    notes::CONTINUE_NOTE,
     runner::{Input, RunRequest, StreamingMode},
 };
 use insta::assert_snapshot;
@@ -22,7 +22,7 @@ fn broken() -> LlmError {
     LlmError::new("BOOM", "it broke")
 }
 
-/// Pieces, then an error.
+/// A reply of pieces, then an error.
 fn breaks(shown: Vec<Part>) -> Reply {
     Reply::Items(shown.into_iter().map(|part| Ok(piece(part))).chain([Err(broken())]).collect())
 }
@@ -33,7 +33,7 @@ fn streaming(input: Input) -> RunRequest {
     request
 }
 
-/// The pieces `0 `, `1 ` and so on, one in each step, and the whole.
+/// The pieces `0 `, `1 ` and so on, one per step, then the complete answer.
 fn slow(count: usize) -> Reply {
     let pieces: Vec<String> = (0..count).map(|at| format!("{at} ")).collect();
     Reply::Slow(STEP, streamed(&pieces.iter().map(String::as_str).collect::<Vec<_>>()))
@@ -43,7 +43,7 @@ fn commits(app: &App) -> String {
     app.runner.sessions().commits().join("\n")
 }
 
-/// Runs until the process dies.
+/// Drops the run after `time`, like a crash.
 async fn killed_after(app: &App, time: Duration, message: &str) {
     let run = app.run(streaming(Input::Message(Content::user(message))));
     assert!(timeout(time, run).await.is_err());
@@ -84,20 +84,20 @@ async fn interrupted_text_is_stored_before_the_error() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_before_the_whole_is_interrupted() {
+async fn a_truncated_stream_is_an_interrupted_answer() {
     let reply = Reply::Items(vec![Ok(piece(Part::text("Hel")))]);
     let app = app(Fake::says([reply]).agent("root")).await;
     let ran = app.stream("hi").await;
     assert_snapshot!(ran.shape(), @"
     00 root   Hel [partial=true]
     01 root   Hel [partial=false] [interrupted]
-    02 root    [TRUNCATED: the model's answer ended before it was complete]
+    02 root    [TRUNCATED: the model's stream ended before the answer was complete]
     ");
     assert!(matches!(ran.error(), RunError::Model(error) if error.code == "TRUNCATED"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_out_of_time_keeps_what_was_shown() {
+async fn a_timed_out_run_keeps_the_emitted_text() {
     let app = app(Fake::says([slow(20)]).agent("root")).await;
     let mut request = streaming(Input::Message(Content::user("hi")));
     request.config.limits.time = Some(STEP * 3 + STEP / 2);
@@ -105,12 +105,12 @@ async fn a_run_that_is_out_of_time_keeps_what_was_shown() {
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
     01 root   0 1 2  [partial=false] [interrupted]
-    02 root    [OUT_OF_TIME: the run has used its time of 350ms]
+    02 root    [OUT_OF_TIME: time limit of 350ms reached]
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_ends_with_what_was_shown() {
+async fn a_cancelled_run_ends_with_the_emitted_text() {
     let app = app(Fake::says([slow(20), text("hello")]).agent("root")).await;
     let ran = cancelled_after(&app, STEP * 3 + STEP / 2).await;
     assert_snapshot!(ran.shape(), @"
@@ -124,11 +124,11 @@ async fn a_cancelled_run_ends_with_what_was_shown() {
     begin: user continues
     append: root ends Cancelled
     ");
-    assert_eq!(app.say("again").await.said(), "hello");
+    assert_eq!(app.say("again").await.text(), "hello");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_shown_text_there_is_no_interrupted_event() {
+async fn no_interrupted_event_without_emitted_text() {
     let notice = || LlmResponse { partial: true, ..LlmResponse::default() };
     for shown in [vec![], vec![notice()], vec![notice(), piece(Part::text(" \n"))]] {
         let items = || shown.iter().cloned().map(Ok);
@@ -146,7 +146,7 @@ async fn without_shown_text_there_is_no_interrupted_event() {
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_an_answer_keeps_what_was_shown() {
+async fn an_error_response_keeps_the_emitted_text() {
     let refusal = |content| LlmResponse {
         content,
         error_code: Some("SAFETY".to_owned()),
@@ -186,7 +186,7 @@ async fn interrupted_text_does_not_set_the_output_key() {
 }
 
 #[tokio::test]
-async fn a_message_follows_interrupted_text_without_a_note() {
+async fn a_message_after_an_interrupted_answer_gets_no_continue_note() {
     let model = Fake::says([breaks(vec![Part::text("Hel")]), text("hello"), text("bye")]);
     let app = app(model.agent("root")).await;
     app.stream("hi").await.result.unwrap_err();
@@ -199,7 +199,7 @@ async fn a_message_follows_interrupted_text_without_a_note() {
 }
 
 #[tokio::test]
-async fn without_a_message_the_model_is_told_to_continue() {
+async fn without_a_message_the_request_ends_with_the_continue_note() {
     let model = Fake::says([breaks(vec![Part::text("Hel")]), text("lo")]);
     let app = app(model.agent("root")).await;
     app.stream("hi").await.result.unwrap_err();
@@ -212,7 +212,7 @@ async fn without_a_message_the_model_is_told_to_continue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_saved_while_it_flows() {
+async fn a_slow_answer_is_saved_while_it_streams() {
     let app = app(Fake::says([slow(20)]).agent("root")).await;
     let (began, shown) = (Instant::now(), Mutex::new(Vec::new()));
     let request = streaming(Input::Message(Content::user("hi")));
@@ -233,7 +233,7 @@ async fn a_slow_answer_is_saved_while_it_flows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_ends_within_the_interval_is_not_saved() {
+async fn an_answer_within_the_save_interval_is_not_saved_as_a_draft() {
     let reply = Reply::Slow(Duration::from_millis(90), streamed(&["1", "2", "3", "4", "5"]));
     let app = app(Fake::says([reply]).agent("root")).await;
     app.stream("hi").await.result.unwrap();
@@ -241,7 +241,7 @@ async fn an_answer_that_ends_within_the_interval_is_not_saved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_of_a_failed_save_goes_with_the_next_one() {
+async fn text_of_a_failed_save_is_part_of_the_next_save() {
     let app = app(Fake::says([slow(14)]).agent("root")).await;
     app.runner.sessions().failing_saves.store(1, Relaxed);
     app.stream("hi").await.result.unwrap();
@@ -254,16 +254,16 @@ async fn text_of_a_failed_save_goes_with_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_saves_what_was_shown_at_once() {
+async fn a_flush_saves_emitted_text_immediately() {
     let app = app(Fake::says([slow(20)]).agent("root")).await;
     let request = streaming(Input::Message(Content::user("hi")));
     let flush = request.config.draft_flush.clone();
     let shown = Mutex::new(String::new());
-    let show = |event: &Event| shown.lock().unwrap().push_str(&event.content.as_ref().unwrap().said());
+    let show = |event: &Event| shown.lock().unwrap().push_str(&event.content.as_ref().unwrap().text());
     let run = app.runner.run(request, &show);
     let flushed = async {
         sleep(STEP * 2 + STEP / 2).await;
-        // Less than the interval; the save itself takes a while.
+        // Less than the interval, plus the time of the save itself.
         timeout(STEP * 3, flush.flush()).await.unwrap();
         commits(&app)
     };
@@ -276,15 +276,15 @@ async fn a_flush_saves_what_was_shown_at_once() {
     begin: user continues
     draft: 0 1 
     ");
-    // The process is about to end: what it showed from now on would be lost with it.
+    // Text emitted after the flush would be lost when the process exits.
     assert!(timeout(STEP * 40, &mut run).await.is_err());
     assert_eq!(*shown.lock().unwrap(), "0 1 ");
     assert_eq!(commits(&app), saved);
 }
 
-/// The flush is requested at every await of a run: in the middle of the answer, of a save, and of the final commit.
+/// Requests the flush at every await of a run: during the answer, during a save, during the final commit.
 #[tokio::test(start_paused = true)]
-async fn after_a_flush_everything_that_was_shown_is_stored() {
+async fn after_a_flush_all_emitted_text_is_stored() {
     let mut is_over = false;
     for polls in 0.. {
         let app =
@@ -294,7 +294,7 @@ async fn after_a_flush_everything_that_was_shown_is_stored() {
         let shown = Mutex::new(String::new());
         let show = |event: &Event| {
             let partial = event.content.as_ref().filter(|_| event.partial == Some(true));
-            shown.lock().unwrap().push_str(&partial.map(Content::said).unwrap_or_default());
+            shown.lock().unwrap().push_str(&partial.map(Content::text).unwrap_or_default());
         };
         let run = app.runner.run(request, &show);
         tokio::pin!(run);
@@ -320,7 +320,7 @@ async fn after_a_flush_everything_that_was_shown_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_waits_for_nothing_if_nothing_is_unsaved() {
+async fn a_flush_without_unsaved_text_returns_immediately() {
     let app = app(Fake::says([slow(20)]).agent("root")).await;
     let request = streaming(Input::Message(Content::user("hi")));
     let flush = request.config.draft_flush.clone();
@@ -337,14 +337,11 @@ async fn a_draft_is_settled_with_the_next_message() {
     killed_after(&app, STEP * 10, "hi").await;
     assert_eq!(app.log().len(), 1);
     let ran = app.say("again").await;
-    assert_snapshot!(ran.shape(), @"
-    00 root   0 1 2 3 4 5  [partial=false] [interrupted]
-    01 root   hello
-    ");
+    assert_snapshot!(ran.shape(), @"00 root   hello");
     assert_snapshot!(commits(&app), @"
     begin: user continues
     draft: 0 1 2 3 4 5 
-    begin: root continues, user continues
+    begin: root settles, user continues
     append: root by log
     ");
     let log = app.log();
@@ -358,14 +355,14 @@ async fn a_draft_is_settled_with_the_next_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_draft_is_settled_when_the_model_is_asked_once_more() {
+async fn a_draft_is_settled_by_a_turn_without_a_message() {
     let app = app(Fake::says([slow(20), text("hello")]).agent("root")).await;
     killed_after(&app, STEP * 10, "hi").await;
     app.again().await.result.unwrap();
     assert_snapshot!(commits(&app), @"
     begin: user continues
     draft: 0 1 2 3 4 5 
-    begin: root continues
+    begin: root settles
     append: root by log
     ");
 }
@@ -397,11 +394,11 @@ async fn a_resumed_run_continues_after_its_draft() {
     04 user   more
     ");
     assert_eq!(resumed.contents, next.contents[..3]);
-    assert_eq!(next.contents[2].said(), CONTINUE_NOTE);
+    assert_eq!(next.contents[2].text(), CONTINUE_NOTE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_cut_off_again_and_again_loses_no_saved_text() {
+async fn repeated_crashes_lose_no_saved_text() {
     let app = app(Fake::says([slow(20), slow(20), text("the rest")]).agent("root")).await;
     killed_after(&app, STEP * 10, "hi").await;
     assert!(timeout(STEP * 10, app.run(streaming(Input::Resume))).await.is_err());
@@ -415,7 +412,7 @@ async fn a_run_that_is_cut_off_again_and_again_loses_no_saved_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_after_a_saved_draft_discards_it() {
+async fn the_complete_answer_discards_the_saved_draft() {
     let app = app(Fake::says([slow(8), text("hello")]).agent("root")).await;
     app.stream("hi").await.result.unwrap();
     assert!(commits(&app).contains("draft"));
@@ -424,7 +421,7 @@ async fn an_answer_after_a_saved_draft_discards_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preview_leaves_the_draft() {
+async fn a_preview_keeps_the_draft() {
     let app = app(Fake::says([slow(20), text("hello")]).agent("root")).await;
     killed_after(&app, STEP * 10, "hi").await;
     let before = commits(&app);
@@ -435,7 +432,7 @@ async fn a_preview_leaves_the_draft() {
 }
 
 #[tokio::test]
-async fn thoughts_alone_are_stored_and_not_presented() {
+async fn interrupted_thoughts_are_stored_but_not_in_requests() {
     let model = Fake::says([breaks(vec![Part::thought("hm"), Part::text("\n")]), text("hello")]);
     let app = app(model.agent("root")).await;
     app.stream("hi").await.result.unwrap_err();
@@ -445,7 +442,7 @@ async fn thoughts_alone_are_stored_and_not_presented() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_run_is_continued_by_the_agent_that_was_interrupted() {
+async fn a_resumed_run_continues_with_the_interrupted_agent() {
     let to_helper = || crate::common::call("transfer_to_agent", serde_json::json!({"agent_name": "helper"}));
     let root = Fake::by_rule(move |_: &LlmRequest| parts(vec![to_helper()]));
     let helper = Fake::says([slow(20), pieces(&["6 ", "7"])]);
@@ -457,5 +454,5 @@ async fn a_resumed_run_is_continued_by_the_agent_that_was_interrupted() {
     killed_after(&app, STEP * 10, "hi").await;
     app.resume().await.result.unwrap();
     assert_eq!((root.asked().len(), helper.asked().len()), (1, 2));
-    assert_eq!(helper.last_asked().contents.last().unwrap().said(), CONTINUE_NOTE);
+    assert_eq!(helper.last_asked().contents.last().unwrap().text(), CONTINUE_NOTE);
 }

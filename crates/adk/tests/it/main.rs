@@ -1,4 +1,4 @@
-//! The kernel from outside: ADK's bytes, what a model is shown, and whole turns with a fake model and sessions in memory.
+//! Integration tests: ADK's JSON, contents of requests, and whole turns with a fake model and in-memory sessions.
 
 #[cfg(test)]
 mod any_run;

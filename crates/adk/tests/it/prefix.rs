@@ -1,23 +1,23 @@
-//! What was asked before is a prefix of what is asked next: a provider's cache depends on it.
+//! Property: each request is a prefix of the next one. The prompt cache of providers depends on it.
 
 use crate::common::{call, contents_shape};
 use adk::{
     agent::IncludeContents,
     content::{Content, Data, FunctionResponse, Part},
     event::Event,
-    facts::Facts,
     flow::{
-        contents::{View, contents},
+        contents::{HistoryView, contents},
         step::{Step, next_step},
     },
-    model::Said,
+    model::ContentRef,
+    pending::PendingWork,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 use std::sync::Arc;
-use testkit::property::{Tally, check};
+use testkit::property::{CaseTally, check};
 
-/// What a model does when it is asked.
+/// The behaviour of one model call.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Speak,
@@ -26,13 +26,13 @@ enum Act {
         count: usize,
         own_id: bool,
     },
-    HandOver,
+    Transfer,
     Nothing,
-    /// Its process dies in the middle of the answer; with `words`, some of them were shown.
+    /// The process dies during the answer; with `words`, some text was emitted.
     Die {
         words: bool,
     },
-    /// Its stream fails in the middle of the answer.
+    /// The stream fails during the answer.
     Fail,
 }
 
@@ -41,18 +41,18 @@ fn act() -> impl Strategy<Value = Act> {
         Just(Act::Speak),
         Just(Act::Think),
         (1..4usize, any::<bool>()).prop_map(|(count, own_id)| Act::Call { count, own_id }),
-        Just(Act::HandOver),
+        Just(Act::Transfer),
         Just(Act::Nothing),
         any::<bool>().prop_map(|words| Act::Die { words }),
         Just(Act::Fail),
     ]
 }
 
-/// A log as the runner writes it, and who is asked at which length of it.
+/// A log as the runner writes it, and the agent that is called at each length of it.
 #[derive(Default)]
 struct Log {
     events: Vec<Arc<Event>>,
-    facts: Facts,
+    pending: PendingWork,
     asked: Vec<(String, usize)>,
 }
 
@@ -61,13 +61,13 @@ impl Log {
         let mut event = Event::new("e", author);
         event.content = Some(Content::new(role, parts));
         event.actions.transfer_to_agent = to.map(str::to_owned);
-        for change in self.facts.changes(&event) {
-            self.facts.apply(&change);
+        for change in self.pending.changes(&event) {
+            self.pending.apply(&change);
         }
         self.events.push(Arc::new(event));
     }
 
-    /// The last answer came to no end. A run that failed is over; one whose process died is resumed.
+    /// The last answer was interrupted. A failed run has ended; a run of a dead process is resumed.
     fn interrupt(&mut self, failed: bool) {
         let Some(last) = self.events.pop() else { return };
         let author = last.author.clone();
@@ -79,13 +79,13 @@ impl Log {
     }
 
     fn ask(&mut self, act: Act, number: usize) {
-        let agent = self.facts.active_agent.clone().unwrap_or_else(|| "a".to_owned());
+        let agent = self.pending.active_agent.clone().unwrap_or_else(|| "a".to_owned());
         self.asked.push((agent.clone(), self.events.len()));
         let parts = match act {
             Act::Speak => vec![Part::text(format!("answer {number}"))],
             Act::Think => vec![Part::thought("hm"), Part::text(format!("thoughtful {number}"))],
             Act::Call { count, own_id } => (0..count).map(|at| called(number, at, own_id)).collect(),
-            Act::HandOver => vec![called(number, 0, false)],
+            Act::Transfer => vec![called(number, 0, false)],
             Act::Nothing => vec![],
             Act::Die { words: false } => vec![Part::thought("hm")],
             Act::Die { words: true } | Act::Fail => {
@@ -93,12 +93,12 @@ impl Log {
             }
         };
         let other = if agent == "a" { "b" } else { "a" };
-        let to = matches!(act, Act::HandOver).then_some(other);
+        let to = matches!(act, Act::Transfer).then_some(other);
         self.push(&agent, "model", parts, None);
         if matches!(act, Act::Die { .. } | Act::Fail) {
             self.interrupt(matches!(act, Act::Fail));
         }
-        if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.facts) {
+        if let Step::CallTools(calls) = next_step(self.events.last().map(AsRef::as_ref), &self.pending) {
             let answers =
                 calls.iter().map(|call| FunctionResponse::new(call.id(), call.name(), json!(number)).into());
             self.push(&agent, "user", answers.collect(), to);
@@ -106,7 +106,7 @@ impl Log {
     }
 }
 
-/// A call with a minted id, or with one that the model gives in every turn.
+/// A call with a fresh id, or with an id that the model reuses in every turn.
 fn called(number: usize, at: usize, own_id: bool) -> Part {
     let mut part = call("f", json!({"n": number}));
     if let Data::FunctionCall(call) = &mut part.data {
@@ -118,7 +118,7 @@ fn called(number: usize, at: usize, own_id: bool) -> Part {
 fn log(acts: &[Act]) -> Log {
     let mut log = Log::default();
     for (number, act) in acts.iter().enumerate() {
-        if next_step(log.events.last().map(AsRef::as_ref), &log.facts) == Step::Done {
+        if next_step(log.events.last().map(AsRef::as_ref), &log.pending) == Step::Done {
             log.push("user", "user", vec![Part::text(format!("message {number}"))], None);
         }
         log.ask(*act, number);
@@ -126,20 +126,20 @@ fn log(acts: &[Act]) -> Log {
     log
 }
 
-fn view(log: &Log, agent: &str, length: usize) -> Vec<Said> {
+fn view(log: &Log, agent: &str, length: usize) -> Vec<ContentRef> {
     let events = &log.events[..length];
-    contents(View { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
+    contents(HistoryView { agent, branch: None, include: IncludeContents::Default, events, deferred: &[] })
 }
 
 #[test]
-fn a_request_begins_with_the_request_before_it() {
-    let tally = Tally::default();
+fn a_request_starts_with_the_previous_request() {
+    let tally = CaseTally::default();
     check(2_000, &vec(act(), 1..25), |acts| {
         let log = log(&acts);
         let did = |what: fn(&Act) -> bool| acts.iter().any(what);
         tally.count("parallel calls", did(|act| matches!(act, Act::Call { count: 2.., .. })));
         tally.count("ids that come again", did(|act| matches!(act, Act::Call { own_id: true, .. })));
-        tally.count("handovers", did(|act| matches!(act, Act::HandOver)));
+        tally.count("handovers", did(|act| matches!(act, Act::Transfer)));
         tally.count("failures", did(|act| matches!(act, Act::Fail)));
         let resumed = acts.windows(2).any(|pair| matches!(pair, [Act::Die { words: true }, Act::Speak]));
         let in_silence = acts.windows(2).any(|pair| matches!(pair, [Act::Die { words: true }, Act::Nothing]));
@@ -152,7 +152,7 @@ fn a_request_begins_with_the_request_before_it() {
         );
         for agent in ["a", "b"] {
             let lengths = log.asked.iter().filter(|(asked, _)| asked == agent).map(|(_, length)| *length);
-            let views: Vec<Vec<Said>> = lengths.map(|length| view(&log, agent, length)).collect();
+            let views: Vec<Vec<ContentRef>> = lengths.map(|length| view(&log, agent, length)).collect();
             for pair in views.windows(2) {
                 prop_assert!(
                     pair[1].starts_with(&pair[0]),

@@ -1,4 +1,4 @@
-//! The runner beside the real one: with the same answers from the model, the same events come out.
+//! Conformance with ADK's runner: the recorded model answers produce the recorded events.
 
 use crate::common::{App, Fake, Reply, app, key, tool};
 use adk::{
@@ -6,8 +6,8 @@ use adk::{
     content::{Blob, Content, Data, FunctionCall, Part},
     error::{LlmError, ToolError},
     event::{Event, ToolConfirmation},
-    facts::REQUEST_CONFIRMATION,
     model::LlmResponse,
+    pending::REQUEST_CONFIRMATION,
     runner::{RunRequest, StreamingMode},
     tool::{ToolContext, ToolOutcome},
 };
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 const EVENTS: &str = include_str!("../../../../fixtures/adk/events.jsonl");
 
-/// What agents did in each invocation of the recording, without the messages of users.
+/// The events of agents in each recorded invocation.
 fn invocations() -> Vec<Vec<Event>> {
     let mut order: Vec<String> = Vec::new();
     let mut by_id: HashMap<String, Vec<Event>> = HashMap::new();
@@ -36,7 +36,7 @@ fn is_made_by_a_model(event: &Event) -> bool {
     !answers && !asks
 }
 
-/// The model calls of an invocation: pieces and their whole share an id. Ids of calls were minted by the runner.
+/// The model calls of an invocation: pieces and the complete answer share an id. Call ids were assigned by the runner.
 fn replies(events: &[Event]) -> Vec<Reply> {
     let made: Vec<&Event> = events.iter().filter(|event| is_made_by_a_model(event)).collect();
     made.chunk_by(|one, next| one.id == next.id)
@@ -91,7 +91,7 @@ async fn canned_tool(
     }))
 }
 
-/// The agent of the recording, with a model that repeats what the recorded one said.
+/// The recorded agent, with a model that repeats the recorded answers.
 fn canned(model: &Fake) -> LlmAgent {
     let mut root = model.agent("canned_root");
     let named = |name: &'static str| tool(name, move |context, args| canned_tool(context, args, name));
@@ -115,7 +115,7 @@ async fn replay(recorded: &[Event]) -> (App, Vec<Event>) {
     (app, shown)
 }
 
-/// Events without times, their ids numbered in order of appearance.
+/// Events without timestamps, their ids numbered in order of appearance.
 fn normal(events: &[Event]) -> Vec<Value> {
     let mut ids: Vec<String> = Vec::new();
     let values = events.iter().map(|event| {
@@ -132,17 +132,17 @@ fn normal(events: &[Event]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The server splits an event with a file in two, and a client may send events of its own making.
-fn is_no_work_of_the_runner(event: &Event) -> bool {
+/// The server splits an event with a file in two, and clients may append events.
+fn is_not_from_the_runner(event: &Event) -> bool {
     let split = event.content.is_none() && event.error_code.is_none();
     split || event.node_info.path.is_empty()
 }
 
 #[tokio::test]
-async fn the_same_answers_of_a_model_make_the_same_events() {
+async fn recorded_model_answers_produce_the_recorded_events() {
     let mut replayed = 0;
     for recorded in invocations() {
-        if recorded.iter().any(is_no_work_of_the_runner) {
+        if recorded.iter().any(is_not_from_the_runner) {
             continue;
         }
         let (_, shown) = replay(&recorded).await;

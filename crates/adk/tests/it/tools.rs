@@ -1,11 +1,11 @@
-//! Tool calls: every one is answered, whatever becomes of it.
+//! Tool calls: every call gets a response.
 
 use crate::common::{App, Fake, FakeTool, app, call, call_as, contents_shape, key, parts, text, tool};
 use adk::{
     agent::{AgentTree, LlmAgent},
     content::{Content, FunctionCall, Part},
     error::{ToolError, TreeError},
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::RunRequest,
     tool::{Tool, ToolOutcome, Toolset},
 };
@@ -39,7 +39,7 @@ fn sleeping() -> FakeTool {
     tool("sleeping", |_, _| std::future::pending())
 }
 
-/// An agent that makes these calls at once, and then says "done".
+/// An agent that makes these calls in one step, then answers "done".
 fn agent(calls: Vec<Part>) -> (Fake, LlmAgent) {
     let model = Fake::says([parts(calls), text("done")]);
     let mut root = model.agent("root");
@@ -53,7 +53,7 @@ async fn after(calls: Vec<Part>) -> App {
     app
 }
 
-/// One more tool each time that it is asked, and one that the agent has itself.
+/// A toolset that lists one more tool each time, and one with the name of an agent's own tool.
 #[derive(Default)]
 struct Growing(AtomicUsize);
 
@@ -71,7 +71,7 @@ impl Toolset for Growing {
 }
 
 #[tokio::test]
-async fn tools_that_come_and_go_are_asked_for_before_each_request() {
+async fn toolsets_are_listed_before_each_request() {
     let first = call("grown_1", json!({}));
     let both = vec![call("weather", json!({"city": "Oslo"})), call("gone", json!({}))];
     let model = Fake::says([parts(vec![first]), parts(both), text("done")]);
@@ -83,7 +83,7 @@ async fn tools_that_come_and_go_are_asked_for_before_each_request() {
     let offered =
         |at: usize| -> Vec<String> { model.asked()[at].tools.iter().map(|tool| tool.name.clone()).collect() };
     assert_eq!(offered(0), ["weather", "grown_1"]);
-    // Whoever looks for a tool in order to call it asks, too.
+    // The lookup of a called tool lists the toolset, too.
     assert_eq!(offered(1), ["weather", "grown_1", "grown_2", "grown_3"]);
     let shown = contents_shape(&model.asked()[2].contents);
     assert!(shown.contains("from the set") && shown.contains("Oslo"), "{shown}");
@@ -91,7 +91,7 @@ async fn tools_that_come_and_go_are_asked_for_before_each_request() {
 }
 
 #[tokio::test]
-async fn a_call_is_run_and_its_answer_is_shown_to_the_model() {
+async fn the_response_of_a_call_is_in_the_next_request() {
     let (model, root) = agent(vec![Part::text("Let me see."), call("weather", json!({"city": "Oslo"}))]);
     let app = app(root).await;
     app.say("hi").await.result.unwrap();
@@ -111,7 +111,7 @@ async fn a_call_is_run_and_its_answer_is_shown_to_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_run_at_the_same_time_and_are_answered_in_one_event_in_their_order() {
+async fn calls_run_concurrently_and_their_responses_share_an_event_in_order() {
     let slow = tool("slow", |_, args| async move {
         tokio::time::sleep(Duration::from_secs(args["s"].as_u64().unwrap())).await;
         Ok(ToolOutcome::Done(args["s"].clone()))
@@ -132,7 +132,7 @@ async fn calls_run_at_the_same_time_and_are_answered_in_one_event_in_their_order
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_with_a_call_is_its_answer_and_its_siblings_are_kept() {
+async fn a_failed_call_responds_with_its_error_and_siblings_succeed() {
     let app = after(vec![
         call("failing", json!({})),
         call("panicking", json!({})),
@@ -147,18 +147,18 @@ async fn what_goes_wrong_with_a_call_is_its_answer_and_its_siblings_are_kept() {
     let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
     assert_snapshot!(answers.join("\n"), @r#"
     {"error":"no luck"}
-    {"error":"the tool stopped working in the middle of the call (it panicked)"}
+    {"error":"the tool panicked during the call"}
     {"error":"the tool did not answer within 120s"}
     {"error":"there is no tool named nothing; the tools are: weather, failing, panicking, sleeping"}
-    {"error":"the arguments do not fit the tool's schema: 3 is not of type \"string\""}
-    {"error":"the arguments do not fit the tool's schema: \"city\" is a required property"}
+    {"error":"the arguments do not match the tool's schema: 3 is not of type \"string\""}
+    {"error":"the arguments do not match the tool's schema: \"city\" is a required property"}
     {"in":"Oslo"}
     "#);
     assert_eq!(log.len(), 4);
 }
 
 #[tokio::test]
-async fn a_call_whose_arguments_cannot_be_read_is_answered_and_not_run() {
+async fn a_call_with_malformed_arguments_gets_an_error_and_is_not_run() {
     let oops = |name: &str, written: &str| {
         Part::from(FunctionCall::malformed(Some(name.to_owned()), name, written.to_owned()))
     };
@@ -177,18 +177,18 @@ async fn a_call_whose_arguments_cannot_be_read_is_answered_and_not_run() {
     let answers: Vec<String> = log[2].responses().map(|answer| json!(answer.response).to_string()).collect();
     let quoted = "x".repeat(400) + "…";
     assert_snapshot!(answers.join("\n").replace(&quoted, "xxx…"), @r#"
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Oslo"}
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: xxx…"}
-    {"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: helper"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: {\"city\": Oslo"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: xxx…"}
+    {"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: helper"}
     {"in":"Oslo"}
     "#);
     assert_eq!(log[1].long_running_tool_ids, Some(vec![]), "it has not begun");
-    assert_eq!(log.len(), 4, "the model is told and goes on");
+    assert_eq!(log.len(), 4, "the model gets the error and continues");
     assert_eq!(model.asked().len(), 2);
 }
 
 #[tokio::test]
-async fn ids_are_minted_where_there_are_none_and_where_they_are_not_unique() {
+async fn missing_and_duplicate_call_ids_are_replaced() {
     let oslo = || json!({"city": "Oslo"});
     let app = after(vec![
         call("weather", oslo()),
@@ -209,7 +209,7 @@ async fn ids_are_minted_where_there_are_none_and_where_they_are_not_unique() {
 }
 
 #[tokio::test]
-async fn an_id_that_a_late_result_may_name_is_not_given_again() {
+async fn the_id_of_an_acknowledged_call_is_not_reused() {
     let long = tool("long", |_, _| async { Ok(ToolOutcome::Done(json!("pending"))) }).long_running();
     let same = |name: &str| parts(vec![call_as("call_0", name, json!({}))]);
     let mut root = Fake::says([same("long"), text("wait"), same("failing"), text("done")]).agent("root");
@@ -222,7 +222,7 @@ async fn an_id_that_a_late_result_may_name_is_not_given_again() {
 }
 
 #[tokio::test]
-async fn a_tool_changes_the_state_and_sees_its_own_changes_first() {
+async fn a_tool_sees_its_own_state_changes() {
     let body = |context: adk::tool::ToolContext, _| async move {
         let before = context.state("k");
         context.set_state("k", json!("new"));
@@ -249,7 +249,7 @@ async fn a_tool_changes_the_state_and_sees_its_own_changes_first() {
 }
 
 #[tokio::test]
-async fn a_file_that_a_tool_saves_is_named_with_its_version() {
+async fn a_saved_artifact_is_in_the_artifact_delta_with_its_version() {
     let body = |context: adk::tool::ToolContext, _| async move {
         let version = context.save_artifact("a.txt", Part::text("x")).await;
         Ok(ToolOutcome::Done(json!({"version": version.unwrap()})))
@@ -268,17 +268,17 @@ async fn a_file_that_a_tool_saves_is_named_with_its_version() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_the_question_to_people_is_told_that_there_is_no_such_tool() {
+async fn a_model_call_of_the_confirmation_name_is_an_unknown_tool() {
     let (model, root) = agent(vec![call(REQUEST_CONFIRMATION, json!({"originalFunctionCall": {"id": "x"}}))]);
     let app = app(root).await;
     let ran = app.say("hi").await;
-    assert_eq!(ran.said(), "done");
+    assert_eq!(ran.text(), "done");
     let shown = model.last_asked().contents;
     assert_eq!((shown.len(), shown[2].responses().count()), (3, 1));
 }
 
 #[test]
-fn names_that_belong_to_adk_are_not_for_tools() {
+fn tools_cannot_have_names_reserved_by_adk() {
     for name in ["transfer_to_agent", REQUEST_CONFIRMATION] {
         let mut root = Fake::says([]).agent("root");
         root.tools = vec![tool(name, |_, _| async { Ok(ToolOutcome::Done(json!(1))) }).arc()];
@@ -287,7 +287,7 @@ fn names_that_belong_to_adk_are_not_for_tools() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_what_the_run_says() {
+async fn the_tool_timeout_comes_from_the_run_config() {
     let app = app(agent(vec![call("sleeping", json!({}))]).1).await;
     let mut request = RunRequest::message(key(), Content::user("hi"));
     request.config.tool_timeout = Duration::from_secs(7);
@@ -297,7 +297,7 @@ async fn a_timeout_is_what_the_run_says() {
 }
 
 #[tokio::test]
-async fn the_model_is_asked_with_the_tools_in_the_order_of_the_agent() {
+async fn a_request_lists_tools_in_the_agents_order() {
     let (model, root) = agent(vec![]);
     let app = app(root).await;
     app.say("hi").await.result.unwrap();

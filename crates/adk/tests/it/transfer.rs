@@ -1,4 +1,4 @@
-//! Handing the conversation over: sticky, always answered, and never round and round.
+//! Transfers between agents: stickiness, responses, refusals, loop detection.
 
 use crate::common::{App, Fake, Reply, app, call, contents_shape, parts, text};
 use adk::{
@@ -16,7 +16,7 @@ fn transfer(name: &str) -> adk::content::Part {
     call("transfer_to_agent", json!({"agent_name": name}))
 }
 
-/// A root with two helpers, `a` and `b`.
+/// A root with the sub-agents `a` and `b`.
 fn tree(root: &Fake, a: &Fake, b: &Fake) -> LlmAgent {
     let mut agent = root.agent("root");
     agent.description = "The first.".to_owned();
@@ -37,7 +37,7 @@ fn legal_names(model: &Fake) -> Value {
 }
 
 #[tokio::test]
-async fn the_agent_that_was_handed_the_conversation_keeps_it() {
+async fn the_target_of_a_transfer_is_sticky() {
     let (root, a) = (Fake::says([to("a")]), Fake::says([text("a here"), text("a again")]));
     let app = app(tree(&root, &a, &silent())).await;
     app.say("hi").await.result.unwrap();
@@ -62,18 +62,18 @@ async fn the_agent_that_was_handed_the_conversation_keeps_it() {
 }
 
 #[tokio::test]
-async fn the_legal_names_are_in_the_declaration_and_the_introduction() {
+async fn legal_targets_are_in_the_declaration_and_the_instruction() {
     let (root, a) = (Fake::says([to("a")]), Fake::says([text("a here")]));
     let app = app(tree(&root, &a, &silent())).await;
     app.say("hi").await.result.unwrap();
     assert_eq!(legal_names(&root), json!(["a", "b"]));
     assert_eq!(legal_names(&a), json!(["root", "b"]));
-    let introduction = root.last_asked().config.system_instruction.unwrap().said();
+    let introduction = root.last_asked().config.system_instruction.unwrap().text();
     assert!(introduction.contains("- a: Knows letters.\n- b\n"), "{introduction}");
 }
 
 #[tokio::test]
-async fn flags_take_the_parent_and_the_peers_off_the_list() {
+async fn disallow_flags_remove_the_parent_and_the_peers() {
     let (root, a) = (Fake::says([to("a")]), Fake::says([text("a here")]));
     let mut agents = tree(&root, &a, &silent());
     agents.sub_agents[0].disallow_transfer_to_peers = true;
@@ -90,7 +90,7 @@ async fn flags_take_the_parent_and_the_peers_off_the_list() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_give_the_word_back_has_it_for_one_turn() {
+async fn an_agent_without_transfer_to_its_parent_is_not_sticky() {
     let (root, a) =
         (Fake::says([to("a"), text("root again"), text("and again")]), Fake::says([text("a here")]));
     let mut agents = tree(&root, &a, &silent());
@@ -111,7 +111,7 @@ async fn an_agent_that_cannot_give_the_word_back_has_it_for_one_turn() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_answered_in_the_log_and_ends_the_run() {
+async fn a_transfer_to_an_unknown_agent_gets_a_response_and_ends_the_run() {
     let root = Fake::says([to("nobody"), text("sorry")]);
     let app = app(tree(&root, &silent(), &silent())).await;
     let error = app.say("hi").await.error();
@@ -132,38 +132,38 @@ async fn an_unknown_name_is_answered_in_the_log_and_ends_the_run() {
 }
 
 #[tokio::test]
-async fn round_and_round_without_progress_is_an_error() {
+async fn a_silent_transfer_loop_is_an_error() {
     let (root, a) = (Fake::says([to("a"), to("a")]), Fake::says([to("root"), to("root")]));
     let app = app(tree(&root, &a, &silent())).await;
     let error = app.say("hi").await.error();
-    assert_snapshot!(error.to_string(), @"the agents hand the conversation around without doing anything: root → a → root");
+    assert_snapshot!(error.to_string(), @"the agents transfer the conversation in a loop: root → a → root");
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="a")
     02 root   ← transfer_to_agent#1 {result=null} [to a]
     03 a      → transfer_to_agent#2(agent_name="root")
-    04 a      ← transfer_to_agent#2 {error="the agents hand the conversation around without doing anything: root → a → root"}
+    04 a      ← transfer_to_agent#2 {error="the agents transfer the conversation in a loop: root → a → root"}
     "#);
 }
 
 #[tokio::test]
-async fn a_longer_circle_is_found_too() {
+async fn a_longer_transfer_loop_is_an_error() {
     let (root, a, b) = (Fake::says([to("a")]), Fake::says([to("b")]), Fake::says([to("root")]));
     let app = app(tree(&root, &a, &b)).await;
     assert!(matches!(app.say("hi").await.error(), RunError::TransferLoop { path } if path.len() == 4));
 }
 
 #[tokio::test]
-async fn round_and_round_with_fine_words_is_an_error_too() {
+async fn a_transfer_loop_with_text_is_an_error() {
     let politely = |name: &str| parts(vec![adk::content::Part::text("One moment."), transfer(name)]);
     let (root, a) = (Fake::says((0..9).map(|_| politely("a"))), Fake::says((0..9).map(|_| politely("root"))));
     let app = app(tree(&root, &a, &silent())).await;
     let error = app.say("hi").await.error();
-    assert_snapshot!(error.to_string(), @"the agents hand the conversation around without doing anything: root → a → root → a → root → a");
+    assert_snapshot!(error.to_string(), @"the agents transfer the conversation in a loop: root → a → root → a → root → a");
 }
 
 #[tokio::test]
-async fn round_and_round_with_calls_that_fail_is_an_error_too() {
+async fn a_transfer_loop_with_failing_calls_is_an_error() {
     let in_vain = |name: &str| parts(vec![call("no_such_tool", json!({})), transfer(name)]);
     let (root, a) = (Fake::says((0..9).map(|_| in_vain("a"))), Fake::says((0..9).map(|_| in_vain("root"))));
     let app = app(tree(&root, &a, &silent())).await;
@@ -171,7 +171,7 @@ async fn round_and_round_with_calls_that_fail_is_an_error_too() {
 }
 
 #[tokio::test]
-async fn handing_back_after_something_was_said_is_honest_work() {
+async fn a_transfer_back_after_an_answer_is_allowed() {
     let (root, a) = (
         Fake::says([to("a"), text("thank you, a")]),
         Fake::says([parts(vec![adk::content::Part::text("it is 42"), transfer("root")])]),
@@ -196,11 +196,11 @@ async fn handing_back_after_something_was_said_is_honest_work() {
 }
 
 #[tokio::test]
-async fn handing_back_in_the_next_turn_is_honest_work() {
+async fn a_transfer_back_in_the_next_turn_is_allowed() {
     let (root, a) = (Fake::says([to("a"), text("root here")]), Fake::says([text("a here"), to("root")]));
     let app = app(tree(&root, &a, &silent())).await;
     app.say("hi").await.result.unwrap();
-    assert_eq!(app.say("root please").await.said(), "root here");
+    assert_eq!(app.say("root please").await.text(), "root here");
 }
 
 async fn refused(calls: Vec<adk::content::Part>) -> (App, String) {
@@ -217,37 +217,37 @@ async fn refused(calls: Vec<adk::content::Part>) -> (App, String) {
 }
 
 #[tokio::test]
-async fn an_agent_that_hands_over_to_itself_is_told_to_answer() {
+async fn a_transfer_to_itself_is_refused() {
     assert_snapshot!(refused(vec![transfer("root")]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="root")
-    02 root   ← transfer_to_agent#1 {error="you are root already; answer, or hand over to another agent"}
+    02 root   ← transfer_to_agent#1 {error="root is the active agent already; answer, or transfer to another agent"}
     03 root   then I answer
     "#);
 }
 
 #[tokio::test]
-async fn a_handover_without_a_name_is_an_error_for_the_model() {
+async fn a_transfer_without_a_name_is_refused() {
     assert_snapshot!(refused(vec![call("transfer_to_agent", json!({}))]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1()
-    02 root   ← transfer_to_agent#1 {error="the arguments need agent_name, the name of an agent"}
+    02 root   ← transfer_to_agent#1 {error="the argument agent_name is missing: it is the name of an agent"}
     03 root   then I answer
     "#);
 }
 
 #[tokio::test]
-async fn of_two_handovers_in_one_step_the_first_counts_and_both_are_answered() {
+async fn the_first_of_two_transfers_in_one_step_takes_effect() {
     assert_snapshot!(refused(vec![transfer("a"), transfer("b")]).await.1, @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="a") | → transfer_to_agent#2(agent_name="b")
-    02 root   ← transfer_to_agent#1 {result=null} | ← transfer_to_agent#2 {error="the conversation is handed over once at a time"} [to a]
+    02 root   ← transfer_to_agent#1 {result=null} | ← transfer_to_agent#2 {error="only one transfer per step is allowed"} [to a]
     03 a      a here
     "#);
 }
 
 #[tokio::test]
-async fn a_handover_that_the_tree_does_not_allow_is_refused() {
+async fn a_transfer_to_an_illegal_target_is_refused() {
     let (root, a) = (Fake::says([to("a")]), Fake::says([to("b"), text("then I answer")]));
     let mut agents = tree(&root, &a, &silent());
     agents.sub_agents[0].disallow_transfer_to_peers = true;
@@ -258,13 +258,13 @@ async fn a_handover_that_the_tree_does_not_allow_is_refused() {
     01 root   → transfer_to_agent#1(agent_name="a")
     02 root   ← transfer_to_agent#1 {result=null} [to a]
     03 a      → transfer_to_agent#2(agent_name="b")
-    04 a      ← transfer_to_agent#2 {error="a may not hand over to b"}
+    04 a      ← transfer_to_agent#2 {error="a may not transfer to b"}
     05 a      then I answer
     "#);
 }
 
 #[test]
-fn names_lead_to_one_agent() {
+fn agent_names_are_valid_and_unique() {
     let twice = tree(&silent(), &silent(), &silent());
     let mut root = twice.clone();
     root.sub_agents[0].sub_agents = vec![silent().agent("b")];

@@ -1,4 +1,4 @@
-//! Turns without tools: what is stored, what is shown, what is asked.
+//! Turns without tools: stored events, emitted events, requests.
 
 use crate::common::{
     App, Fake, Reply, app, app_with_state, call, contents_shape, key, parts, pieces, text, tool,
@@ -26,7 +26,7 @@ fn instruction(model: &Fake) -> String {
 }
 
 #[tokio::test]
-async fn a_message_is_stored_and_answered_and_only_the_answer_is_shown() {
+async fn a_message_is_stored_and_only_the_answer_is_emitted() {
     let app = app(Fake::says([text("hello")]).agent("root")).await;
     let ran = app.say("hi").await;
     ran.result.unwrap();
@@ -38,7 +38,7 @@ async fn a_message_is_stored_and_answered_and_only_the_answer_is_shown() {
 }
 
 #[tokio::test]
-async fn every_event_of_a_turn_belongs_to_its_invocation_and_has_an_id_of_its_own() {
+async fn events_of_a_turn_share_the_invocation_and_have_unique_ids() {
     let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) });
     let mut root = Fake::says([parts(vec![call("f", json!({}))]), text("done"), text("again")]).agent("root");
     root.tools = vec![fake.arc()];
@@ -55,7 +55,7 @@ async fn every_event_of_a_turn_belongs_to_its_invocation_and_has_an_id_of_its_ow
 }
 
 #[tokio::test]
-async fn pieces_share_the_id_of_the_whole_and_only_the_whole_is_stored() {
+async fn pieces_share_the_id_of_the_complete_answer_and_are_not_stored() {
     let app = app(Fake::says([pieces(&["Hel", "lo"])]).agent("root")).await;
     let ran = app.stream("hi").await;
     assert_snapshot!(ran.shape(), @"
@@ -71,7 +71,7 @@ async fn pieces_share_the_id_of_the_whole_and_only_the_whole_is_stored() {
 }
 
 #[tokio::test]
-async fn signatures_are_in_the_whole_and_never_in_a_piece() {
+async fn signatures_are_in_the_complete_answer_only() {
     let signed = Part { thought_signature: Some("c2ln".to_owned()), ..Part::text("Hello") };
     let content = Some(Content::new("model", vec![signed]));
     let whole = LlmResponse { content, ..LlmResponse::default() };
@@ -83,14 +83,14 @@ async fn signatures_are_in_the_whole_and_never_in_a_piece() {
 }
 
 #[tokio::test]
-async fn without_streaming_no_event_says_whether_it_is_partial() {
+async fn without_streaming_partial_is_absent() {
     let app = app(Fake::says([text("hello")]).agent("root")).await;
     app.say("hi").await.result.unwrap();
     assert!(app.log().iter().all(|event| event.partial.is_none()));
 }
 
 #[tokio::test]
-async fn a_state_delta_comes_with_the_message_and_temp_is_seen_but_not_stored() {
+async fn a_state_delta_is_stored_with_the_message_except_temp_keys() {
     let model = Fake::says([text("hello")]);
     let mut root = model.agent("root");
     root.instruction = "{name} {temp:mood} {user:lang?}".to_owned();
@@ -108,20 +108,20 @@ async fn a_state_delta_comes_with_the_message_and_temp_is_seen_but_not_stored() 
 }
 
 #[tokio::test]
-async fn an_instruction_with_a_missing_key_ends_the_run_and_the_log_says_so() {
+async fn an_instruction_with_a_missing_key_ends_the_run_with_an_error_event() {
     let mut root = Fake::says([text("never")]).agent("root");
     root.instruction = "Hello {name}".to_owned();
     let app = app(root).await;
     let ran = app.say("hi").await;
     assert_snapshot!(app.log_shape(), @"
     00 user   hi
-    01 root    [MISSING_KEY: the instruction of root names {name}, which is not in the session's state; set it, or write {name?}]
+    01 root    [MISSING_KEY: the instruction of root uses {name}, which is not in the session's state; set it, or write {name?}]
     ");
     assert!(matches!(ran.error(), RunError::MissingKey { key, .. } if key == "name"));
 }
 
 #[tokio::test]
-async fn an_instruction_reads_files_of_text() {
+async fn an_instruction_includes_text_artifacts() {
     let model = Fake::says([text("ok")]);
     let mut root = model.agent("root");
     root.instruction = "A {artifact.a.txt} B {artifact.b.txt} C {artifact.no?}.".to_owned();
@@ -135,7 +135,7 @@ async fn an_instruction_reads_files_of_text() {
 }
 
 #[tokio::test]
-async fn the_final_text_goes_to_the_output_key_without_thoughts() {
+async fn the_output_key_gets_the_final_text_without_thoughts() {
     let mut root = Fake::says([parts(vec![Part::thought("hm"), Part::text("42")])]).agent("root");
     root.output_key = Some("answer".to_owned());
     let app = app(root).await;
@@ -144,7 +144,7 @@ async fn the_final_text_goes_to_the_output_key_without_thoughts() {
 }
 
 #[tokio::test]
-async fn an_answer_without_text_leaves_the_output_key_alone() {
+async fn an_answer_without_text_does_not_set_the_output_key() {
     let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) }).long_running();
     let mut root =
         Fake::says([parts(vec![call("f", json!({}))]), Reply::Items(vec![Ok(LlmResponse::default())])])
@@ -157,7 +157,7 @@ async fn an_answer_without_text_leaves_the_output_key_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_says_nothing_ends_the_turn() {
+async fn an_empty_answer_ends_the_turn() {
     let model = Fake::says([Reply::Items(vec![Ok(LlmResponse::default())])]);
     let mut root = model.agent("root");
     root.output_key = Some("answer".to_owned());
@@ -167,7 +167,7 @@ async fn an_answer_that_says_nothing_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn metadata_of_the_run_is_on_every_event_and_that_of_the_message_on_its_own() {
+async fn run_metadata_is_on_every_event_and_message_metadata_on_the_message() {
     let fake = tool("f", |_, _| async { Ok(ToolOutcome::Done(json!(1))) });
     let mut root = Fake::says([parts(vec![call("f", json!({}))]), text("done")]).agent("root");
     root.tools = vec![fake.arc()];
@@ -183,7 +183,7 @@ async fn metadata_of_the_run_is_on_every_event_and_that_of_the_message_on_its_ow
 }
 
 #[tokio::test]
-async fn without_a_message_the_model_is_asked_once_more() {
+async fn without_a_message_the_model_is_called_again() {
     let model = Fake::says([text("one"), text("two")]);
     let app = app(model.agent("root")).await;
     app.say("hi").await.result.unwrap();
@@ -200,14 +200,14 @@ async fn without_a_message_the_model_is_asked_once_more() {
 }
 
 #[tokio::test]
-async fn without_a_message_in_an_empty_session_the_model_is_asked_too() {
+async fn without_a_message_the_model_is_called_in_an_empty_session() {
     let app = app(Fake::says([text("one")]).agent("root")).await;
     app.again().await.result.unwrap();
     assert_eq!(app.log().len(), 1);
 }
 
 #[tokio::test]
-async fn a_message_without_parts_is_stored_and_not_shown_to_the_model() {
+async fn a_message_without_parts_is_stored_but_not_in_the_request() {
     let model = Fake::says([text("one"), text("two")]);
     let app = app(model.agent("root")).await;
     app.say("hi").await.result.unwrap();
@@ -228,7 +228,7 @@ async fn calling_forever() -> App {
 }
 
 #[tokio::test]
-async fn a_run_ends_when_it_has_used_its_model_calls() {
+async fn a_run_ends_at_the_limit_of_model_calls() {
     let app = calling_forever().await;
     let ran = app.run(configured("hi", RunConfig { max_llm_calls: 2, ..RunConfig::default() })).await;
     assert_snapshot!(app.log_shape(), @"
@@ -237,20 +237,20 @@ async fn a_run_ends_when_it_has_used_its_model_calls() {
     02 root   ← f#1 {result=1}
     03 root   → f#2()
     04 root   ← f#2 {result=1}
-    05 root    [TOO_MANY_MODEL_CALLS: the run has used its 2 model calls]
+    05 root    [TOO_MANY_MODEL_CALLS: limit of 2 model calls reached]
     ");
     assert!(matches!(ran.error(), RunError::TooManyModelCalls { limit: 2 }));
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_is_no_limit() {
+async fn a_limit_of_zero_is_unlimited() {
     let app = calling_forever().await;
     let ran = app.run(configured("hi", RunConfig { max_llm_calls: 0, ..RunConfig::default() })).await;
-    assert_eq!(ran.said(), "enough");
+    assert_eq!(ran.text(), "enough");
 }
 
 #[tokio::test]
-async fn a_model_that_fails_leaves_an_event_and_the_next_message_works() {
+async fn a_failed_model_call_leaves_an_error_event_and_the_next_message_works() {
     let app =
         app(Fake::says([Reply::Items(vec![Err(LlmError::new("BOOM", "it broke"))]), text("hello")])
             .agent("root"))
@@ -267,7 +267,7 @@ async fn a_model_that_fails_leaves_an_event_and_the_next_message_works() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_has_answered() {
+async fn a_refusal_of_the_model_is_an_answer() {
     let refusal = LlmResponse {
         error_code: Some("RESOURCE_EXHAUSTED".to_owned()),
         error_message: Some("quota".to_owned()),
@@ -283,7 +283,7 @@ async fn a_model_that_refuses_has_answered() {
 }
 
 #[tokio::test]
-async fn what_the_models_side_says_beside_its_answer_is_on_the_event() {
+async fn response_metadata_is_on_the_event() {
     let said = |key: &str| json!({key: true}).as_object().cloned();
     let word = LlmResponse { partial: true, custom_metadata: said("waiting"), ..LlmResponse::default() };
     let whole = LlmResponse {
@@ -307,7 +307,7 @@ async fn a_session_that_does_not_exist_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_role_of_an_answer_is_model_if_it_says_none() {
+async fn the_role_of_an_answer_defaults_to_model() {
     let content = Some(Content { role: None, ..Content::model("x") });
     let reply = Reply::Items(vec![Ok(LlmResponse { content, ..LlmResponse::default() })]);
     let app = app(Fake::says([reply]).agent("root")).await;

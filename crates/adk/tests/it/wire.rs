@@ -1,4 +1,4 @@
-//! ADK's JSON: what the real server sent is read and printed back, byte for byte.
+//! ADK's JSON: recorded events of the real server round-trip byte for byte.
 
 use adk::event::Event;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ const EVENTS: &str = include_str!("../../../../fixtures/adk/events.jsonl");
 const SESSIONS: &str = include_str!("../../../../fixtures/adk/sessions.jsonl");
 
 #[test]
-fn every_event_of_the_real_server_prints_back_byte_for_byte() {
+fn recorded_events_round_trip_byte_for_byte() {
     assert!(EVENTS.lines().count() > 100);
     for line in EVENTS.lines() {
         let event: Event = serde_json::from_str(line).unwrap();
@@ -16,7 +16,7 @@ fn every_event_of_the_real_server_prints_back_byte_for_byte() {
 }
 
 #[test]
-fn every_event_in_a_session_of_the_real_server_prints_back_equal() {
+fn recorded_session_events_round_trip() {
     for line in SESSIONS.lines() {
         let session: Value = serde_json::from_str(line).unwrap();
         for value in session["events"].as_array().unwrap() {
@@ -26,9 +26,9 @@ fn every_event_in_a_session_of_the_real_server_prints_back_equal() {
     }
 }
 
-/// A content has a role and parts and, on ADK's wire, is refused with anything else.
+/// Contents are not extended: ADK refuses a content with unknown fields.
 #[test]
-fn a_field_that_we_do_not_know_survives_wherever_it_is() {
+fn unknown_fields_round_trip_at_every_level() {
     let event = json!({
         "content": {
             "parts": [
@@ -58,7 +58,7 @@ fn a_field_that_we_do_not_know_survives_wherever_it_is() {
 }
 
 #[test]
-fn snake_case_is_read_at_every_level() {
+fn snake_case_is_accepted_at_every_level() {
     let snake = json!({
         "model_version": "m", "error_code": "E", "error_message": "m", "turn_complete": true,
         "finish_reason": "STOP", "custom_metadata": {"a_b": 1},
@@ -83,7 +83,7 @@ fn snake_case_is_read_at_every_level() {
 }
 
 #[test]
-fn an_event_that_says_null_where_a_field_may_be_missing_is_read() {
+fn null_is_accepted_for_optional_fields() {
     let event = json!({
         "content": null, "partial": null, "customMetadata": null, "longRunningToolIds": null, "branch": null,
         "invocationId": "e", "author": "a", "id": "i", "timestamp": 1.0,

@@ -1,6 +1,6 @@
 //! Collects the text of an answer, from its partial events or from the final event, never from both.
 
-use adk::{content::Content, event::Event, flow::leads_nowhere};
+use adk::{content::Content, event::Event, flow::is_unknown_agent};
 
 /// Collects the text of a run. Partial or final is decided per model call, because a run may have several (spec I).
 #[derive(Clone, Debug, Default)]
@@ -18,10 +18,10 @@ impl AnswerCollector {
             return;
         }
         // The run fails or is corrected; after a correction the answer starts over (spec G2).
-        if event.responses().any(leads_nowhere) {
+        if event.responses().any(is_unknown_agent) {
             *self = Self::default();
         }
-        let text = event.content.as_ref().map(Content::said).unwrap_or_default();
+        let text = event.content.as_ref().map(Content::text).unwrap_or_default();
         let begun = self.streaming.as_ref() == Some(&event.id);
         if event.is_partial() {
             // A partial event without text, such as a thought, does not decide for the partial events.
@@ -58,7 +58,7 @@ impl AnswerCollector {
 /// The text of the last answer in these events, if it was interrupted and nothing followed.
 pub fn interrupted_answer<'a>(events: impl DoubleEndedIterator<Item = &'a Event>) -> Option<String> {
     let last = events.rev().find(|event| event.content.is_some())?;
-    let text = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::said)?;
+    let text = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::text)?;
     (!text.trim().is_empty()).then_some(text)
 }
 

@@ -11,7 +11,7 @@ use adk::{
     error::{RunError, ServiceError},
     flow::spans,
     runner::{EventSink, RunConfig, RunRequest, Runner},
-    trace::{Active, Kind},
+    trace::{ActiveSpan, SpanKind},
 };
 use serde_json::{Map, json};
 use session::RunStatus;
@@ -56,11 +56,11 @@ impl Agent {
         result
     }
 
-    fn span(&self, run: &str, request: &RunRequest) -> Active {
+    fn span(&self, run: &str, request: &RunRequest) -> ActiveSpan {
         let own = &request.config.trace;
         let trace = if own.is_on() { own } else { &self.trace }.of_session(&request.key);
         let agent = &self.tree.root().agent;
-        let mut span = trace.begin(Kind::Internal, || format!("invoke_agent {}", agent.name));
+        let mut span = trace.begin(SpanKind::Internal, || format!("invoke_agent {}", agent.name));
         if trace.is_on() {
             span.set("gen_ai.operation.name", "invoke_agent");
             span.set("gen_ai.agent.name", agent.name.as_str());
@@ -108,7 +108,7 @@ impl Agent {
         let RunError::AgentNotFound { name } = &first else { return Err(first) };
         let Some(correction) = self.correction(name) else { return Err(first) };
         let retry = RunRequest {
-            goes_on: true,
+            continue_run: true,
             message_metadata: Map::from_iter([(CORRECTION.to_owned(), json!(true))]),
             config,
             cancel,

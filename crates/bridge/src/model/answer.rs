@@ -5,7 +5,7 @@ use adk::{
     event::UsageMetadata,
     model::LlmResponse,
 };
-use provider::{Done, Error, Finish, StreamEvent, ToolCall, Usage};
+use provider::{Done, Error, FinishReason, StreamEvent, TokenUsage, ToolCall};
 
 /// A response in progress.
 pub(super) struct ResponseBuilder {
@@ -13,7 +13,7 @@ pub(super) struct ResponseBuilder {
     stream: bool,
     origin: Origin,
     parts: Vec<Part>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
 }
 
 /// The effect of one stream event.
@@ -26,7 +26,7 @@ pub(super) enum Progress {
 }
 
 impl ResponseBuilder {
-    pub(super) fn new(origin: provider::Origin, stream: bool) -> Self {
+    pub(super) fn new(origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
         Self { stream, origin, parts: Vec::new(), usage: None }
     }
@@ -74,9 +74,9 @@ impl ResponseBuilder {
         let parts: Vec<Part> = self.parts.drain(..).filter(|part| !part.is_empty()).collect();
         let content = Content { parts, role: Some("model".to_owned()), origin: Some(self.origin.clone()) };
         let (finish_reason, refusal) = match done.finish {
-            Finish::Stop => (Some("STOP"), None),
-            Finish::Length => (Some("MAX_TOKENS"), None),
-            Finish::Refused { code, message } => (None, Some((code, message))),
+            FinishReason::Stop => (Some("STOP"), None),
+            FinishReason::Length => (Some("MAX_TOKENS"), None),
+            FinishReason::Refused { code, message } => (None, Some((code, message))),
         };
         let (error_code, error_message) = refusal.unzip();
         let content = Some(content).filter(|content| error_code.is_none() || !content.parts.is_empty());
@@ -103,7 +103,7 @@ fn call_part(call: ToolCall) -> Part {
     Part { thought_signature: call.signature, ..function.into() }
 }
 
-fn usage(usage: Usage) -> UsageMetadata {
+fn usage(usage: TokenUsage) -> UsageMetadata {
     let nonzero = |count: u64| (count > 0).then_some(count);
     UsageMetadata {
         cached_content_token_count: nonzero(usage.cached),

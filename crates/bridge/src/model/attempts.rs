@@ -13,7 +13,7 @@ use adk::{
     model::{LlmRequest, LlmResponse, LlmStream},
 };
 use futures::{StreamExt, stream};
-use provider::{Error, EventStream, Retry, StreamEvent};
+use provider::{Error, ModelStream, RetryAdvice, StreamEvent};
 use std::{
     collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
@@ -47,7 +47,7 @@ pub(super) struct Attempts {
 
 enum Stage {
     Ask,
-    Listen(EventStream, ResponseBuilder),
+    Listen(ModelStream, ResponseBuilder),
     Wait { left: Duration, because: String },
     Over,
 }
@@ -217,7 +217,7 @@ impl Attempts {
             return format!("{error}; the requested wait of {wait:?} exceeds the limit of {cap:?}");
         }
         match self.tried {
-            _ if error.retry() == Retry::Shorter && self.room.is_some() => {
+            _ if error.retry_advice() == RetryAdvice::Shorter && self.room.is_some() => {
                 format!("{error}; a shortened conversation does not fit either")
             }
             0 => error.to_string(),

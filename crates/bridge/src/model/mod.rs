@@ -25,7 +25,7 @@ pub use target::{ModelTarget, request_for};
 use crate::view::budget::Budget;
 use adk::model::{Llm, LlmRequest, LlmStream};
 use attempts::{Attempts, GivenWarnings};
-use provider::{Provider, Request};
+use provider::{ModelRequest, Provider};
 use std::sync::Arc;
 
 /// A model with its fallbacks.
@@ -52,7 +52,7 @@ impl ModelAdapter {
     }
 
     /// The request for the first model.
-    pub fn request(&self, request: &LlmRequest) -> Request {
+    pub fn request(&self, request: &LlmRequest) -> ModelRequest {
         self.targets[0].request(request, None)
     }
 }

@@ -1,6 +1,6 @@
 //! Chooses the remedy for an error while nothing was streamed: wait and retry, shorten, or call another model.
 
-use provider::{Error, Retry};
+use provider::{Error, RetryAdvice};
 use std::time::Duration;
 
 /// The retry policy.
@@ -37,15 +37,15 @@ pub(super) enum Remedy {
 impl Retries {
     /// The remedy for an error after `tried` retries.
     pub(super) fn remedy(&self, error: &Error, tried: u32) -> Remedy {
-        match error.retry() {
-            Retry::After(requested) if tried < self.attempts => {
+        match error.retry_advice() {
+            RetryAdvice::After(requested) if tried < self.attempts => {
                 let wait = requested.unwrap_or_else(|| self.pause(tried));
                 if wait <= self.cap { Remedy::Wait(wait) } else { Remedy::Another }
             }
-            Retry::After(_) => Remedy::Another,
-            Retry::Shorter => Remedy::Shorten,
-            Retry::Never if another_may_help(error) => Remedy::Another,
-            Retry::Never => Remedy::Nothing,
+            RetryAdvice::After(_) => Remedy::Another,
+            RetryAdvice::Shorter => Remedy::Shorten,
+            RetryAdvice::Never if another_may_help(error) => Remedy::Another,
+            RetryAdvice::Never => Remedy::Nothing,
         }
     }
 
@@ -57,9 +57,9 @@ impl Retries {
 
     /// The wait that the provider asks for, if it exceeds the maximum.
     pub(super) fn too_long(&self, error: &Error) -> Option<Duration> {
-        match error.retry() {
-            Retry::After(Some(wait)) if wait > self.cap => Some(wait),
-            Retry::After(_) | Retry::Shorter | Retry::Never => None,
+        match error.retry_advice() {
+            RetryAdvice::After(Some(wait)) if wait > self.cap => Some(wait),
+            RetryAdvice::After(_) | RetryAdvice::Shorter | RetryAdvice::Never => None,
         }
     }
 }

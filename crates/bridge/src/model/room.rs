@@ -4,14 +4,14 @@ use crate::view::{
     budget::{Budget, LEAST_TOKENS},
     cost, tokens,
 };
-use provider::{Request, Role};
+use provider::{ModelRequest, Role};
 
 /// Smaller numbers in an error message are not context sizes.
 const LEAST_CONTEXT: u32 = 1_000;
 
 /// The tokens that a context leaves for the conversation, after instruction, tools, maximum output and the error
 /// margin of the estimate.
-pub(super) fn of_context(context: u32, request: &Request) -> u32 {
+pub(super) fn of_context(context: u32, request: &ModelRequest) -> u32 {
     let counted = context / 5 * 4;
     let answer = request.options.max_output_tokens.unwrap_or_default();
     counted.saturating_sub(fixed(request)).saturating_sub(answer).max(LEAST_TOKENS)
@@ -19,7 +19,7 @@ pub(super) fn of_context(context: u32, request: &Request) -> u32 {
 
 /// The budget for a conversation that was too long: half of its tokens, and at most what the stated context leaves.
 /// `None` if it cannot be shortened further.
-pub(super) fn shorter(sent: &Request, context: Option<u32>) -> Option<u32> {
+pub(super) fn shorter(sent: &ModelRequest, context: Option<u32>) -> Option<u32> {
     let conversation = sent.messages.iter().filter(|message| message.role != Role::System);
     let cost = conversation.map(cost::of_message).fold(0, u32::saturating_add);
     let stated = context.map_or(u32::MAX, |context| of_context(context, sent));
@@ -28,7 +28,7 @@ pub(super) fn shorter(sent: &Request, context: Option<u32>) -> Option<u32> {
 }
 
 /// Tokens of instruction and tools.
-fn fixed(request: &Request) -> u32 {
+fn fixed(request: &ModelRequest) -> u32 {
     let system = request.messages.iter().filter(|message| message.role == Role::System);
     let tools = request.tools.iter().map(|tool| {
         [&*tool.name, &*tool.description, &*tool.parameters.to_string()].map(tokens::estimate).iter().sum()
@@ -70,7 +70,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use provider::{Message, ToolSpec};
+    use provider::{ModelMessage, ToolSpec};
 
     #[test]
     fn context_size_is_parsed_from_error_messages() {
@@ -102,10 +102,12 @@ mod tests {
         }
     }
 
-    fn request(words: usize) -> Request {
-        let messages =
-            vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "word ".repeat(words))];
-        Request { messages, ..Request::default() }
+    fn request(words: usize) -> ModelRequest {
+        let messages = vec![
+            ModelMessage::text(Role::System, "Be brief."),
+            ModelMessage::text(Role::User, "word ".repeat(words)),
+        ];
+        ModelRequest { messages, ..ModelRequest::default() }
     }
 
     #[test]
@@ -118,11 +120,11 @@ mod tests {
 
     #[test]
     fn instruction_tools_and_output_are_subtracted_from_the_context() {
-        let bare = of_context(10_000, &Request::default());
+        let bare = of_context(10_000, &ModelRequest::default());
         assert_eq!(bare, 8_000);
         let parameters = serde_json::json!({"type": "object", "properties": {}});
         let tool = ToolSpec { name: "look".to_owned(), description: "Looks. ".repeat(100), parameters };
-        let full = Request { tools: vec![tool], ..request(0) };
+        let full = ModelRequest { tools: vec![tool], ..request(0) };
         assert_eq!(of_context(10_000, &full), 7_780);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::room;
 use crate::view::{budget::Budget, history, messages, options};
-use adk::model::{LlmRequest, Said};
-use provider::{EventStream, Origin, Provider, Request};
+use adk::model::{ContentRef, LlmRequest};
+use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use std::{
     fmt,
     sync::{
@@ -59,23 +59,23 @@ impl ModelTarget {
         self.provider.name()
     }
 
-    pub(super) fn origin(&self) -> Origin {
-        Origin { provider: self.stamp.clone(), model: self.model.clone() }
+    pub(super) fn origin(&self) -> ModelId {
+        ModelId { provider: self.stamp.clone(), model: self.model.clone() }
     }
 
-    pub(super) fn ask(&self, request: Request) -> EventStream {
+    pub(super) fn ask(&self, request: ModelRequest) -> ModelStream {
         self.provider.stream(request)
     }
 
     /// The request for this model, with at most `most` tokens of conversation.
-    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> Request {
+    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> ModelRequest {
         let budget = most.map_or(self.budget, |most| self.budget.at_most(most));
         let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
         request_within(self.origin(), request, budget, self.context.into_iter().chain(learned).min())
     }
 
     /// The budget for a conversation after `sent` was too long; `None` if it cannot be shortened.
-    pub(super) fn shorter(&self, sent: &Request, complaint: &str) -> Option<u32> {
+    pub(super) fn shorter(&self, sent: &ModelRequest, complaint: &str) -> Option<u32> {
         let stated = room::limit_in(complaint);
         if let Some(context) = stated {
             self.learned.store(context, Ordering::Relaxed);
@@ -85,14 +85,19 @@ impl ModelTarget {
 }
 
 /// The request for a model: the system message, then a legal history within the budget.
-pub fn request_for(target: Origin, request: &LlmRequest, budget: Budget) -> Request {
+pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
     request_within(target, request, budget, None)
 }
 
-fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context: Option<u32>) -> Request {
-    let conversation = messages::convert(request.contents.iter().map(|content| &**content), &target);
+fn request_within(
+    target: ModelId,
+    request: &LlmRequest,
+    budget: Budget,
+    context: Option<u32>,
+) -> ModelRequest {
+    let conversation = messages::convert(&request.contents, &target);
     let all = messages::system(&request.config).into_iter().chain(conversation).collect();
-    let mut built = Request {
+    let mut built = ModelRequest {
         messages: all,
         model: target.model,
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
@@ -104,7 +109,7 @@ fn request_within(target: Origin, request: &LlmRequest, budget: Budget, context:
 }
 
 /// Whether the request ends with tool results.
-fn ends_with_results(contents: &[Said]) -> bool {
+fn ends_with_results(contents: &[ContentRef]) -> bool {
     contents.last().is_some_and(|last| last.responses().next().is_some())
 }
 

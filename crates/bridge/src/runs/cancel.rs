@@ -13,9 +13,9 @@ use crate::{
 use adk::{
     error::ServiceError,
     event::Event,
-    facts::Question,
     flow::withdraw,
-    session::{Entry, SessionKey},
+    pending::Question,
+    session::{LogEntry, SessionKey},
 };
 use session::{Commit, Error, RunStatus, TurnChange};
 use std::{sync::Arc, time::Duration};
@@ -78,7 +78,7 @@ impl Runs {
         let sessions = SessionServiceAdapter::new(Arc::clone(&self.store), "", Budget::default());
         let failed = |error: ServiceError| Error::Backend(error.into());
         let Some(session) = sessions.read(key).await.map_err(failed)? else { return Ok(false) };
-        let entries = withdrawals(&session, id).into_iter().map(Entry::continues).collect();
+        let entries = withdrawals(&session, id).into_iter().map(LogEntry::continues).collect();
         let (commit, _) = PreparedCommit::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
         let turn = TurnChange::Cancel { run: id.to_owned(), error: Some(REASON.to_owned()) };
         let commit = Commit { turn, expected_seq: Some(session.last_seq), ..commit };

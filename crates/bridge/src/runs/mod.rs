@@ -18,7 +18,7 @@ use crate::{
     agent::Agent,
     store::{
         service::{service_error, store_key},
-        stored_session::StoredSession,
+        session_handle::SessionHandle,
     },
     turns::{QueuedRequest, Refused, RunName, Turns},
 };
@@ -46,7 +46,7 @@ pub struct Runs {
 pub struct StartOptions {
     /// Idempotency key: a later request of the user with the same key becomes this run.
     pub idempotency_key: Option<String>,
-    /// Released when the run is over.
+    /// Released when the run ends.
     pub permit: Option<RunPermit>,
 }
 
@@ -86,8 +86,8 @@ impl RunView {
         Self { id: id.to_owned(), status, position: None, error: None, created_at: now, updated_at: now }
     }
 
-    fn from_run(run: session::Run) -> Self {
-        let session::Run { id, status, error, created_at, updated_at, ahead, .. } = run;
+    fn from_run(run: session::RunRecord) -> Self {
+        let session::RunRecord { id, status, error, created_at, updated_at, ahead, .. } = run;
         let position = ahead.and_then(|ahead| usize::try_from(ahead).ok());
         Self { id, status, position, error, created_at, updated_at }
     }
@@ -105,8 +105,8 @@ impl Runs {
     }
 
     /// Acquires a permit for one run of a user; `None` if `max` permits are in use.
-    pub fn permit(&self, user: &str, max: usize) -> Option<RunPermit> {
-        self.registry.permit(user, max)
+    pub fn acquire_permit(&self, user: &str, max: usize) -> Option<RunPermit> {
+        self.registry.acquire_permit(user, max)
     }
 
     /// Starts a run, which continues independently of its readers. Returns when the message is stored. If the user
@@ -139,7 +139,7 @@ impl Runs {
             if !turn.is_accepted() {
                 return result;
             }
-            // Released before readers see the end of the run.
+            // Released first: a reader that sees the end can start the next run.
             drop(permit);
             live.finish(&result, turn.continues_in_log());
             runs.registry.retire(key, &live);
@@ -194,8 +194,8 @@ impl Runs {
         Ok((id, from))
     }
 
-    fn stored<'a>(&'a self, key: &'a SessionKey) -> StoredSession<'a> {
-        StoredSession::new(&self.store, key)
+    fn stored<'a>(&'a self, key: &'a SessionKey) -> SessionHandle<'a> {
+        SessionHandle::new(&self.store, key)
     }
 
     fn live(&self, key: &SessionKey, id: &str) -> Option<Arc<LiveRun>> {

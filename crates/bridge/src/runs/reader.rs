@@ -7,7 +7,7 @@ use super::{
 };
 use crate::store::row::Restorer;
 use adk::{error::ServiceError, session::SessionKey};
-use session::{PageRequest, Run, RunStatus, Seq};
+use session::{PageRequest, RunRecord, RunStatus, Seq};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Poll interval for a run of another process.
@@ -50,7 +50,7 @@ impl ReaderSource {
 struct LogReader {
     runs: Runs,
     key: SessionKey,
-    run: Run,
+    run: RunRecord,
     restorer: Restorer,
     /// The last row that was read, and the number of events of the run up to it.
     read: Seq,
@@ -64,13 +64,17 @@ impl Reader {
         Self { id, cursor, source: ReaderSource::LiveRun { live, runs, key } }
     }
 
-    pub(super) fn stored(runs: Runs, key: SessionKey, run: Run, cursor: Cursor) -> Self {
+    pub(super) fn stored(runs: Runs, key: SessionKey, run: RunRecord, cursor: Cursor) -> Self {
         let id = run.id.clone();
         Self { id, cursor, source: ReaderSource::LogReader(Box::new(LogReader::new(runs, key, run))) }
     }
 
     /// The cursor after the last stored event of a run.
-    pub(super) async fn stored_end(runs: &Runs, key: &SessionKey, run: &Run) -> Result<Cursor, ServiceError> {
+    pub(super) async fn stored_end(
+        runs: &Runs,
+        key: &SessionKey,
+        run: &RunRecord,
+    ) -> Result<Cursor, ServiceError> {
         let mut log = LogReader::new(runs.clone(), key.clone(), run.clone());
         while log.read_page().await? {
             log.ready.clear();
@@ -130,7 +134,7 @@ impl Reader {
 }
 
 impl LogReader {
-    fn new(runs: Runs, key: SessionKey, run: Run) -> Self {
+    fn new(runs: Runs, key: SessionKey, run: RunRecord) -> Self {
         let read = run.started_after;
         // Rows of runs contain their author; the default name is for older rows.
         let restorer = Restorer::new("");

@@ -117,7 +117,7 @@ impl RunRegistry {
         }
     }
 
-    pub(super) fn permit(&self, user: &str, max: usize) -> Option<RunPermit> {
+    pub(super) fn acquire_permit(&self, user: &str, max: usize) -> Option<RunPermit> {
         let mut state = self.state();
         let in_use = state.permits.get(user).copied().unwrap_or(0);
         if in_use >= max {
@@ -151,7 +151,7 @@ impl RegistryState {
     }
 }
 
-/// A user's permit for one run, acquired before the run starts and released when it is over.
+/// A user's permit for one run, acquired before the run starts and released on drop.
 pub struct RunPermit {
     registry: RunRegistry,
     user: String,
@@ -186,11 +186,11 @@ mod tests {
     #[test]
     fn permits_are_limited_per_user_and_released_on_drop() {
         let registry = RunRegistry::default();
-        let (first, second) = (registry.permit("ann", 2), registry.permit("ann", 2));
-        assert!(first.is_some() && second.is_some() && registry.permit("ann", 2).is_none());
-        assert!(registry.permit("bob", 2).is_some(), "the limit is per user");
+        let (first, second) = (registry.acquire_permit("ann", 2), registry.acquire_permit("ann", 2));
+        assert!(first.is_some() && second.is_some() && registry.acquire_permit("ann", 2).is_none());
+        assert!(registry.acquire_permit("bob", 2).is_some(), "the limit is per user");
         drop(first);
-        assert!(registry.permit("ann", 2).is_some());
+        assert!(registry.acquire_permit("ann", 2).is_some());
         drop(second);
         assert!(registry.state().permits.is_empty(), "users without permits have no entry");
     }

@@ -5,14 +5,14 @@ use crate::store::{
     facts,
     row::{Restorer, save},
     service::{service_error, store_failed, store_key},
+    session_handle::SessionHandle,
     state::{self, StateAdapter},
-    stored_session::StoredSession,
 };
 use adk::{
     content::Part,
     error::ServiceError,
     event::Event,
-    facts::{FactChange, Facts},
+    pending::{PendingChange, PendingWork},
     session::SessionKey,
     state::without_temp,
 };
@@ -92,8 +92,8 @@ impl Archive {
         Self { store }
     }
 
-    fn stored<'a>(&'a self, key: &'a SessionKey) -> StoredSession<'a> {
-        StoredSession::new(&self.store, key)
+    fn stored<'a>(&'a self, key: &'a SessionKey) -> SessionHandle<'a> {
+        SessionHandle::new(&self.store, key)
     }
 
     pub async fn head(&self, key: &SessionKey) -> Result<Option<SessionSummary>, ServiceError> {
@@ -228,8 +228,8 @@ impl Archive {
 /// The commit of an imported event. It sets the active agent but opens no calls and no questions: otherwise an import
 /// could plant a question, and a client could answer a question that no agent asked.
 fn imported_commit(event: &Event) -> Result<Commit, serde_json::Error> {
-    let mut changes = Facts::default().changes(event);
-    changes.retain(|change| matches!(change, FactChange::Active(_)));
+    let mut changes = PendingWork::default().changes(event);
+    changes.retain(|change| matches!(change, PendingChange::Active(_)));
     let facts = facts::to_rows(&changes, Seq::START, None)?;
     Ok(Commit { facts, ..Commit::message(save(event)?) })
 }
@@ -258,7 +258,7 @@ impl EventPages {
     /// The next events with their sequence numbers; empty at the end.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<(u64, Event)>, ServiceError> {
         let page = PageRequest { after: self.after, limit };
-        let rows = StoredSession::new(&self.store, &self.key).read(page).await?;
+        let rows = SessionHandle::new(&self.store, &self.key).read(page).await?;
         self.after = rows.last().map_or(self.after, |row| row.seq);
         Ok(rows.iter().map(|row| (row.seq.0, self.restorer.restore(row))).collect())
     }

@@ -1,6 +1,6 @@
 //! ArtifactAdapter: ADK's artifact service on top of the session store.
 
-use crate::store::stored_session::StoredSession;
+use crate::store::session_handle::SessionHandle;
 use adk::{
     content::{Data, Part},
     error::ServiceError,
@@ -28,7 +28,7 @@ impl ArtifactService for ArtifactAdapter {
             let mime_type = mime_type_of(&part);
             let part = serde_json::to_string(&part).map_err(|error| unreadable(&session, &error))?;
             let artifact = NewArtifact { part, mime_type, custom_metadata: "{}".to_owned() };
-            StoredSession::new(&self.store, &session).save_artifact(&name, artifact).await
+            SessionHandle::new(&self.store, &session).save_artifact(&name, artifact).await
         })
     }
 
@@ -40,7 +40,7 @@ impl ArtifactService for ArtifactAdapter {
     ) -> BoxFuture<'_, Result<Option<Part>, ServiceError>> {
         let (session, name) = (session.clone(), name.to_owned());
         Box::pin(async move {
-            let found = StoredSession::new(&self.store, &session).artifact(&name, version).await?;
+            let found = SessionHandle::new(&self.store, &session).artifact(&name, version).await?;
             found
                 .map(|artifact| {
                     serde_json::from_str(&artifact.part).map_err(|error| unreadable(&session, &error))

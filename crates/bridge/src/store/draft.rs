@@ -25,7 +25,7 @@ pub fn restore(stored: &session::Draft) -> Option<Event> {
         pieces.pop_if(|last| last.number == piece.number);
         pieces.push(piece);
     }
-    let (mut draft, mut frame) = (adk::draft::Draft::default(), None);
+    let (mut draft, mut frame) = (adk::draft::AnswerDraft::default(), None);
     for DraftPiece { mut event, .. } in pieces {
         if let Some(content) = event.content.take() {
             draft.push(&content);
@@ -43,7 +43,7 @@ mod tests {
         let frame = Event::new("i", "root");
         let pieces = pieces.iter().map(|(number, text)| encode_piece(*number, &frame, Content::model(*text)));
         let draft = session::Draft { run: "r".to_owned(), pieces: pieces.collect() };
-        restore(&draft).map(|event| event.content.unwrap_or_default().said())
+        restore(&draft).map(|event| event.content.unwrap_or_default().text())
     }
 
     #[test]

@@ -12,13 +12,13 @@ use adk::{
     content::Content,
     error::{RunError, ServiceError},
     event::Event,
-    facts::Facts,
     flow::step::{Step, next_step},
-    session::{Entry, Outcome, RunEnd},
+    pending::PendingWork,
+    session::{LogEntry, RunEffect, RunEnd},
     state::without_temp,
 };
 use serde_json::{Map, Value};
-use session::{Commit, Committed, RunStatus};
+use session::{Commit, Committed, RunStatus, SettledMessage};
 use std::sync::Arc;
 
 /// The status and error with which an event ends its run.
@@ -31,7 +31,7 @@ pub(crate) struct RunEnding {
 impl RunEnding {
     /// Downgrades `waiting` to `done` unless one of the open questions was asked by this run: other runs may have
     /// open questions, too.
-    fn for_run(self, session: &SessionAdapter, facts: &Facts, run: Option<&str>) -> Self {
+    fn for_run(self, session: &SessionAdapter, facts: &PendingWork, run: Option<&str>) -> Self {
         let asked_by = |id: &String| session.question_runs.get(id).map(String::as_str).or(run);
         let waits = facts.questions.iter().any(|question| asked_by(&question.id) == run);
         match self.status {
@@ -46,13 +46,15 @@ pub(crate) struct PreparedCommit {
     commit: Commit,
     ending: Option<RunEnding>,
     view: CommittedView,
+    /// The messages that belong to earlier runs.
+    settled: Vec<SettledMessage>,
 }
 
 /// The effect of a commit on the session in memory.
 pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
-    facts: Facts,
+    facts: PendingWork,
     timestamp: Option<f64>,
     titled: bool,
     /// The run that asked the questions of these events.
@@ -63,7 +65,7 @@ impl PreparedCommit {
     /// Prepares the events that `run`, or no run, appends to the session.
     pub(crate) fn new(
         session: &SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
         run: Option<&str>,
     ) -> Result<Self, ServiceError> {
         let invalid = |error: serde_json::Error| ServiceError::Invalid {
@@ -73,7 +75,8 @@ impl PreparedCommit {
         let mut commit = Commit::default();
         let (mut facts, mut ending) = (session.facts.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
-        for Entry { mut event, outcome } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
+        let mut settled = Vec::new();
+        for LogEntry { mut event, effect } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
             let has_row = !event.is_state_only();
             let delta = state::without_unchanged(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
@@ -88,9 +91,12 @@ impl PreparedCommit {
             if commit.title.is_none() && !session.has_title {
                 commit.title = title(&event);
             }
-            ending = run_ending(&event, &facts, outcome).map(|ending| ending.for_run(session, &facts, run));
+            ending = run_ending(&event, &facts, effect).map(|ending| ending.for_run(session, &facts, run));
             if has_row {
                 commit.messages.push(save(&event).map_err(invalid)?);
+            }
+            if has_row && effect == RunEffect::Settles {
+                settled.push(SettledMessage { id: event.id.clone(), run: session.settled_run(&event) });
             }
             events.push((event, has_row));
         }
@@ -102,7 +108,7 @@ impl PreparedCommit {
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
         };
-        Ok(Self { commit, ending, view })
+        Ok(Self { commit, ending, view, settled })
     }
 
     pub(crate) fn take_ending(&mut self) -> Option<RunEnding> {
@@ -118,6 +124,11 @@ impl PreparedCommit {
         runs.sort_unstable();
         runs.dedup();
         runs
+    }
+
+    /// Takes the messages that belong to earlier runs.
+    pub(crate) fn take_settled(&mut self) -> Vec<SettledMessage> {
+        std::mem::take(&mut self.settled)
     }
 
     pub(crate) fn into_commit(self) -> (Commit, CommittedView) {
@@ -159,17 +170,17 @@ impl CommittedView {
 }
 
 /// The run's ending, if this event ends it.
-fn run_ending(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEnding> {
-    let status = match outcome {
-        Outcome::Continues => return None,
-        Outcome::Ends(RunEnd::Cancelled) => {
+fn run_ending(event: &Event, facts: &PendingWork, effect: RunEffect) -> Option<RunEnding> {
+    let status = match effect {
+        RunEffect::Continues | RunEffect::Settles => return None,
+        RunEffect::Ends(RunEnd::Cancelled) => {
             return Some(RunEnding {
                 status: RunStatus::Cancelled,
                 error: Some(RunError::Cancelled.to_string()),
             });
         }
-        Outcome::Ends(RunEnd::Failed) => RunStatus::Failed,
-        Outcome::ByLog => {
+        RunEffect::Ends(RunEnd::Failed) => RunStatus::Failed,
+        RunEffect::ByLog => {
             // While a question is open, the other results of the step are still outstanding.
             let is_over = !event.is_from_user()
                 && facts.open_calls.is_empty()
@@ -187,7 +198,7 @@ fn run_ending(event: &Event, facts: &Facts, outcome: Outcome) -> Option<RunEndin
 
 /// The first line of the first user message becomes the session's title.
 fn title(event: &Event) -> Option<String> {
-    let text = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::said)?;
+    let text = event.content.as_ref().filter(|_| event.is_from_user()).map(Content::text)?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(80).collect())
 }

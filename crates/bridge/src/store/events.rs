@@ -8,9 +8,9 @@ use adk::{
     content::{Content, Part},
     event::Event,
 };
-use session::{Message, Seq, Stored};
+use session::{Seq, SessionMessage, StoredMessage};
+use shared_text::SharedText;
 use std::sync::Arc;
-use text::Text;
 
 /// The events of a session in memory. Appended events are visible at once, in order of insertion.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct EventsAdapter {
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
     /// The user's last request before these events, if none of the events contains one.
-    task: Option<Text>,
+    task: Option<SharedText>,
     /// Sum of the rows' token counts.
     tokens: u64,
     /// Approximate size in memory.
@@ -45,7 +45,7 @@ struct RowInfo {
 }
 
 impl RowInfo {
-    fn new(row: &Message, restorer: Restorer) -> Self {
+    fn new(row: &SessionMessage, restorer: Restorer) -> Self {
         // An event is larger than a short row. A text is a separate allocation.
         let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
         Self { restorer, tokens: row.tokens.into(), bytes }
@@ -64,7 +64,7 @@ impl Upcoming {
 
 impl EventsAdapter {
     /// `cut` means that the rows are the end of a longer log.
-    pub fn new(root_agent: &str, rows: &[Stored], budget: Budget, cut: bool) -> Self {
+    pub fn new(root_agent: &str, rows: &[StoredMessage], budget: Budget, cut: bool) -> Self {
         let range = history::window(rows, budget, cut);
         let mut restorer = Restorer::new(root_agent);
         // A row before the window may hold calls that rows in the window answer by position.
@@ -102,7 +102,7 @@ impl EventsAdapter {
     }
 
     /// The user's last request before these events, if none of the events contains one.
-    pub fn task(&self) -> Option<&Text> {
+    pub fn task(&self) -> Option<&SharedText> {
         self.task.as_ref()
     }
 
@@ -110,7 +110,7 @@ impl EventsAdapter {
         self.task.is_none() && !self.events.iter().rev().any(|event| task::request_in(event).is_some())
     }
 
-    pub(crate) fn set_task(&mut self, task: Option<Text>) {
+    pub(crate) fn set_task(&mut self, task: Option<SharedText>) {
         self.bytes += task.as_ref().map_or(0, |task| task.len());
         self.task = task;
     }
@@ -129,16 +129,16 @@ impl EventsAdapter {
 
     /// Prepares events for one commit after sequence number `after`. An event without calls equals the event that its
     /// row restores; an event with calls is restored from its row, because the row may add call ids.
-    pub(crate) fn prepare(&self, events: Vec<(Event, Option<&Message>)>, after: Seq) -> Vec<Upcoming> {
+    pub(crate) fn prepare(&self, events: Vec<(Event, Option<&SessionMessage>)>, after: Seq) -> Vec<Upcoming> {
         let (mut restorer, mut seq) = (self.restorer.clone(), after);
-        let upcoming = |(event, row): (Event, Option<&Message>)| {
+        let upcoming = |(event, row): (Event, Option<&SessionMessage>)| {
             let Some(row) = row else { return Upcoming { event: Arc::new(event), row: None } };
             seq = seq.next();
             let event = if row.tool_calls.is_empty() {
                 restorer.skip(row);
                 event
             } else {
-                restorer.restore(&Stored { seq, message: row.clone() })
+                restorer.restore(&StoredMessage { seq, message: row.clone() })
             };
             Upcoming { event: Arc::new(event), row: Some(RowInfo::new(row, restorer.clone())) }
         };

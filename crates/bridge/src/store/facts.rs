@@ -1,6 +1,6 @@
 //! Converts ADK's facts (pending work) to rows of the store, and back.
 
-use adk::facts::{Call, FactChange, Facts, Question};
+use adk::pending::{PendingCall, PendingChange, PendingWork, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use session::{Fact, FactChange as RowChange, Seq};
 use std::collections::HashMap;
@@ -29,12 +29,12 @@ pub(crate) fn question_runs(rows: &[Fact]) -> HashMap<String, String> {
 }
 
 /// Decodes the facts of a snapshot. An unreadable row is skipped; `repair` handles the missing fact in the view.
-pub(crate) fn from_rows(rows: &[Fact]) -> Facts {
-    let has_begun = |call: &Call| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
-    let open_calls = of_kind::<Call>(rows, CALL).into_iter();
-    Facts {
+pub(crate) fn from_rows(rows: &[Fact]) -> PendingWork {
+    let has_begun = |call: &PendingCall| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
+    let open_calls = of_kind::<PendingCall>(rows, CALL).into_iter();
+    PendingWork {
         active_agent: of_kind(rows, AGENT).pop(),
-        open_calls: open_calls.map(|call| Call { begun: has_begun(&call), ..call }).collect(),
+        open_calls: open_calls.map(|call| PendingCall { begun: has_begun(&call), ..call }).collect(),
         questions: of_kind::<Question>(rows, QUESTION),
         deferred: Vec::new(),
     }
@@ -50,8 +50,8 @@ fn of_kind<T: DeserializeOwned>(rows: &[Fact], kind: &str) -> Vec<T> {
 }
 
 /// Decodes the row of a deferred call: acknowledged, with its final result outstanding.
-pub(crate) fn deferred(row: &Fact) -> Option<Call> {
-    serde_json::from_str::<LoggedFact<Call>>(&row.value).ok().map(|logged| logged.fact)
+pub(crate) fn deferred(row: &Fact) -> Option<PendingCall> {
+    serde_json::from_str::<LoggedFact<PendingCall>>(&row.value).ok().map(|logged| logged.fact)
 }
 
 pub(crate) const fn call_kind() -> &'static str {
@@ -60,7 +60,7 @@ pub(crate) const fn call_kind() -> &'static str {
 
 /// Encodes the changes of an event that `run` appends after sequence number `after`.
 pub(crate) fn to_rows(
-    changes: &[FactChange],
+    changes: &[PendingChange],
     after: Seq,
     run: Option<&str>,
 ) -> Result<Vec<RowChange>, serde_json::Error> {
@@ -73,13 +73,14 @@ pub(crate) fn to_rows(
 }
 
 /// The id of the call that this change completes or defers.
-fn completed_call(change: &FactChange) -> Option<String> {
+fn completed_call(change: &PendingChange) -> Option<String> {
     match change {
-        FactChange::Closed { id } => Some(id.clone()),
-        FactChange::Deferred(call) => Some(call.id()),
-        FactChange::Active(_) | FactChange::Opened(_) | FactChange::Asked(_) | FactChange::Settled { .. } => {
-            None
-        }
+        PendingChange::Closed { id } => Some(id.clone()),
+        PendingChange::Deferred(call) => Some(call.id()),
+        PendingChange::Active(_)
+        | PendingChange::Opened(_)
+        | PendingChange::Asked(_)
+        | PendingChange::Settled { .. } => None,
     }
 }
 
@@ -93,18 +94,22 @@ pub(crate) fn call_begins(id: &str) -> RowChange {
     })
 }
 
-fn to_row(change: &FactChange, at: (u64, usize), run: Option<&str>) -> Result<RowChange, serde_json::Error> {
-    let run = run.filter(|_| matches!(change, FactChange::Asked(_))).map(str::to_owned);
+fn to_row(
+    change: &PendingChange,
+    at: (u64, usize),
+    run: Option<&str>,
+) -> Result<RowChange, serde_json::Error> {
+    let run = run.filter(|_| matches!(change, PendingChange::Asked(_))).map(str::to_owned);
     match change {
-        FactChange::Active(name) => set(AGENT, String::new(), &LoggedFact { at, run, fact: name }, true),
-        FactChange::Opened(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, true),
-        FactChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
+        PendingChange::Active(name) => set(AGENT, String::new(), &LoggedFact { at, run, fact: name }, true),
+        PendingChange::Opened(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, true),
+        PendingChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
         // Stored until its result arrives; not carried in snapshots.
-        FactChange::Deferred(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, false),
-        FactChange::Asked(question) => {
+        PendingChange::Deferred(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, false),
+        PendingChange::Asked(question) => {
             set(QUESTION, question.id.clone(), &LoggedFact { at, run, fact: question }, true)
         }
-        FactChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
+        PendingChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }
 }
 

@@ -4,14 +4,14 @@ use crate::{
     store::{facts, service::service_error},
     turns::TurnHandle,
 };
-use adk::{error::ServiceError, facts::Call, session::SessionKey, tool::Ledger};
+use adk::{error::ServiceError, pending::PendingCall, session::SessionKey, tool::Ledger};
 use failpoint::Point;
 use futures::future::BoxFuture;
 use session::{Commit, Fact};
 use std::sync::Arc;
 
 /// Calls that have begun and have no outcome: running, or interrupted.
-pub fn begun_calls(facts: &[Fact]) -> impl Iterator<Item = Call> {
+pub fn begun_calls(facts: &[Fact]) -> impl Iterator<Item = PendingCall> {
     facts::from_rows(facts).open_calls.into_iter().filter(|call| call.begun)
 }
 

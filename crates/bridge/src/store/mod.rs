@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`service`], [`session`], [`events`], [`state`] | `SessionServiceAdapter`, `SessionAdapter`, `EventsAdapter`, `StateAdapter` |
 //! | `turn_sessions` | the session service of one turn, fenced by its lease |
-//! | `stored_session` | calls to the store under ADK's session key, with ADK's errors |
+//! | `session_handle` | calls to the store under ADK's session key, with ADK's errors |
 //! | `entries` | events and state changes as one commit |
 //! | [`row`] | saving an event as a row, and restoring it |
 //! | `facts` | pending work: open calls, questions, the active agent |
@@ -26,7 +26,7 @@ pub(crate) mod ledger;
 pub mod row;
 pub mod service;
 pub mod session;
+pub(crate) mod session_handle;
 pub mod state;
-pub(crate) mod stored_session;
 pub(crate) mod task;
 pub(crate) mod turn_sessions;

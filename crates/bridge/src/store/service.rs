@@ -7,17 +7,16 @@ use crate::{
         facts,
         row::{LegacyKind, Restorer},
         session::SessionAdapter,
-        state,
-        stored_session::StoredSession,
-        task,
+        session_handle::SessionHandle,
+        state, task,
     },
     view::budget::Budget,
 };
 use adk::{
     error::{ServiceError, StoreError, StoreFault},
     event::Event,
-    limits::end_of,
-    session::{Entry, SessionKey, SessionService},
+    limits::invocation_tail,
+    session::{LogEntry, SessionKey, SessionService},
 };
 use failpoint::Point;
 use serde_json::{Map, Value};
@@ -139,7 +138,7 @@ impl SessionServiceAdapter {
         invocation: &str,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let known = session.events.all();
-        let own = end_of(known, invocation);
+        let own = invocation_tail(known, invocation);
         let begins = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
         if own.len() < known.len() || own.first().is_some_and(begins) {
             return Ok(own.to_vec());
@@ -162,7 +161,7 @@ impl SessionServiceAdapter {
             let mut restorer = Restorer::new(&self.root_agent);
             let events: Vec<Arc<Event>> =
                 snapshot.tail.iter().map(|row| Arc::new(restorer.restore(row))).collect();
-            let own = end_of(&events, invocation);
+            let own = invocation_tail(&events, invocation);
             if own.len() < events.len() || !snapshot.truncated {
                 return Ok(own.to_vec());
             }
@@ -192,16 +191,16 @@ impl SessionService for SessionServiceAdapter {
     async fn append_all(
         &self,
         session: &mut SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, None)?;
         let (commit, view) = prepared.into_commit();
-        let committed = StoredSession::new(&self.store, &session.key).commit(commit).await?;
+        let committed = SessionHandle::new(&self.store, &session.key).commit(commit).await?;
         Ok(view.apply(session, committed))
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<(), ServiceError> {
-        StoredSession::new(&self.store, key).delete().await.map(drop)
+        SessionHandle::new(&self.store, key).delete().await.map(drop)
     }
 }
 

@@ -6,13 +6,13 @@ use crate::{
 };
 use adk::{
     event::Event,
-    facts::Facts,
+    pending::PendingWork,
     session::{Session, SessionKey},
 };
 use serde_json::{Map, Value};
 use session::{Seq, Snapshot};
+use shared_text::SharedText;
 use std::{collections::HashMap, sync::Arc};
-use text::Text;
 
 /// A session in memory: the window of its log, its state, and its pending work.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct SessionAdapter {
     pub(crate) key: SessionKey,
     pub(crate) events: EventsAdapter,
     pub(crate) state: StateAdapter,
-    pub(crate) facts: Facts,
+    pub(crate) facts: PendingWork,
     pub(crate) last_seq: Seq,
     pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
@@ -31,6 +31,8 @@ pub struct SessionAdapter {
     pub(crate) question_runs: HashMap<String, String>,
     /// The event of an interrupted answer: text that a process streamed before it died.
     pub(crate) draft: Option<Box<Event>>,
+    /// The run that wrote the draft.
+    pub(crate) draft_run: Option<String>,
 }
 
 impl SessionAdapter {
@@ -53,14 +55,15 @@ impl SessionAdapter {
             cached_epoch: None,
             question_runs: facts::question_runs(&snapshot.facts),
             draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
+            draft_run: snapshot.draft.map(|draft| draft.run),
         }
     }
 
     /// The copy that the next turn may start from. A session with open calls or questions is not cached: its pending
     /// work can change without a new log row.
     pub(crate) fn to_cached(&self, epoch: u64) -> Option<CachedSession> {
-        let Facts { active_agent, open_calls, questions, deferred: _ } = &self.facts;
-        let facts = Facts { active_agent: active_agent.clone(), ..Facts::default() };
+        let PendingWork { active_agent, open_calls, questions, deferred: _ } = &self.facts;
+        let facts = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
         let is_settled = open_calls.is_empty() && questions.is_empty();
         let copy = || Self {
             key: self.key.clone(),
@@ -69,9 +72,19 @@ impl SessionAdapter {
             facts,
             question_runs: HashMap::new(),
             draft: None,
+            draft_run: None,
             ..*self
         };
         is_settled.then(|| CachedSession { session: copy(), epoch })
+    }
+
+    /// The run that an event settles: the one that wrote the draft or asked the question; `None` if that is unknown.
+    pub(crate) fn settled_run(&self, event: &Event) -> Option<String> {
+        if self.draft.as_ref().is_some_and(|draft| draft.id == event.id) {
+            return self.draft_run.clone();
+        }
+        let content = event.content.as_ref()?;
+        content.responses().find_map(|response| self.question_runs.get(&response.id_or_name())).cloned()
     }
 
     /// The events in the window.
@@ -93,11 +106,11 @@ impl Session for SessionAdapter {
         self.events.all()
     }
 
-    fn task(&self) -> Option<&Text> {
+    fn task(&self) -> Option<&SharedText> {
         self.events.task()
     }
 
-    fn facts(&self) -> &Facts {
+    fn pending(&self) -> &PendingWork {
         &self.facts
     }
 

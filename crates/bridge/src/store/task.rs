@@ -2,31 +2,32 @@
 //! request when the session is loaded again.
 
 use crate::{
+    agent::is_correction,
     store::{
         row::{LegacyKind, Restorer},
-        stored_session::StoredSession,
+        session_handle::SessionHandle,
     },
     view::{history, messages},
 };
 use adk::{error::ServiceError, event::Event, session::SessionKey};
-use provider::Origin;
-use session::{PageRequest, Seq, Store, Stored};
+use provider::ModelId;
+use session::{PageRequest, Seq, Store, StoredMessage};
+use shared_text::SharedText;
 use std::sync::Arc;
-use text::Text;
 
 /// Page size, and the maximum number of pages: a run within the usual limits has fewer rows.
 const PAGE: usize = 64;
 const PAGES: usize = 64;
 
 /// The user's request in an event, if there is one.
-pub(crate) fn request_in(event: &Event) -> Option<Text> {
-    let nobody = Origin { provider: String::new(), model: String::new() };
-    let content = event.content.as_ref().filter(|_| event.is_from_user())?;
-    messages::convert([content], &nobody).iter().find_map(history::task).map(Text::from)
+pub(crate) fn request_in(event: &Event) -> Option<SharedText> {
+    let nobody = ModelId { provider: String::new(), model: String::new() };
+    let content = event.content.as_ref().filter(|_| event.is_from_user() && !is_correction(event))?;
+    messages::convert_content(content, &nobody).iter().find_map(history::task).map(SharedText::from)
 }
 
 /// The user's last request in these rows.
-pub(crate) fn last_request_in(rows: &[Stored], root_agent: &str) -> Option<Text> {
+pub(crate) fn last_request_in(rows: &[StoredMessage], root_agent: &str) -> Option<SharedText> {
     let mut by_user = rows.iter().rev().filter(|row| LegacyKind::from_row(&row.message) == LegacyKind::User);
     by_user.find_map(|row| request_in(&Restorer::new(root_agent).restore(row)))
 }
@@ -37,8 +38,8 @@ pub(crate) async fn find_before(
     store: &Arc<dyn Store>,
     key: &SessionKey,
     root_agent: &str,
-) -> Result<Option<Text>, ServiceError> {
-    let (mut end, stored) = (end, StoredSession::new(store, key));
+) -> Result<Option<SharedText>, ServiceError> {
+    let (mut end, stored) = (end, SessionHandle::new(store, key));
     for _ in 0..PAGES {
         let after = Seq(end.0.saturating_sub(PAGE as u64 + 1));
         let page = PageRequest { after, limit: PAGE };

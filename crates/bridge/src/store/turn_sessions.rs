@@ -14,7 +14,7 @@ use adk::{
     content::Content,
     error::ServiceError,
     event::Event,
-    session::{Entry, SessionKey, SessionService, TurnService},
+    session::{LogEntry, SessionKey, SessionService, TurnService},
 };
 use serde_json::{Map, Value};
 use session::Committed;
@@ -102,7 +102,7 @@ impl SessionService for TurnSessions {
     async fn append_all(
         &self,
         session: &mut SessionAdapter,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let prepared = PreparedCommit::new(session, entries, Some(self.turn.run_id()))?;
         let (committed, view, ends) = self.store(session, prepared).await?;
@@ -124,16 +124,17 @@ impl TurnService for TurnSessions {
     async fn begin_turn(
         &self,
         session: &mut SessionAdapter,
-        opening: Vec<Entry>,
+        opening: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         if !self.turn.is_unstarted() {
             // A correction continues a run that has started.
             return self.append_all(session, opening).await;
         }
-        let prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
+        let mut prepared = PreparedCommit::new(session, opening, Some(self.turn.run_id()))?;
+        let settled = prepared.take_settled();
         let supersedes = prepared.superseded(session, self.turn.run_id());
         let (if_epoch, options) = (session.cached_epoch, self.options.clone());
-        let terms = StartTerms { if_epoch, supersedes, options };
+        let terms = StartTerms { if_epoch, supersedes, settled, options };
         let (mut commit, view) = prepared.into_commit();
         // The lease is acquired by this commit: nothing may have been appended since the read.
         commit.expected_seq = Some(session.last_seq);
@@ -169,7 +170,7 @@ impl TurnService for TurnSessions {
         }
     }
 
-    async fn end_of(
+    async fn invocation_events(
         &self,
         session: &SessionAdapter,
         invocation: &str,

@@ -9,8 +9,8 @@ use adk::{
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
-    Mask, Owner, RuleBook, Tool,
-    policy::{Decision, Ground, Policy, Request, Rule, Verdict},
+    AppUser, Mask, RuleBook, Tool,
+    policy::{Decision, PathScope, Policy, PolicyRequest, PolicyRule, Verdict},
 };
 
 /// State key that names the source of untrusted text. It is committed with the tool result that contains the text,
@@ -108,20 +108,20 @@ impl Guard {
     /// Stored rules only allow, so that they are consulted only if the policy would ask.
     fn verdict(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Verdict {
         let workdir = args.get("workdir").and_then(Value::as_str).unwrap_or_default();
-        let ground = Ground::on_disk(self.roots.clone(), workdir.as_ref());
+        let scope = PathScope::on_disk(self.roots.clone(), workdir.as_ref());
         let (target, source) = (tool.target(args), context.state(UNTRUSTED));
         let tainted_by = source.as_ref().and_then(Value::as_str);
-        let request = Request { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
-        let verdict = self.policy.decide(&request, &ground);
+        let request = PolicyRequest { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
+        let verdict = self.policy.decide(&request, &scope);
         if verdict.decision != Decision::Ask || self.is_for_guest(context) {
             return verdict;
         }
-        let stored = self.book.of(&owner(context)).unwrap_or_default();
+        let stored = self.book.rules_of(&owner(context)).unwrap_or_default();
         if stored.is_empty() {
             return verdict;
         }
         let rules = self.policy.rules.iter().cloned().chain(stored).collect();
-        Policy { rules }.decide(&request, &ground)
+        Policy { rules }.decide(&request, &scope)
     }
 
     fn question(&self, tool: &dyn Tool, args: &Map<String, Value>, verdict: &Verdict) -> ToolConfirmation {
@@ -132,17 +132,17 @@ impl Guard {
         }
         let can_be_stored = !verdict.always.is_empty();
         if can_be_stored {
-            let rules: Vec<String> = verdict.always.iter().map(Rule::to_string).collect();
+            let rules: Vec<String> = verdict.always.iter().map(PolicyRule::to_string).collect();
             hint = format!("{hint}\n\nTo allow this permanently, the rule would be: {}.", rules.join("; "));
         }
         let payload = can_be_stored.then(|| json!({"always": false}));
-        ToolConfirmation { hint: self.mask.text(hint), confirmed: false, payload }
+        ToolConfirmation { hint: self.mask.apply(hint), confirmed: false, payload }
     }
 }
 
 /// A tool definition that no person has reviewed requires approval, whatever the rules allow.
 fn with_review(tool: &dyn Tool, verdict: Verdict) -> Verdict {
-    match tool.doubt().filter(|_| verdict.decision != Decision::Deny) {
+    match tool.review_reason().filter(|_| verdict.decision != Decision::Deny) {
         Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
         None => verdict,
     }
@@ -178,8 +178,8 @@ fn approves_always(answer: &ToolConfirmation) -> bool {
     answer.payload.as_ref().and_then(|payload| payload.get("always")) == Some(&Value::Bool(true))
 }
 
-pub(crate) fn owner(context: &ToolContext) -> Owner {
-    Owner { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
+pub(crate) fn owner(context: &ToolContext) -> AppUser {
+    AppUser { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
 }
 
 fn truncated(text: &str) -> String {

@@ -17,7 +17,10 @@ use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
-use tools::{Body, Call, Effect, Error, File, Host, Mask, Outcome, Owner, mask::MaskStream};
+use tools::{
+    AppUser, ArtifactBody, ArtifactFile, Effect, Mask, ToolHost, ToolReply, ToolRequest, ToolsError,
+    mask::MaskStream,
+};
 
 pub struct ToolAdapter {
     tool: Arc<dyn tools::Tool>,
@@ -66,7 +69,7 @@ impl ToolAdapter {
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
-        let outcome = self.tool.call(Call { id: context.call_id.clone(), args, host }).await;
+        let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host }).await;
         self.mask_outcome(outcome, &context, &mask)
     }
 
@@ -84,21 +87,23 @@ impl ToolAdapter {
     /// The outcome to be stored: secrets masked, and the session marked if the result is untrusted.
     fn mask_outcome(
         &self,
-        outcome: Result<Outcome, Error>,
+        outcome: Result<ToolReply, ToolsError>,
         context: &ToolContext,
         mask: &Mask,
     ) -> Result<ToolOutcome, ToolError> {
         match outcome {
-            Ok(Outcome::Done(value)) => {
-                let value = mask.value(value);
+            Ok(ToolReply::Done(value)) => {
+                let value = mask.apply_json(value);
                 if self.tool.spec().untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null())
                 {
                     context.set_state(UNTRUSTED, guard::source(&*self.tool, &value).into());
                 }
                 Ok(ToolOutcome::Done(value))
             }
-            Ok(Outcome::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.value(value)))),
-            Err(error) => Err(ToolError::Failed(mask.text(error.to_string()))),
+            Ok(ToolReply::Pending(value)) => {
+                Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value))))
+            }
+            Err(error) => Err(ToolError::Failed(mask.apply(error.to_string()))),
         }
     }
 }
@@ -129,7 +134,7 @@ struct TurnHost {
     progress_mask: Mutex<MaskStream>,
 }
 
-impl Host for TurnHost {
+impl ToolHost for TurnHost {
     fn state(&self, key: &str) -> Option<Value> {
         self.context.state(key)
     }
@@ -141,19 +146,19 @@ impl Host for TurnHost {
         }
     }
 
-    fn save_artifact(&self, name: String, file: File) -> BoxFuture<'_, Result<u64, Error>> {
+    fn save_artifact(&self, name: String, file: ArtifactFile) -> BoxFuture<'_, Result<u64, ToolsError>> {
         Box::pin(async move {
             let saved = self.context.save_artifact(&name, part(file, &self.mask)).await;
-            saved.map_err(|error| Error::Artifact { name, reason: error.to_string() })
+            saved.map_err(|error| ToolsError::Artifact { name, reason: error.to_string() })
         })
     }
 
     fn progress(&self, text: &str) {
         let mut mask = self.progress_mask.lock().unwrap_or_else(PoisonError::into_inner);
-        self.context.tell_progress(&String::from_utf8_lossy(&mask.take(text.as_bytes())));
+        self.context.report_progress(&String::from_utf8_lossy(&mask.push(text.as_bytes())));
     }
 
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> AppUser {
         guard::owner(&self.context)
     }
 
@@ -162,10 +167,10 @@ impl Host for TurnHost {
     }
 }
 
-fn part(file: File, mask: &Mask) -> Part {
+fn part(file: ArtifactFile, mask: &Mask) -> Part {
     let data = match file.body {
-        Body::Text(text) => BASE64_STANDARD.encode(mask.text(text)),
-        Body::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
+        ArtifactBody::Text(text) => BASE64_STANDARD.encode(mask.apply(text)),
+        ArtifactBody::Bytes(bytes) => BASE64_STANDARD.encode(bytes),
     };
     Blob { data, mime_type: Some(file.mime_type), ..Blob::default() }.into()
 }

@@ -3,8 +3,8 @@
 use super::{arrival::SessionGate, backoff::Backoff, handle::Claim};
 use failpoint::Point;
 use session::{
-    Commit, GoneOwner, Lease, Owner, Result, RunStatus, SessionKey, Store, TakeOver, TakenOver, TurnChange,
-    Withdrawal,
+    Commit, GoneOwner, Lease, OwnerClaim, Result, RunStatus, SessionKey, Store, TakeOver, TakenOver,
+    TurnChange, Withdrawal,
 };
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Abandoned {
 
     /// Ends a run whose start was in flight. The store runs jobs in order: by now the start is committed, or it never
     /// will be.
-    async fn end_started(&self, owner: &Owner) -> Result<()> {
+    async fn end_started(&self, owner: &OwnerClaim) -> Result<()> {
         // Held until the run has ended: a gone owner's run would be taken over and resumed.
         let successor = self.store.claim_owner()?;
         for run in self.take_over(owner, &successor).await? {
@@ -66,13 +66,13 @@ impl Abandoned {
         Ok(())
     }
 
-    async fn take_over(&self, owner: &Owner, successor: &Owner) -> Result<Vec<TakenOver>> {
+    async fn take_over(&self, owner: &OwnerClaim, successor: &OwnerClaim) -> Result<Vec<TakenOver>> {
         let gone = vec![GoneOwner { name: owner.name().to_owned(), if_beats: None }];
         let change = TakeOver { gone, owner: successor.name().to_owned(), session: Some(self.key.clone()) };
         self.store.take_over(change).await
     }
 
-    async fn end_taken_over(&self, run: &TakenOver, successor: &Owner) -> Result<()> {
+    async fn end_taken_over(&self, run: &TakenOver, successor: &OwnerClaim) -> Result<()> {
         match run.lease() {
             Some(lease) => self.finish(lease.clone()).await,
             None => self.withdraw(successor.name()).await,

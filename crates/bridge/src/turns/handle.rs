@@ -12,8 +12,8 @@ use super::{
 };
 use failpoint::{Point, around};
 use session::{
-    Commit, Committed, Error, Lease, NewRun, Owner, RunStatus, SessionKey, Start, Store, TurnChange,
-    Withdrawal,
+    Commit, Committed, Error, Lease, NewRun, OwnerClaim, RunStatus, SessionKey, SettledMessage, Start, Store,
+    TurnChange, Withdrawal,
 };
 use std::{
     fmt,
@@ -31,6 +31,8 @@ pub(crate) struct Accepted;
 pub(crate) struct StartTerms {
     pub(crate) if_epoch: Option<u64>,
     pub(crate) supersedes: Vec<String>,
+    /// The messages of the commit that belong to earlier runs.
+    pub(crate) settled: Vec<SettledMessage>,
     /// The encoded options of the run.
     pub(crate) options: Option<String>,
 }
@@ -38,9 +40,9 @@ pub(crate) struct StartTerms {
 /// The owner's claim. The run belongs to this process while the claim is held.
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
-    Own(Arc<Owner>),
+    Own(Arc<OwnerClaim>),
     /// Shared with other runs that were taken over together.
-    Shared(Arc<Owner>),
+    Shared(Arc<OwnerClaim>),
 }
 
 pub(crate) struct TurnHandle {
@@ -226,12 +228,12 @@ impl TurnHandle {
 
     /// The first commit of the turn, which starts the run.
     pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
-        let StartTerms { if_epoch, supersedes, options } = terms;
+        let StartTerms { if_epoch, supersedes, settled, options } = terms;
         let is_cached = if_epoch.is_some();
         let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
         let queued = self.ticket().map(|ticket| (ticket, ids()));
         *self.phase() = Phase::Starting;
-        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, options });
+        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, settled, options });
         let committed = self.store.commit(&self.key, Commit { turn, ..commit });
         let committed = around([Point::BeforeStart, Point::AfterStart], committed).await;
         let next = match &committed {

@@ -37,7 +37,7 @@ use arrival::SessionGate;
 use failpoint::Point;
 use handle::Claim;
 use heartbeat::HeartbeatTask;
-use session::{NewRun, Owner, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
+use session::{NewRun, OwnerClaim, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
 use std::{
     collections::HashMap,
     fmt,
@@ -83,7 +83,7 @@ pub(crate) struct Arrival {
 /// A run that this process took over, with its new owner.
 pub(crate) struct Orphan {
     pub(crate) run: TakenOver,
-    pub(crate) owner: Arc<Owner>,
+    pub(crate) owner: Arc<OwnerClaim>,
 }
 
 impl Turns {

@@ -119,7 +119,7 @@ impl QueuedRequest {
                 QueuedInput::Resume => Input::Resume,
             },
             // A run that continues holds the lease, and is never queued.
-            goes_on: false,
+            continue_run: false,
             state_delta: self.state_delta,
             message_metadata: self.message_metadata,
             config: self.options.into_config(&listener.config),
@@ -174,7 +174,7 @@ mod tests {
             let request = RunRequest {
                 key: key.clone(),
                 input,
-                goes_on: false,
+                continue_run: false,
                 state_delta: map("state"),
                 message_metadata: map("message"),
                 config: RunConfig {

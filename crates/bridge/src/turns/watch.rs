@@ -4,7 +4,7 @@
 //! displaces no owner.
 
 use super::heartbeat::INTERVAL;
-use session::{GoneOwner, Liveness, Owner, OwnerStatus, Store};
+use session::{GoneOwner, Liveness, OwnerClaim, OwnerStatus, Store};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -51,7 +51,7 @@ impl OwnerWatch {
         if self.store.liveness(owner) == Liveness::Dead {
             return true;
         }
-        let silence = self.observed().processes.get(Owner::process_of(owner)).copied();
+        let silence = self.observed().processes.get(OwnerClaim::process_of(owner)).copied();
         silence.is_some_and(|silence| silence.lasted >= SILENCE)
     }
 
@@ -76,10 +76,10 @@ impl OwnerWatch {
             return Ok(());
         }
         let own = self.store.claim_owner()?;
-        let own = Owner::process_of(own.name());
+        let own = OwnerClaim::process_of(own.name());
         let mut beats = HashMap::new();
         for owner in self.store.owners().await? {
-            let process = Owner::process_of(&owner.name);
+            let process = OwnerClaim::process_of(&owner.name);
             if process != own {
                 beats.insert(process.to_owned(), owner.beats);
             }

@@ -2,9 +2,9 @@
 
 use crate::view::tokens::estimate;
 use adk::content::{Content, Data};
-use provider::{Media, MediaSource, Message, Part};
+use provider::{Media, MediaSource, MessagePart, ModelMessage};
 use serde_json::{Map, Value};
-use session::{Message as Row, ToolCall};
+use session::{SessionMessage as Row, ToolCall};
 
 /// Tokens that a provider adds around a message.
 const FRAME: u32 = 4;
@@ -16,7 +16,7 @@ const IMAGE: u32 = 1_000;
 /// Tokens of a content as it is stored. A tool result, which a row holds in two columns, counts once.
 pub fn of_content(content: &Content) -> u32 {
     let parts = content.parts.iter().map(|part| match &part.data {
-        Data::Text(text) => text.weight(estimate),
+        Data::Text(text) => text.token_count(estimate),
         Data::FunctionCall(call) => of_call(&call.name, call.args.as_ref()),
         Data::FunctionResponse(response) => of_call(&response.name, response.response.as_ref()),
         Data::InlineData(blob) => of_file(blob.mime_type.as_deref(), || of_bytes(&blob.data)),
@@ -28,23 +28,23 @@ pub fn of_content(content: &Content) -> u32 {
 }
 
 /// Tokens of a message in a request.
-pub fn of_message(message: &Message) -> u32 {
+pub fn of_message(message: &ModelMessage) -> u32 {
     message.parts.iter().map(of_part).fold(FRAME, u32::saturating_add)
 }
 
-pub fn of_messages(messages: &[Message]) -> u32 {
+pub fn of_messages(messages: &[ModelMessage]) -> u32 {
     messages.iter().map(of_message).fold(0, u32::saturating_add)
 }
 
-pub(crate) fn of_part(part: &Part) -> u32 {
+pub(crate) fn of_part(part: &MessagePart) -> u32 {
     match part {
-        Part::Text { text, .. } | Part::Thought { text, .. } => text.weight(estimate),
-        Part::Call(call) => of_call(&call.name, Some(&call.args)),
-        Part::Result(result) => {
+        MessagePart::Text { text, .. } | MessagePart::Thought { text, .. } => text.token_count(estimate),
+        MessagePart::Call(call) => of_call(&call.name, Some(&call.args)),
+        MessagePart::Result(result) => {
             let response = estimate(&result.response.to_string());
             CALL_FRAME.saturating_add(estimate(&result.name)).saturating_add(response)
         }
-        Part::Media(media) => of_media(media),
+        MessagePart::Media(media) => of_media(media),
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
         let image = json!({"inlineData": {"data": "AAAA", "mimeType": "image/png"}});
         for part in [json!({"text": "hello"}), call, answer, image] {
             let content = Content::new("model", vec![serde_json::from_value(part).unwrap()]);
-            let target = provider::Origin { provider: "p".to_owned(), model: "m".to_owned() };
-            let messages = crate::view::messages::convert([&content], &target);
+            let target = provider::ModelId { provider: "p".to_owned(), model: "m".to_owned() };
+            let messages = crate::view::messages::convert_content(&content, &target);
             assert_eq!(of_messages(&messages), of_content(&content));
         }
     }

@@ -1,15 +1,15 @@
 //! Converts ADK's `generate_content_config` to provider options. Keys may be camelCase or snake_case.
 
 use adk::model::GenerateContentConfig;
-use provider::{Effort, Options, ToolChoice, ToolSpec};
+use provider::{GenerationOptions, ReasoningEffort, ToolChoice, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The options that all providers share; a provider warns of options that it does not support. A forced tool choice
 /// is relaxed once the tool has returned (`answered`): otherwise no turn would end.
-pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Options {
+pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> GenerationOptions {
     let schema = read::<Value>(&config.extra, "responseJsonSchema");
-    Options {
+    GenerationOptions {
         temperature: config.temperature,
         top_p: config.top_p,
         max_output_tokens: config.max_output_tokens,
@@ -19,7 +19,7 @@ pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Options
         reasoning: thinking(config).and_then(Thinking::effort),
         tool_choice: calling(config)
             .map(Calling::choice)
-            .map(|choice| if answered { choice.at_ease() } else { choice }),
+            .map(|choice| if answered { choice.unforced() } else { choice }),
     }
 }
 
@@ -68,23 +68,23 @@ fn thinking(config: &GenerateContentConfig) -> Option<Thinking> {
 
 impl Thinking {
     /// A negative budget leaves the effort to the model.
-    fn effort(self) -> Option<Effort> {
+    fn effort(self) -> Option<ReasoningEffort> {
         match self.budget {
-            Some(0) => Some(Effort::Off),
-            Some(tokens) => u32::try_from(tokens).ok().map(Effort::Tokens),
+            Some(0) => Some(ReasoningEffort::Off),
+            Some(tokens) => u32::try_from(tokens).ok().map(ReasoningEffort::Tokens),
             None => effort(&self.level?),
         }
     }
 }
 
 /// Parses a reasoning effort by its ADK name; `off` is an extension.
-pub fn effort(level: &str) -> Option<Effort> {
+pub fn effort(level: &str) -> Option<ReasoningEffort> {
     match level.to_ascii_lowercase().as_str() {
-        "off" | "none" => Some(Effort::Off),
-        "minimal" => Some(Effort::Minimal),
-        "low" => Some(Effort::Low),
-        "medium" => Some(Effort::Medium),
-        "high" => Some(Effort::High),
+        "off" | "none" => Some(ReasoningEffort::Off),
+        "minimal" => Some(ReasoningEffort::Minimal),
+        "low" => Some(ReasoningEffort::Low),
+        "medium" => Some(ReasoningEffort::Medium),
+        "high" => Some(ReasoningEffort::High),
         _ => None,
     }
 }
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn thinking_config_is_an_effort_or_a_token_budget() {
         let efforts = [
-            (json!({"thinkingLevel": "HIGH"}), Some(Effort::High)),
-            (json!({"thinking_level": "minimal"}), Some(Effort::Minimal)),
-            (json!({"thinkingBudget": 0}), Some(Effort::Off)),
-            (json!({"thinking_budget": 1024}), Some(Effort::Tokens(1_024))),
+            (json!({"thinkingLevel": "HIGH"}), Some(ReasoningEffort::High)),
+            (json!({"thinking_level": "minimal"}), Some(ReasoningEffort::Minimal)),
+            (json!({"thinkingBudget": 0}), Some(ReasoningEffort::Off)),
+            (json!({"thinking_budget": 1024}), Some(ReasoningEffort::Tokens(1_024))),
             (json!({"thinkingBudget": -1}), None),
             (json!({"includeThoughts": true}), None),
         ];
@@ -196,7 +196,7 @@ mod tests {
                 let config = config(json!({names[0]: {names[1]: calling}}));
                 assert_eq!(options(&config, false).tool_choice, Some(choice.clone()), "{calling}");
                 // Forced in the first call of a turn only.
-                assert_eq!(options(&config, true).tool_choice, Some(choice.clone().at_ease()), "{calling}");
+                assert_eq!(options(&config, true).tool_choice, Some(choice.clone().unforced()), "{calling}");
                 assert_eq!(
                     allowed_tools(&config, ["a", "b", "c"].map(tool).to_vec()).len(),
                     count,

@@ -15,7 +15,7 @@ use bridge::{
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
-use provider::{Error, Message, Part, Role, StreamEvent};
+use provider::{Error, MessagePart, ModelMessage, Role, StreamEvent};
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -78,7 +78,7 @@ fn line(response: &Result<LlmResponse, LlmError>) -> String {
         Ok(response) => response,
         Err(error) => return format!("! {} {error}", error.code),
     };
-    let text = response.content.as_ref().map(Content::said).unwrap_or_default();
+    let text = response.content.as_ref().map(Content::text).unwrap_or_default();
     let mark = if response.partial { "…" } else { "=" };
     let notice = response.custom_metadata.as_ref().map(|metadata| metadata[NOTICE].to_string());
     [Some(format!("{mark} {text}")), response.model_version.clone(), notice]
@@ -93,9 +93,9 @@ async fn retry_wait_is_announced_every_second() {
     let fake = Fake::called("one", vec![slow_down(Some(2.5)), hello()]);
     let start = Instant::now();
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":3,"attempt":1}
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":2,"attempt":1}
-    …  {"kind":"retry","message":"one asks to slow down","model":"one/small","seconds":1,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":3,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":2,"attempt":1}
+    …  {"kind":"retry","message":"rate limit at one reached","model":"one/small","seconds":1,"attempt":1}
     … Hello
     …  there
     = Hello there
@@ -124,7 +124,7 @@ async fn retry_without_streaming_sends_no_notice() {
 async fn final_error_states_the_number_of_attempts() {
     let fake = Fake::called("one", (0..9).map(|_| vec![transient()]).collect());
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is not available right now: overloaded; gave up after 4 attempts");
+    assert_snapshot!(picture(&one(&fake), false).await, @"! TRANSIENT one is temporarily unavailable: overloaded; gave up after 4 attempts");
     assert_eq!(start.elapsed(), Duration::from_millis(3_500));
     assert_eq!(fake.requests().len(), 4);
 }
@@ -133,7 +133,7 @@ async fn final_error_states_the_number_of_attempts() {
 async fn requested_wait_above_the_limit_is_an_error() {
     let fake = Fake::called("one", vec![slow_down(Some(300.0))]);
     let start = Instant::now();
-    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED one asks to slow down: 60 requests a minute; the requested wait of 300s exceeds the limit of 60s");
+    assert_snapshot!(picture(&one(&fake), true).await, @"! RATE_LIMITED rate limit at one reached: 60 requests a minute; the requested wait of 300s exceeds the limit of 60s");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -144,7 +144,7 @@ async fn no_retry_after_the_first_streamed_part() {
         let (first, second) =
             (Fake::called("one", vec![vec![piece, transient()]]), Fake::called("two", vec![]));
         let rendered = picture(&two(&first, &second), true).await;
-        assert!(rendered.ends_with("! TRANSIENT one is not available right now: overloaded"), "{rendered}");
+        assert!(rendered.ends_with("! TRANSIENT one is temporarily unavailable: overloaded"), "{rendered}");
         assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
     }
 }
@@ -162,7 +162,7 @@ async fn unstreamed_tool_call_does_not_prevent_a_retry() {
     let cut_off = vec![call("c1", "look", json!({}))];
     let fake = Fake::called("one", vec![cut_off, hello()]);
     assert_snapshot!(picture(&one(&fake), true).await, @r#"
-    …  {"kind":"retry","message":"one ended its answer before it was complete","model":"one/small","seconds":1,"attempt":1}
+    …  {"kind":"retry","message":"one ended the stream before the answer was complete","model":"one/small","seconds":1,"attempt":1}
     … Hello
     …  there
     = Hello there
@@ -173,10 +173,10 @@ async fn unstreamed_tool_call_does_not_prevent_a_retry() {
 async fn fallback_answers_under_its_own_name() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![hello()]));
     assert_snapshot!(picture(&two(&first, &second), true).await, @r#"
-    …  {"kind":"fallback","message":"one refuses the key; asking two/large instead","model":"two/large"}
+    …  {"kind":"fallback","message":"one rejected the API key; asking two/large instead","model":"two/large"}
     … Hello
     …  there
-    = Hello there large {"kind":"fallback","message":"two/large answered; one/small: one refuses the key: not a key","model":"two/large"}
+    = Hello there large {"kind":"fallback","message":"two/large answered; one/small: one rejected the API key: not a key","model":"two/large"}
     "#);
     assert_eq!((&*first.last_request().model, &*second.last_request().model), ("small", "large"));
 }
@@ -193,7 +193,7 @@ async fn fallback_only_after_all_retries_of_the_first_model() {
 #[tokio::test]
 async fn error_lists_the_failures_of_all_models() {
     let (first, second) = (Fake::called("one", vec![auth("one")]), Fake::called("two", vec![auth("two")]));
-    assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one refuses the key: not a key; two/large: two refuses the key: not a key");
+    assert_snapshot!(picture(&two(&first, &second), false).await, @"! AUTH one/small: one rejected the API key: not a key; two/large: two rejected the API key: not a key");
 }
 
 #[tokio::test]
@@ -229,14 +229,14 @@ async fn signatures_of_the_failed_model_are_not_sent_to_the_fallback() {
         for words in ["a", "b", "c"] {
             agent.run_and_collect(say(words)).await.unwrap();
         }
-        let signatures = |messages: &[Message]| -> Vec<(String, Option<String>)> {
+        let signatures = |messages: &[ModelMessage]| -> Vec<(String, Option<String>)> {
             let parts = messages
                 .iter()
                 .filter(|message| message.role == Role::Assistant)
                 .flat_map(|message| &message.parts);
             parts
                 .map(|part| match part {
-                    Part::Text { text, signature } => (text.to_string(), signature.clone()),
+                    MessagePart::Text { text, signature, .. } => (text.to_string(), signature.clone()),
                     other => panic!("{other:?}"),
                 })
                 .collect()
@@ -260,7 +260,7 @@ fn session_notice(session: &impl Session, text: &str) -> Notice {
     let event = session
         .events()
         .iter()
-        .find(|event| event.content.as_ref().is_some_and(|content| content.said() == text));
+        .find(|event| event.content.as_ref().is_some_and(|content| content.text() == text));
     Notice::from_event(event.unwrap()).unwrap()
 }
 

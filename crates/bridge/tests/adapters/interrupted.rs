@@ -11,10 +11,10 @@ use adk::{
 };
 use bridge::Agent;
 use insta::assert_snapshot;
-use provider::{Request, StreamEvent};
+use provider::{ModelRequest, StreamEvent};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 
 /// Parts of an answer, then an error.
 fn breaks(pieces: impl IntoIterator<Item = StreamEvent>) -> Vec<StreamEvent> {
@@ -40,13 +40,13 @@ fn again() -> RunRequest {
 
 /// The newest request in the encoding of each provider, one item per line. All are legal.
 fn sent(model: &Fake) -> String {
-    let request: Request = model.last_request();
+    let request: ModelRequest = model.last_request();
     let encodings = [
-        (Api::OpenAi, provider::openai::encode(&request, true), "messages"),
-        (Api::Responses, provider::responses::encode(&request, true), "input"),
-        (Api::Anthropic, provider::anthropic::encode(&request, true), "messages"),
-        (Api::Gemini, provider::gemini::encode(&request, true), "contents"),
-        (Api::Ollama, provider::ollama::encode(&request, true), "messages"),
+        (ProviderApi::OpenAi, provider::openai::encode(&request, true), "messages"),
+        (ProviderApi::Responses, provider::responses::encode(&request, true), "input"),
+        (ProviderApi::Anthropic, provider::anthropic::encode(&request, true), "messages"),
+        (ProviderApi::Gemini, provider::gemini::encode(&request, true), "contents"),
+        (ProviderApi::Ollama, provider::ollama::encode(&request, true), "messages"),
     ];
     let mut lines = Vec::new();
     for (api, body, list) in encodings {
@@ -55,7 +55,7 @@ fn sent(model: &Fake) -> String {
         let items = body[list].as_array().unwrap().iter();
         lines.extend(items.map(|item| format!("  {}", without_marks(item.clone()))));
     }
-    lines.join("\n").replace(adk::flow::contents::CONTINUE_NOTE, "NOTE")
+    lines.join("\n").replace(adk::notes::CONTINUE_NOTE, "NOTE")
 }
 
 /// Removes cache markers.

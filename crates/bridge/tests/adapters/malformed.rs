@@ -26,13 +26,13 @@ async fn malformed_call_gets_an_error_and_its_sibling_runs() {
             insta::assert_snapshot!(stored, @r#"
             user: look
             root: →look#c1{} →look#c2{"city":"Oslo"}
-            root: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
+            root: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
             root: re: look
             "#);
             insta::assert_snapshot!(last_request(&model).join("\n"), @r#"
             user: look
             assistant: →look#c1{} →look#c2{"city":"Oslo"}
-            tool: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; write them again as one. They were: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
+            tool: ←look#c1{"error":"the arguments are not a JSON object, so the tool was not run; send them again as a JSON object. Received: {\"city\": Zurich"} ←look#c2{"given":{"city":"Oslo"}}
             "#);
         }
     }

@@ -12,7 +12,7 @@ use adk::{
 };
 use bridge::{Budget, SessionAdapter, SessionServiceAdapter};
 use serde_json::{Value, json};
-use session::{Commit, Message, PageRequest, Seq, ToolCall};
+use session::{Commit, PageRequest, Seq, SessionMessage, ToolCall};
 
 fn function_call(id: Option<&str>, name: &str, args: &Value) -> Part {
     FunctionCall {
@@ -39,7 +39,7 @@ fn by_agent(role: &str, parts: Vec<Part>) -> Event {
 }
 
 /// Appends an event to a new session; returns its row and the session as loaded again.
-async fn append(store: &Shared, event: Event) -> (Message, SessionAdapter) {
+async fn append(store: &Shared, event: Event) -> (SessionMessage, SessionAdapter) {
     let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
     let mut session = service.get_or_create(&key()).await.unwrap();
     service.append(&mut session, event).await.unwrap();
@@ -151,7 +151,8 @@ async fn session_of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>)
     service.get_or_create(&key()).await.unwrap();
     for (number, (role, content, tool_calls)) in rows.into_iter().enumerate() {
         let (role, content) = (role.to_owned(), content.to_owned());
-        let message = Message { id: number.to_string(), role, content, tool_calls, ..Message::default() };
+        let message =
+            SessionMessage { id: number.to_string(), role, content, tool_calls, ..SessionMessage::default() };
         store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
     service.get(&key()).await.unwrap().unwrap()

@@ -7,10 +7,11 @@ use crate::common::{
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
     model::LlmRequest,
+    notes::INTERRUPTED_CALL,
     session::{Session, SessionService},
 };
-use bridge::{Budget, ModelAdapter, SessionServiceAdapter, view::history::INTERRUPTED};
-use session::{Commit, Message, ToolCall};
+use bridge::{Budget, ModelAdapter, SessionServiceAdapter};
+use session::{Commit, SessionMessage, ToolCall};
 
 struct Row {
     role: &'static str,
@@ -35,13 +36,13 @@ async fn store_rows(store: &Shared, rows: &[Row]) {
                 if row.role == "tool" { (String::new(), json) } else { (json, String::new()) };
             ToolCall { id, name, input, output, ..ToolCall::default() }
         };
-        let message = Message {
+        let message = SessionMessage {
             id: number.to_string(),
             role: row.role.into(),
             content: row.content.into(),
             tool_calls: row.calls.iter().map(call).collect(),
             tokens: row.tokens,
-            ..Message::default()
+            ..SessionMessage::default()
         };
         store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
@@ -148,7 +149,7 @@ async fn spec_o2_pending_call_at_the_end_stays_and_its_request_is_legal() {
         agent.run_and_collect(say("well?")).await.unwrap();
         let sent = last_request(&model);
         assert_eq!(sent[1], "assistant: →f#a{} →f#b{}");
-        assert_eq!(sent[2].matches(INTERRUPTED).count(), 2, "{sent:?}");
+        assert_eq!(sent[2].matches(INTERRUPTED_CALL).count(), 2, "{sent:?}");
         assert_eq!(sent[3], "user: well?");
     }
 }

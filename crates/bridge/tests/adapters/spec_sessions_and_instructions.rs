@@ -15,7 +15,7 @@ use adk::{
 use bridge::{Agent, Budget, ModelAdapter, SessionServiceAdapter};
 use futures::StreamExt;
 use serde_json::{Map, json};
-use session::{Commit, Message, PageRequest, Seq};
+use session::{Commit, PageRequest, Seq, SessionMessage};
 
 #[tokio::test]
 async fn spec_a1_agent_has_the_selected_model_and_tools() {
@@ -54,8 +54,12 @@ async fn spec_b1_stored_session_is_loaded_as_an_adk_session() {
         let state = json!({"mood": "good", "user:lang": "de", "temp:draft": 1}).as_object().cloned().unwrap();
         service.create(key(), state).await.unwrap();
         for (id, role, content) in [("1", "user", "hello"), ("2", "assistant", "hi")] {
-            let row =
-                Message { id: id.into(), role: role.into(), content: content.into(), ..Message::default() };
+            let row = SessionMessage {
+                id: id.into(),
+                role: role.into(),
+                content: content.into(),
+                ..SessionMessage::default()
+            };
             let step = Commit { messages: vec![row], ..Commit::default() };
             backend.store.commit(&store_key(), step).await.unwrap();
         }

@@ -27,7 +27,7 @@ fn hello() -> Vec<StreamEvent> {
 }
 
 fn text_of(response: &LlmResponse) -> String {
-    response.content.as_ref().map(Content::said).unwrap_or_default()
+    response.content.as_ref().map(Content::text).unwrap_or_default()
 }
 
 #[tokio::test]

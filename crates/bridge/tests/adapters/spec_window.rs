@@ -18,7 +18,7 @@ use bridge::{
     },
 };
 use serde_json::json;
-use session::{Commit, Message, Stored};
+use session::{Commit, SessionMessage, StoredMessage};
 
 fn user(text: &str) -> Event {
     Event { content: Some(Content::user(text)), ..Event::new("e-1", "user") }
@@ -77,8 +77,8 @@ async fn spec_f1_exchange_larger_than_the_budget_is_truncated_with_a_mark() {
         assert_eq!(agent.run_and_collect(say("report!")).await.unwrap(), "Long.", "{}", backend.name);
         let request = model.last_request();
         assert!(cost::of_messages(&request.messages) <= LEAST_TOKENS);
-        let call = request.messages.iter().flat_map(provider::Message::calls).next().unwrap();
-        let answer = request.messages.iter().flat_map(provider::Message::results).next().unwrap();
+        let call = request.messages.iter().flat_map(provider::ModelMessage::calls).next().unwrap();
+        let answer = request.messages.iter().flat_map(provider::ModelMessage::results).next().unwrap();
         assert_eq!((call.id.as_str(), answer.id.as_str()), ("c1", "c1"));
         assert!(answer.response.to_string().contains("characters left out"), "{}", answer.response);
     }
@@ -96,8 +96,13 @@ async fn spec_f2_zero_budget_is_the_default() {
 
 /// The author of a row without one, by its role.
 fn author(root: &str, role: &str) -> String {
-    let message = Message { id: "1".into(), role: role.into(), content: "x".into(), ..Message::default() };
-    let rows = [Stored { seq: session::Seq(1), message }];
+    let message = SessionMessage {
+        id: "1".into(),
+        role: role.into(),
+        content: "x".into(),
+        ..SessionMessage::default()
+    };
+    let rows = [StoredMessage { seq: session::Seq(1), message }];
     let events = EventsAdapter::new(root, &rows, Budget::default(), false);
     events.at(0).unwrap().author.clone()
 }
@@ -130,8 +135,12 @@ async fn spec_f3_f4_f5_rows_without_author_are_sent_as_the_agents_messages() {
             start_within(&backend.store, named_within("anna", &model, Budget::default()), Budget::default())
                 .await;
         for (id, role) in [("1", "user"), ("2", "model"), ("3", "user"), ("4", "narrator")] {
-            let row =
-                Message { id: id.into(), role: role.into(), content: role.into(), ..Message::default() };
+            let row = SessionMessage {
+                id: id.into(),
+                role: role.into(),
+                content: role.into(),
+                ..SessionMessage::default()
+            };
             backend
                 .store
                 .commit(&store_key(), Commit { messages: vec![row], ..Commit::default() })

@@ -8,7 +8,7 @@ use adk::{
     agent::LlmAgent,
     content::{Content, FunctionResponse, Part},
     error::RunError,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::RunRequest,
     session::{Session, SessionService},
 };
@@ -47,7 +47,7 @@ fn answer(id: &str, name: &str, response: Value) -> RunRequest {
 
 async fn questions(agent: &Agent) -> Vec<String> {
     let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-    session.facts().questions.iter().map(|question| question.id.clone()).collect()
+    session.pending().questions.iter().map(|question| question.id.clone()).collect()
 }
 
 async fn statuses(store: &Shared) -> Vec<RunStatus> {

@@ -11,7 +11,7 @@ use adk::{
     session::{Session, SessionService},
 };
 use bridge::Agent;
-use provider::{Message, Part, Request, Role};
+use provider::{MessagePart, ModelMessage, ModelRequest, Role};
 use serde_json::json;
 use session::RunStatus;
 use std::{
@@ -57,17 +57,20 @@ async fn busy(backend: &Backend) -> (Agent, Arc<Fake>) {
 }
 
 /// The results of a message's calls follow it directly and completely.
-fn assert_legal(request: &Request) {
+fn assert_legal(request: &ModelRequest) {
     let messages = &request.messages;
     for (message, next) in messages.iter().zip(messages.iter().skip(1).map(Some).chain([None])) {
         let calls: Vec<&str> = message.calls().map(|call| call.id.as_str()).collect();
         let answers: Vec<&str> =
-            next.into_iter().flat_map(Message::results).map(|result| result.id.as_str()).collect();
+            next.into_iter().flat_map(ModelMessage::results).map(|result| result.id.as_str()).collect();
         assert_eq!(calls, answers, "{messages:?}");
         assert!(!message.parts.is_empty());
     }
     assert!(matches!(messages.last().unwrap().role, Role::User | Role::Tool));
-    assert!(matches!(messages.last().unwrap().parts.last(), Some(Part::Text { .. } | Part::Result(_))));
+    assert!(matches!(
+        messages.last().unwrap().parts.last(),
+        Some(MessagePart::Text { .. } | MessagePart::Result(_))
+    ));
 }
 
 /// Drops a run at this point and sends the next message. `false` if the run was over before.
@@ -168,7 +171,7 @@ async fn interrupted_calls_are_settled_once() {
             assert!(made <= 1 && answered == made, "{id} on {}: {log:?}", backend.name);
         }
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-        assert!(session.facts().open_calls.is_empty());
+        assert!(session.pending().open_calls.is_empty());
     }
 }
 

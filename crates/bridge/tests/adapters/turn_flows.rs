@@ -10,7 +10,7 @@ use adk::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::RunRequest,
     session::{Session, SessionService},
 };
@@ -30,7 +30,7 @@ fn answer(id: &str, name: &str, response: Value) -> RunRequest {
 /// The ids of the open questions, in order.
 async fn questions(agent: &Agent) -> Vec<String> {
     let session = agent.sessions().get(&key()).await.unwrap().unwrap();
-    session.facts().questions.iter().map(|question| question.id.clone()).collect()
+    session.pending().questions.iter().map(|question| question.id.clone()).collect()
 }
 
 fn dangerous(model: &Arc<Fake>) -> LlmAgent {
@@ -343,7 +343,7 @@ async fn last_author_of_imported_events_is_the_active_agent() {
         let agent = Agent::new(Arc::clone(&backend.store), team(&Fake::echo()), Budget::default()).unwrap();
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         // An imported call is not run.
-        assert!(session.facts().open_calls.is_empty(), "{}", backend.name);
+        assert!(session.pending().open_calls.is_empty(), "{}", backend.name);
         agent.run_and_collect(say("who are you?")).await.unwrap();
         assert_eq!(log(&backend.store).await.last().unwrap(), "helper: re: who are you?");
     }

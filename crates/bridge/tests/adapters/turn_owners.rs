@@ -289,7 +289,7 @@ async fn reader_of_a_displaced_run_follows_its_successor() {
         gate.add_permits(1);
         let mut texts = Vec::new();
         while let ReaderItem::Entry(entry) = reader.next().await.unwrap() {
-            texts.extend(entry.event.content.as_ref().map(adk::content::Content::said));
+            texts.extend(entry.event.content.as_ref().map(adk::content::Content::text));
         }
         assert_eq!(texts, ["re: hello"], "{}", backend.name);
     }
@@ -319,7 +319,7 @@ async fn reader_of_a_recovered_run_follows_its_next_successor() {
         let end = loop {
             match reader.next().await.unwrap() {
                 ReaderItem::Entry(entry) => {
-                    texts.extend(entry.event.content.as_ref().map(adk::content::Content::said));
+                    texts.extend(entry.event.content.as_ref().map(adk::content::Content::text));
                 }
                 ReaderItem::End(end) => break end,
             }
@@ -360,7 +360,7 @@ async fn resumed_run_keeps_its_options() {
         recovering.abort();
         cut_off.abort();
         let answer = last.expect("the run was resumed and answered");
-        assert_eq!(answer.content.as_ref().map(adk::content::Content::said).as_deref(), Some("re: hello"));
+        assert_eq!(answer.content.as_ref().map(adk::content::Content::text).as_deref(), Some("re: hello"));
         assert_eq!(answer.partial, Some(false), "{}: it is streamed", backend.name);
         let metadata = answer.custom_metadata.clone().unwrap_or_default();
         assert_eq!(metadata.get("ticket"), Some(&json!(7)), "{}", backend.name);

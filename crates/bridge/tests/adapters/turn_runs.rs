@@ -33,7 +33,7 @@ trait EntryText {
 
 impl EntryText for RunEntry {
     fn text(&self) -> String {
-        self.event.content.as_ref().map(adk::content::Content::said).unwrap_or_default()
+        self.event.content.as_ref().map(adk::content::Content::text).unwrap_or_default()
     }
 }
 

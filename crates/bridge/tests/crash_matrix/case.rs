@@ -1,6 +1,6 @@
 //! One cell of the matrix: store, kind of run, queue length, fault.
 
-use failpoint::{Action, Plan, Point};
+use failpoint::{FailAction, FailPlan, Point};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
@@ -121,18 +121,18 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    pub(crate) fn plan(self) -> Plan {
+    pub(crate) fn plan(self) -> FailPlan {
         let Self { point, fault, nth } = self;
         let delay =
             if point.site().is_blocking() { Duration::from_millis(5) } else { Duration::from_secs(3) };
         let (action, times) = match fault {
-            Fault::Abort => (Action::Abort, 1),
-            Fault::Error => (Action::Fail, 1),
-            Fault::Delay => (Action::Delay(delay), 1),
+            Fault::Abort => (FailAction::Abort, 1),
+            Fault::Error => (FailAction::Fail, 1),
+            Fault::Delay => (FailAction::Delay(delay), 1),
             // A disk stays full for a while.
-            Fault::DiskFull => (Action::FillDisk, 3),
+            Fault::DiskFull => (FailAction::FillDisk, 3),
         };
-        Plan { point, nth, times, action }
+        FailPlan { point, nth, times, action }
     }
 }
 

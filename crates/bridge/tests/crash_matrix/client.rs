@@ -98,8 +98,8 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
             let request = RunRequest { config, ..RunRequest::message(self.key.clone(), content.clone()) };
-            let terms = StartOptions { idempotency_key: Some(name.to_owned()), permit: None };
-            match self.runs.start(&self.agent, request, terms).await {
+            let options = StartOptions { idempotency_key: Some(name.to_owned()), permit: None };
+            match self.runs.start(&self.agent, request, options).await {
                 Ok(reader) => {
                     let run = reader.id().to_owned();
                     self.out.tell(Line::Accepted { name: name.to_owned(), run: run.clone() });

@@ -206,7 +206,12 @@ fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
         let is_window = stored.get(start..start + seen.len()) == Some(&seen);
         let reaches_end = start + seen.len() == stored.len();
         let is_continued = known.accepted.iter().any(|(other, id)| id == run && other != name);
-        let good = is_window && (!is_first || start == 0) && (reaches_end || (is_first && is_continued));
+        // A later message withdraws the question after the reader of the asking run has reached its end.
+        let last = end.rows.iter().rfind(own).map(|row| row.shape.as_str());
+        let is_withdrawn =
+            last == Some("root: ←adk_request_confirmation") && start + seen.len() + 1 == stored.len();
+        let has_ended = reaches_end || is_withdrawn || (is_first && is_continued);
+        let good = is_window && (!is_first || start == 0) && has_ended;
         if !good {
             problems.push(format!("the reader of {name} saw {seen:?} of {stored:?}"));
         }

@@ -9,7 +9,7 @@ use crate::{
     report::{Line, Reporter},
     toolbox,
 };
-use adk::facts::REQUEST_CONFIRMATION;
+use adk::pending::REQUEST_CONFIRMATION;
 use bridge::{Agent, Runs, runs::RecoverySource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -230,7 +230,7 @@ impl Life {
     }
 
     async fn check_next_request(&self, client: &Client) {
-        let target = provider::Origin { provider: "stub".to_owned(), model: "m1".to_owned() };
+        let target = provider::ModelId { provider: "stub".to_owned(), model: "m1".to_owned() };
         match client.agent.preview(&client.key, target).await {
             Ok(request) => {
                 for fault in faults(&request) {

@@ -6,12 +6,12 @@ use adk::{
     event::Event,
 };
 use bridge::store::row::Restorer;
-use session::{PageRequest, Run, Seq, SessionKey, Store, Stored, TailBudget};
+use session::{PageRequest, RunRecord, Seq, SessionKey, Store, StoredMessage, TailBudget};
 use std::collections::HashMap;
 
 pub(crate) const ALL: PageRequest = PageRequest { after: Seq::START, limit: 10_000 };
 
-pub(crate) async fn runs(store: &dyn Store, key: &SessionKey) -> Vec<Run> {
+pub(crate) async fn runs(store: &dyn Store, key: &SessionKey) -> Vec<RunRecord> {
     let mut runs = store.runs(key, 1_000).await.unwrap();
     runs.reverse();
     runs
@@ -27,7 +27,7 @@ pub(crate) async fn rows(store: &dyn Store, key: &SessionKey) -> Vec<Row> {
     let mut owners: HashMap<String, String> = HashMap::new();
     for run in runs(store, key).await {
         let own = store.read_run(key, run.number, ALL).await.unwrap();
-        owners.extend(own.into_iter().map(|Stored { message, .. }| (message.id, run.id.clone())));
+        owners.extend(own.into_iter().map(|StoredMessage { message, .. }| (message.id, run.id.clone())));
     }
     events(store, key).await.iter().map(|event| row(event, owners.get(&event.id).cloned())).collect()
 }
@@ -70,7 +70,8 @@ pub(crate) async fn found(store: &dyn Store, key: &SessionKey) -> Line {
 }
 
 pub(crate) async fn last(store: &dyn Store, key: &SessionKey) -> Line {
-    let view = |run: Run| RunRow { id: run.id, status: run.status.as_str().to_owned(), error: run.error };
+    let view =
+        |run: RunRecord| RunRow { id: run.id, status: run.status.as_str().to_owned(), error: run.error };
     let runs = runs(store, key).await.into_iter().map(view).collect();
     Line::Final { rows: rows(store, key).await, runs, draft: draft(store, key).await }
 }

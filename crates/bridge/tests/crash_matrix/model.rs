@@ -6,10 +6,12 @@ use crate::{
     report::{Line, Reporter},
 };
 use futures::{StreamExt, future, stream};
-use provider::{Done, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
+use provider::{
+    Done, MessagePart, ModelMessage, ModelRequest, ModelStream, Provider, Role, StreamEvent, ToolCall,
+};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, process, sync::Arc, time::Duration};
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 use tokio::sync::{Notify, watch};
 
 /// State that the client, the models and the tools of one process share.
@@ -71,7 +73,7 @@ impl Provider for Model {
         "stub"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         for fault in faults(&request) {
             self.cue.out.tell(Line::Problem(format!("illegal request: {fault}")));
         }
@@ -112,10 +114,10 @@ async fn next(beats: &mut VecDeque<Beat>, cue: &Cue) -> Option<StreamEvent> {
 }
 
 impl Model {
-    fn answer(&self, messages: &[Message]) -> Vec<Beat> {
+    fn answer(&self, messages: &[ModelMessage]) -> Vec<Beat> {
         let Some((at, name)) = task(messages) else { return vec![Beat::Say("Who are you?")] };
         let has_response = |response: &Value| {
-            messages.iter().flat_map(Message::results).any(|result| result.response == *response)
+            messages.iter().flat_map(ModelMessage::results).any(|result| result.response == *response)
         };
         if has_response(&finished()) && name != "n" {
             return vec![Beat::Say("It "), Beat::Say("finished.")];
@@ -124,8 +126,9 @@ impl Model {
             let is_long = name == "s" && self.cue.scenario == Scenario::Superseded;
             return if is_long { long_text() } else { vec![Beat::Say("re "), Beat::Repeat(name)] };
         }
-        let has_result =
-            |tool: &str| messages[at..].iter().flat_map(Message::results).any(|result| result.name == tool);
+        let has_result = |tool: &str| {
+            messages[at..].iter().flat_map(ModelMessage::results).any(|result| result.name == tool)
+        };
         match self.cue.scenario {
             Scenario::Tool | Scenario::ParallelTools if has_result("act") => ending(),
             Scenario::LongRunning if has_result("job") => ending(),
@@ -201,27 +204,30 @@ pub(crate) fn text(name: &str) -> String {
 }
 
 /// The newest message of the client, and its index.
-fn task(messages: &[Message]) -> Option<(usize, String)> {
+fn task(messages: &[ModelMessage]) -> Option<(usize, String)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, name(message)?)))
 }
 
-fn name(message: &Message) -> Option<String> {
+fn name(message: &ModelMessage) -> Option<String> {
     let parts = message.parts.iter().rev().filter(|_| message.role == Role::User);
     let mut texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     texts.find_map(|text| Some(text.strip_prefix('<')?.strip_suffix('>')?.to_owned()))
 }
 
 /// The rules of the providers that a request violates.
-pub(crate) fn faults(request: &Request) -> Vec<String> {
+pub(crate) fn faults(request: &ModelRequest) -> Vec<String> {
     let bodies = [
-        (Api::OpenAi, provider::openai::encode(request, true)),
-        (Api::Responses, provider::responses::encode(request, true)),
-        (Api::Anthropic, provider::anthropic::encode(request, true)),
-        (Api::Gemini, provider::gemini::encode(request, true)),
-        (Api::Ollama, provider::ollama::encode(request, true)),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true)),
+        (ProviderApi::Responses, provider::responses::encode(request, true)),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true)),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true)),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true)),
     ];
     let faults = bodies.iter().flat_map(|(api, body)| {
         legal::check(*api, body).into_iter().map(move |violation| format!("{api:?}: {violation} in {body}"))

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use session::Store;
 use std::{sync::Arc, time::Duration};
-use tools::{Call, Effect, Error, Outcome, Safety, Spec};
+use tools::{Effect, Safety, Spec, ToolReply, ToolRequest, ToolsError};
 
 struct Instrument {
     spec: Spec,
@@ -23,9 +23,9 @@ impl tools::Tool for Instrument {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            self.cue.out.tell(Line::ToolRan { tool: self.spec.name.clone(), call: call.id });
+            self.cue.out.tell(Line::ToolRan { tool: self.spec.name.clone(), call: request.id });
             if self.cue.dies
                 && self.cue.scenario == Scenario::ParallelTools
                 && self.spec.effect == Effect::Once
@@ -33,18 +33,18 @@ impl tools::Tool for Instrument {
                 self.cue.die().await;
             }
             if self.spec.long_running {
-                return Ok(Outcome::Pending(Some(json!({"status": "started"}))));
+                return Ok(ToolReply::Pending(Some(json!({"status": "started"}))));
             }
-            Ok(Outcome::Done(done(&self.spec.name)))
+            Ok(ToolReply::Done(done(&self.spec.name)))
         })
     }
 }
 
 fn tools(cue: &Arc<Cue>) -> Vec<Arc<dyn adk::tool::Tool>> {
     let parameters = || json!({"type": "object", "properties": {}});
-    let acting = |name, effect| Spec::acting(name, "Acts.", parameters(), Safety::default(), effect);
+    let acting = |name, effect| Spec::new(name, "Acts.", parameters(), Safety::default(), effect);
     let specs = [
-        Spec::reading("look", "Looks.", parameters()),
+        Spec::read_only("look", "Looks.", parameters()),
         acting("act", Effect::Once),
         acting("repeat", Effect::Idempotent),
         Spec { confirm: true, ..acting("danger", Effect::Once) },

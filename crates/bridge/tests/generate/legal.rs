@@ -1,10 +1,10 @@
 //! The rules that all providers have in common. The encodings are checked against each provider's rules as well, but
 //! a violation found here is easier to read.
 
-use provider::{Message, Part, Role};
+use provider::{MessagePart, ModelMessage, Role};
 
 /// The first rule that the messages violate.
-pub(crate) fn fault(messages: &[Message]) -> Option<String> {
+pub(crate) fn fault(messages: &[ModelMessage]) -> Option<String> {
     let first = messages.first().map(|message| message.role);
     if first != Some(Role::User) {
         return Some(format!("begins with {first:?}"));
@@ -18,17 +18,19 @@ pub(crate) fn fault(messages: &[Message]) -> Option<String> {
         .or_else(|| messages.windows(2).find_map(|pair| unmatched(&pair[0], &pair[1])))
 }
 
-fn broken(message: &Message) -> Option<String> {
-    let is_said = |part: &Part| match part {
-        Part::Text { text, .. } => !text.trim().is_empty(),
-        Part::Thought { .. } => false,
-        Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
+fn broken(message: &ModelMessage) -> Option<String> {
+    let is_said = |part: &MessagePart| match part {
+        MessagePart::Text { text, .. } => !text.trim().is_empty(),
+        MessagePart::Thought { .. } => false,
+        MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => true,
     };
-    let fits = |part: &Part| match (part, message.role) {
-        (Part::Text { signature: None, .. } | Part::Media(_), Role::User)
-        | (Part::Text { .. } | Part::Thought { .. } | Part::Media(_), Role::Assistant) => true,
-        (Part::Call(call), Role::Assistant) => !call.name.is_empty() && !call.id.is_empty(),
-        (Part::Result(result), Role::Tool) => result.response.is_object(),
+    let fits = |part: &MessagePart| match (part, message.role) {
+        (MessagePart::Text { signature: None, .. } | MessagePart::Media(_), Role::User)
+        | (MessagePart::Text { .. } | MessagePart::Thought { .. } | MessagePart::Media(_), Role::Assistant) => {
+            true
+        }
+        (MessagePart::Call(call), Role::Assistant) => !call.name.is_empty() && !call.id.is_empty(),
+        (MessagePart::Result(result), Role::Tool) => result.response.is_object(),
         _ => false,
     };
     let fault = !message.parts.iter().any(is_said) || !message.parts.iter().all(fits);
@@ -36,7 +38,7 @@ fn broken(message: &Message) -> Option<String> {
 }
 
 /// Results directly follow their calls, in order, and nowhere else; roles alternate.
-fn unmatched(one: &Message, next: &Message) -> Option<String> {
+fn unmatched(one: &ModelMessage, next: &ModelMessage) -> Option<String> {
     let calls: Vec<(&str, &str)> = one.calls().map(|call| (&*call.id, &*call.name)).collect();
     let answers: Vec<(&str, &str)> = next.results().map(|result| (&*result.id, &*result.name)).collect();
     let mut ids: Vec<&str> = calls.iter().map(|(id, _)| *id).collect();

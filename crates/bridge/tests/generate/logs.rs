@@ -4,17 +4,17 @@ use super::view::{AGENT, MODEL, PROVIDER};
 use adk::{
     content::{Blob, Content, Data, FileData, FunctionCall, FunctionResponse, Origin, Part},
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
 };
 use bridge::{Budget, store::row::save};
 use proptest::{collection::vec, option::of, prelude::*};
 use serde_json::{Map, Value, json};
-use session::{Message, Seq, Stored, ToolCall};
+use session::{Seq, SessionMessage, StoredMessage, ToolCall};
 
 /// A session at the start of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
-    pub rows: Vec<Stored>,
+    pub rows: Vec<StoredMessage>,
     /// Older rows were not read.
     pub cut: bool,
     pub budget: Budget,
@@ -53,14 +53,14 @@ enum Age {
     Unnamed,
 }
 
-fn number(rows: Vec<Row>) -> Vec<Stored> {
+fn number(rows: Vec<Row>) -> Vec<StoredMessage> {
     let mut seq = Seq::START;
     let mut stored = Vec::with_capacity(rows.len());
     for (place, mut row) in rows.into_iter().enumerate() {
         seq = seq.next();
         row.event.id = format!("event-{place}");
         tag_words(&mut row.event, place);
-        stored.push(Stored { seq, message: aged(save(&row.event).unwrap(), row.age) });
+        stored.push(StoredMessage { seq, message: aged(save(&row.event).unwrap(), row.age) });
     }
     stored
 }
@@ -78,11 +78,11 @@ fn tag_words(event: &mut Event, place: usize) {
     }
 }
 
-fn aged(message: Message, age: Age) -> Message {
+fn aged(message: SessionMessage, age: Age) -> SessionMessage {
     match age {
         Age::Ours => message,
-        Age::Legacy => Message { meta: None, ..message },
-        Age::Bare => Message {
+        Age::Legacy => SessionMessage { meta: None, ..message },
+        Age::Bare => SessionMessage {
             meta: None,
             id: String::new(),
             author: String::new(),
@@ -93,7 +93,7 @@ fn aged(message: Message, age: Age) -> Message {
         Age::Unnamed => {
             let is_tool = message.tool_calls.iter().any(ToolCall::is_response);
             let tool_calls = if is_tool { Vec::new() } else { message.tool_calls };
-            Message { meta: None, tool_calls, ..message }
+            SessionMessage { meta: None, tool_calls, ..message }
         }
     }
 }

@@ -8,7 +8,7 @@ use adk::{
 use proptest::{collection::vec, option::of, prelude::*};
 use serde_json::{Map, json};
 use std::collections::HashSet;
-use testkit::property::Tally;
+use testkit::property::CaseTally;
 
 /// Events in order, and the numbers of events after which the model is called.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,7 @@ impl Run {
         self.events[before..after].iter().flat_map(parts).any(|part| !part.is_thought())
     }
 
-    pub(crate) fn tell(&self, tally: &Tally) {
+    pub(crate) fn tell(&self, tally: &CaseTally) {
         let contents = || self.events.iter().filter_map(|event| event.content.as_ref());
         let ids: Vec<String> =
             contents().flat_map(|content| content.calls().map(FunctionCall::id_or_name)).collect();

@@ -1,13 +1,13 @@
 //! Counts the properties of a log and of its request.
 
 use super::logs::Log;
-use adk::flow::contents::CONTINUE_NOTE;
-use provider::{Message, Part};
+use adk::notes::CONTINUE_NOTE;
+use provider::{MessagePart, ModelMessage};
 use session::ToolCall;
 use std::collections::HashSet;
-use testkit::property::Tally;
+use testkit::property::CaseTally;
 
-pub(crate) fn log(tally: &Tally, log: &Log) {
+pub(crate) fn log(tally: &CaseTally, log: &Log) {
     let calls: Vec<&str> = log
         .rows
         .iter()
@@ -22,15 +22,18 @@ pub(crate) fn log(tally: &Tally, log: &Log) {
     tally.count("late answers", log.rows.windows(2).any(|pair| is_late(&pair[0].message, &pair[1].message)));
 }
 
-pub(crate) fn request(tally: &Tally, messages: &[Message]) {
+pub(crate) fn request(tally: &CaseTally, messages: &[ModelMessage]) {
     let said = |words: &str| {
         messages
             .iter()
             .flat_map(|message| &message.parts)
-            .any(|part| matches!(part, Part::Text { text, .. } if text.contains(words)))
+            .any(|part| matches!(part, MessagePart::Text { text, .. } if text.contains(words)))
     };
     let answered = |words: &str| {
-        messages.iter().flat_map(Message::results).any(|result| result.response.to_string().contains(words))
+        messages
+            .iter()
+            .flat_map(ModelMessage::results)
+            .any(|result| result.response.to_string().contains(words))
     };
     tally.count("orphans", said("[Out of place: "));
     tally.count("parallel calls", messages.iter().any(|message| message.calls().count() > 1));
@@ -42,6 +45,6 @@ pub(crate) fn request(tally: &Tally, messages: &[Message]) {
 }
 
 /// A result that follows neither its call nor another result.
-fn is_late(before: &session::Message, row: &session::Message) -> bool {
+fn is_late(before: &session::SessionMessage, row: &session::SessionMessage) -> bool {
     row.tool_calls.iter().any(ToolCall::is_response) && before.tool_calls.is_empty()
 }

@@ -3,16 +3,16 @@
 use adk::{
     agent::IncludeContents,
     content::Content,
-    flow::contents::{View, contents},
+    flow::contents::{HistoryView, contents},
     model::{FunctionDeclaration, LlmRequest},
 };
 use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
-use provider::{EventStream, Provider, Request};
+use provider::{ModelRequest, ModelStream, Provider};
 use serde_json::{Value, json};
-use session::Stored;
+use session::StoredMessage;
 use std::sync::Arc;
-use testkit::legal::Api;
+use testkit::ProviderApi;
 
 /// The agent whose view is built.
 pub(crate) const AGENT: &str = "helper";
@@ -28,19 +28,20 @@ impl Provider for Silent {
         PROVIDER
     }
 
-    fn stream(&self, _: Request) -> EventStream {
+    fn stream(&self, _: ModelRequest) -> ModelStream {
         futures::stream::empty().boxed()
     }
 }
 
 /// The request for the rows of a session; `cut` means that older rows were not read.
-pub(crate) fn request(rows: &[Stored], budget: Budget, cut: bool) -> Request {
+pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> ModelRequest {
     of_events(&EventsAdapter::new(AGENT, rows, budget, cut), budget)
 }
 
-pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> Request {
+pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest {
     let (task, events) = (events.task().cloned(), events.all());
-    let view = View { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
+    let view =
+        HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
     let mut asked =
         LlmRequest { contents: contents(view), task, tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));
@@ -56,12 +57,12 @@ fn tool() -> FunctionDeclaration {
 }
 
 /// The request in the encoding of each provider, with the name of its list of messages.
-pub(crate) fn encodings(request: &Request) -> [(Api, Value, &'static str); 5] {
+pub(crate) fn encodings(request: &ModelRequest) -> [(ProviderApi, Value, &'static str); 5] {
     [
-        (Api::OpenAi, provider::openai::encode(request, true), "messages"),
-        (Api::Responses, provider::responses::encode(request, true), "input"),
-        (Api::Anthropic, provider::anthropic::encode(request, true), "messages"),
-        (Api::Gemini, provider::gemini::encode(request, true), "contents"),
-        (Api::Ollama, provider::ollama::encode(request, true), "messages"),
+        (ProviderApi::OpenAi, provider::openai::encode(request, true), "messages"),
+        (ProviderApi::Responses, provider::responses::encode(request, true), "input"),
+        (ProviderApi::Anthropic, provider::anthropic::encode(request, true), "messages"),
+        (ProviderApi::Gemini, provider::gemini::encode(request, true), "contents"),
+        (ProviderApi::Ollama, provider::ollama::encode(request, true), "messages"),
     ]
 }

@@ -3,7 +3,7 @@
 use crate::screen::{Style, may_it_run, printable};
 use adk::{
     content::{Content, FunctionResponse, Part},
-    facts::{Question, REQUEST_CONFIRMATION},
+    pending::{Question, REQUEST_CONFIRMATION},
 };
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use serde_json::{Map, json};

@@ -11,7 +11,7 @@ use anyhow::bail;
 use serde::Serialize;
 use session::ListQuery;
 use std::io::{self, IsTerminal, Write};
-use tools::exec::confine::{Files, Network};
+use tools::exec::sandbox::{FileConfinement, NetworkConfinement};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -134,7 +134,8 @@ fn roots(settings: &Settings) -> Finding {
 /// What keeps commands from the rest of the machine.
 fn commands(settings: &Settings) -> Finding {
     let confinement = wiring::confinement(settings);
-    let open = matches!(confinement.files, Files::Open { .. }) || confinement.network == Network::Open;
+    let open = matches!(confinement.files, FileConfinement::Open { .. })
+        || confinement.network == NetworkConfinement::Open;
     let health = if open { Health::Warn } else { Health::Ok };
     Finding::new("commands", health, confinement.to_string())
 }

@@ -12,8 +12,8 @@ use bridge::{
     view::{cost, tokens},
 };
 use session::{
-    Message, Seq, SessionKey, Stored,
-    import::{Count, OldSession, Report, Source, Target},
+    Seq, SessionKey, SessionMessage, StoredMessage,
+    import::{ImportCount, ImportReport, ImportTarget, LangoDatabase, OldSession},
     sqlite::SqliteStore,
 };
 use std::{
@@ -30,14 +30,14 @@ const BEAT: Duration = Duration::from_millis(100);
 pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::Result<()> {
     let ImportSource::Lango = import.from;
     refuse_own_file(&import.file, &settings.database)?;
-    let source = Source::open(&import.file)?;
+    let source = LangoDatabase::open(&import.file)?;
     let app = app(settings, import.app.as_deref())?;
     let store = wiring::open_file(settings).await?;
     let mut work = Work {
         store: &store,
         source: &source,
         owner: SessionKey::new(app, &settings.user, ""),
-        report: Report::default(),
+        report: ImportReport::default(),
         progress: ImportProgress::default(),
         cancel: CancellationToken::new(),
     };
@@ -78,10 +78,10 @@ fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<String> {
 
 struct Work<'a> {
     store: &'a SqliteStore,
-    source: &'a Source,
+    source: &'a LangoDatabase,
     /// The key of every session, but for its id.
     owner: SessionKey,
-    report: Report,
+    report: ImportReport,
     progress: ImportProgress,
     /// Looked at between batches.
     cancel: CancellationToken,
@@ -103,7 +103,7 @@ impl Work<'_> {
 
     async fn one(&mut self, session: &OldSession) -> anyhow::Result<()> {
         let key = SessionKey { session: session.key.clone(), ..self.owner.clone() };
-        let mut target = Target::open(self.store, key, session, &mut self.report).await?;
+        let mut target = ImportTarget::open(self.store, key, session, &mut self.report).await?;
         let mut restorer = Restorer::new("");
         for batch in session.batches() {
             if self.cancel.is_cancelled() {
@@ -121,8 +121,8 @@ impl Work<'_> {
 }
 
 /// Counts what a model will be shown of the row, as every other row is counted.
-fn weigh(message: &mut Message, restorer: &mut Restorer) {
-    let row = Stored { seq: Seq::START, message: std::mem::take(message) };
+fn weigh(message: &mut SessionMessage, restorer: &mut Restorer) {
+    let row = StoredMessage { seq: Seq::START, message: std::mem::take(message) };
     let event = restorer.restore(&row);
     *message = row.message;
     message.tokens = event.content.as_ref().map_or(0, cost::of_content);
@@ -137,10 +137,10 @@ struct ImportProgress {
 }
 
 impl ImportProgress {
-    fn show(&mut self, messages: &Count) {
+    fn show(&mut self, messages: &ImportCount) {
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= BEAT);
         if is_due && io::stderr().is_terminal() {
-            let done = messages.came + messages.there;
+            let done = messages.imported + messages.present;
             let _ = write!(io::stderr(), "\r{done} of {} messages", self.total);
             self.shown = Some(Instant::now());
         }
@@ -153,17 +153,18 @@ impl ImportProgress {
     }
 }
 
-fn summary(report: &Report) -> String {
-    let Report { sessions, messages, odd } = report;
-    let mut text = format!("came: {}, {}\n", many(sessions.came, "session"), many(messages.came, "message"));
-    if sessions.there + messages.there > 0 {
-        let there = (many(sessions.there, "session"), many(messages.there, "message"));
+fn summary(report: &ImportReport) -> String {
+    let ImportReport { sessions, messages, anomalies } = report;
+    let mut text =
+        format!("came: {}, {}\n", many(sessions.imported, "session"), many(messages.imported, "message"));
+    if sessions.present + messages.present > 0 {
+        let there = (many(sessions.present, "session"), many(messages.present, "message"));
         let _ = writeln!(text, "there already: {}, {}", there.0, there.1);
     }
-    for (oddity, seen) in odd {
+    for (anomaly, seen) in anomalies {
         let more = if seen.count > seen.examples.len() as u64 { ", …" } else { "" };
         let places = one_line(&seen.examples.join(", "), 200);
-        let _ = writeln!(text, "odd: {} × {oddity} ({}{more})", seen.count, printable(&places));
+        let _ = writeln!(text, "odd: {} × {anomaly} ({}{more})", seen.count, printable(&places));
     }
     text
 }

@@ -4,9 +4,9 @@ use crate::{args::ServeArgs, config::Settings, screen};
 use anyhow::bail;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{
-    Access, Door,
-    auth::{Auth, login},
-    guard::Guard,
+    AccessControl, ServerListener,
+    auth::{Authenticator, login},
+    host_policy::HostPolicy,
     tls,
 };
 use std::net::SocketAddr;
@@ -29,14 +29,15 @@ pub(super) fn open(
     args: &ServeArgs,
     listener: TcpListener,
     address: SocketAddr,
-) -> anyhow::Result<(Door, Access)> {
+) -> anyhow::Result<(ServerListener, AccessControl)> {
     let configured = &settings.server;
     let given = args.tls_cert.clone().zip(args.tls_key.clone());
     let files = given.or_else(|| configured.tls.clone());
     let tls =
         files.map(|(certificates, key)| tls::acceptor(&certificates, &key, screen::note)).transpose()?;
-    let auth = if args.no_auth { None } else { Some(Auth::open(&settings.home, configured.jwt.clone())?) };
-    let guard = Guard {
+    let auth =
+        if args.no_auth { None } else { Some(Authenticator::open(&settings.home, configured.jwt.clone())?) };
+    let guard = HostPolicy {
         address,
         tls: tls.is_some(),
         hosts: [configured.hosts.clone(), args.allowed_hosts.clone()].concat(),
@@ -45,7 +46,7 @@ pub(super) fn open(
     };
     let limits = configured.limits.clone();
     make_room(limits.connections);
-    Ok((Door { listener, tls, limits: limits.clone() }, Access::new(guard, auth, limits)))
+    Ok((ServerListener { listener, tls, limits: limits.clone() }, AccessControl::new(guard, auth, limits)))
 }
 
 /// Each connection is an open file, and the usual limit of a shell is less than a busy server has. As far as the system lets us.
@@ -60,7 +61,7 @@ fn make_room(connections: usize) {
 }
 
 /// Says where the server is, with a link that lets one browser in.
-pub(super) fn greet(access: &Access, address: SocketAddr, tls: bool) -> anyhow::Result<()> {
+pub(super) fn greet(access: &AccessControl, address: SocketAddr, tls: bool) -> anyhow::Result<()> {
     let (scheme, port) = (if tls { "https" } else { "http" }, address.port());
     let here = match address.ip() {
         every if every.is_unspecified() => format!("{scheme}://127.0.0.1:{port}"),
@@ -72,9 +73,9 @@ pub(super) fn greet(access: &Access, address: SocketAddr, tls: bool) -> anyhow::
         );
     }
     screen::note(&format!("listening on {here}"));
-    match access.auth() {
+    match access.authenticator() {
         Some(auth) => {
-            let link = login::path(&auth.login_code()?);
+            let link = login::login_path(&auth.issue_login_code()?);
             screen::note(&format!("open {here}{link} in a browser; the link is good once, for ten minutes"));
         }
         None => screen::note(&format!("open {here}/ in a browser; every program of this machine may use it")),

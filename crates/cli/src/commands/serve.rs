@@ -4,7 +4,7 @@ use super::{listen, talk::LAST_WORDS};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
-use server::{Server, Stop, router};
+use server::{ServerState, ShutdownSignal, router};
 use std::{
     path::PathBuf,
     process::{self, Command, Stdio},
@@ -29,8 +29,8 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let telemetry = wiring::telemetry(settings)?;
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
-    let mut server = Server::new(Arc::<Apps>::clone(&apps), archive, runs)
-        .with_page(page(args.dev_ui.clone()))
+    let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
+        .with_dev_ui(page(args.dev_ui.clone()))
         .with_telemetry(telemetry.clone());
     if args.log {
         server = server.with_log(screen::note);
@@ -48,7 +48,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let (listen, access) = listen::open(settings, &args, listener, address)?;
     listen::greet(&access, address, listen.tls.is_some())?;
 
-    let stop = Stop::default();
+    let stop = ShutdownSignal::default();
     let serving = tokio::spawn(server::serve(listen, router(server.clone(), access), stop.clone()));
     tokio::spawn(async move {
         apps.look().await;
@@ -56,7 +56,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
     tokio::spawn(async move { runs.recover(recovery, source).await });
     signals.next().await;
-    stop.gently.cancel();
+    stop.graceful.cancel();
     let finish = async {
         // Whoever is being answered hears the end of it, and what nobody waits for is finished too.
         let served = serving.await;
@@ -79,7 +79,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
 }
 
 /// As after a crash: what still runs goes on at the next start. What was shown of it is saved first.
-async fn park(server: &Server) -> ! {
+async fn park(server: &ServerState) -> ! {
     let _ = tokio::time::timeout(LAST_SAVE, server.runs().flush_drafts()).await;
     process::exit(0)
 }

@@ -6,10 +6,10 @@ use crate::{
     screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
     wiring::{self, Wanted},
 };
-use adk::{content::Part, event::Event, flow::is_unknown, session::SessionKey, trace::Trace};
+use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
 use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, store::row::Restorer};
-use provider::Api;
+use provider::WireApi;
 use session::{Fact, ListQuery, Liveness, PageRequest, Seq, SessionRow, Store, TailBudget};
 use std::{
     collections::BTreeSet,
@@ -182,7 +182,7 @@ fn author(event: &Event) -> String {
 
 fn told(part: &Part) -> String {
     if let Some(line) = glimpse(part, 200) {
-        let unknown = part.response().is_some_and(is_unknown);
+        let unknown = part.response().is_some_and(has_unknown_outcome);
         return if unknown { format!("! {line}") } else { line };
     }
     match part.as_text() {
@@ -218,15 +218,15 @@ async fn request(settings: &Settings, show: &ShowArgs, wire: WireFormat) -> anyh
     let app = wiring::plan(settings, wanted).await?.open(store, Trace::default())?;
     let key = SessionKey::new(key.app, key.user, key.session);
     let (name, api) = match wire {
-        WireFormat::Openai => ("openai", Api::Chat),
-        WireFormat::Responses => ("responses", Api::Responses),
-        WireFormat::Anthropic => ("anthropic", Api::Anthropic),
-        WireFormat::Gemini => ("gemini", Api::Gemini),
-        WireFormat::Ollama => ("ollama", Api::Ollama),
+        WireFormat::Openai => ("openai", WireApi::Chat),
+        WireFormat::Responses => ("responses", WireApi::Responses),
+        WireFormat::Anthropic => ("anthropic", WireApi::Anthropic),
+        WireFormat::Gemini => ("gemini", WireApi::Gemini),
+        WireFormat::Ollama => ("ollama", WireApi::Ollama),
     };
     // Which one does not matter to what it would be sent.
-    let target = provider::Origin { provider: name.to_owned(), model: "MODEL".to_owned() };
+    let target = provider::ModelId { provider: name.to_owned(), model: "MODEL".to_owned() };
     let request = app.agent.preview(&key, target).await?;
-    writeln!(io::stdout().lock(), "{}", json_pretty(&api.encode(api.home(), &request))?)?;
+    writeln!(io::stdout().lock(), "{}", json_pretty(&api.encode(api.default_base_url(), &request))?)?;
     Ok(())
 }

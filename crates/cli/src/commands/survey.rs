@@ -6,7 +6,7 @@ use crate::{
     wiring,
 };
 use futures::future::join_all;
-use provider::{Error, Remote, remote::ModelInfo};
+use provider::{Error, RemoteProvider, remote::ModelInfo};
 use std::time::Duration;
 
 /// How long a provider may take.
@@ -43,7 +43,7 @@ pub(crate) async fn report(provider: &ProviderConfig) -> Report<'_> {
 
 async fn ask(provider: &ProviderConfig) -> Result<Vec<ModelInfo>, String> {
     let endpoint = wiring::endpoint(provider).map_err(|error| error.to_string())?;
-    let remote = Remote::new(endpoint);
+    let remote = RemoteProvider::new(endpoint);
     match tokio::time::timeout(PATIENCE, remote.models()).await {
         Ok(Ok(models)) => Ok(models),
         Ok(Err(error)) => Err(format!("{}; {}", without_number(&error.to_string()), fix(provider, &error))),

@@ -9,7 +9,7 @@ use crate::{
 use adk::{
     content::Content,
     event::Event,
-    facts::Question,
+    pending::Question,
     runner::{RunConfig, RunRequest, StreamingMode},
     session::{Session, SessionKey, SessionService},
     trace::Trace,
@@ -115,7 +115,7 @@ impl Conversation {
     /// What waits for a person's word.
     pub(crate) async fn questions(&self) -> anyhow::Result<Vec<Question>> {
         let session = self.app.agent.sessions().get(&self.key).await?;
-        Ok(session.map(|session| session.facts().questions.clone()).unwrap_or_default())
+        Ok(session.map(|session| session.pending().questions.clone()).unwrap_or_default())
     }
 }
 

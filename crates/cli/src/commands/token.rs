@@ -9,12 +9,12 @@ use anyhow::bail;
 use jiff::{Span, Timestamp, tz::TimeZone};
 use server::{
     Principal,
-    auth::{self, Store, Token, store},
+    auth::{self, TokenRecord, TokenStore, token_store},
 };
 use std::io::{self, Write};
 
 pub(crate) fn token(settings: &Settings, command: TokenCommand) -> anyhow::Result<()> {
-    let tokens = Store::new(settings.home.join(auth::TOKENS));
+    let tokens = TokenStore::new(settings.home.join(auth::TOKENS_FILE));
     match command {
         TokenCommand::Add(new) => add(&tokens, new),
         TokenCommand::List => list(&tokens),
@@ -22,23 +22,23 @@ pub(crate) fn token(settings: &Settings, command: TokenCommand) -> anyhow::Resul
     }
 }
 
-fn add(tokens: &Store, new: TokenAdd) -> anyhow::Result<()> {
-    let now = auth::now();
+fn add(tokens: &TokenStore, new: TokenAdd) -> anyhow::Result<()> {
+    let now = auth::unix_time();
     let expires_at = new.expires.as_deref().map(|span| end(span, now)).transpose()?;
     let principal = Principal { user: new.user, admin: new.admin };
-    let (token, secret) = store::fresh(&new.name, principal, now, expires_at)?;
+    let (token, secret) = token_store::generate(&new.name, principal, now, expires_at)?;
     tokens.add(token)?;
     screen::note("this is the only time that the token is shown:");
     writeln!(io::stdout().lock(), "{}", secret.reveal())?;
     Ok(())
 }
 
-fn list(tokens: &Store) -> anyhow::Result<()> {
+fn list(tokens: &TokenStore) -> anyhow::Result<()> {
     let tokens = tokens.tokens()?;
     if tokens.is_empty() {
         screen::note("there are no tokens; lango token add NAME --user USER makes one");
     }
-    let now = auth::now();
+    let now = auth::unix_time();
     let longest = tokens.iter().map(|token| token.name.chars().count()).max().unwrap_or_default();
     let mut out = io::stdout().lock();
     for token in tokens.iter() {
@@ -48,7 +48,7 @@ fn list(tokens: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn whose(token: &Token) -> String {
+fn whose(token: &TokenRecord) -> String {
     match (&token.user, token.admin) {
         (Some(user), false) => screen::printable(user),
         (Some(user), true) => format!("{}, administrator", screen::printable(user)),
@@ -56,11 +56,11 @@ fn whose(token: &Token) -> String {
     }
 }
 
-fn until(token: &Token, now: u64) -> String {
+fn until(token: &TokenRecord, now: u64) -> String {
     let Some(end) = token.expires_at else { return "never expires".to_owned() };
     let day = i64::try_from(end).ok().and_then(|end| Timestamp::from_second(end).ok()).unwrap_or_default();
     let day = day.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M");
-    if token.is_over(now) { format!("expired {day}") } else { format!("expires {day}") }
+    if token.is_expired(now) { format!("expired {day}") } else { format!("expires {day}") }
 }
 
 /// When a time like `90d`, `12h` or `30s` is over.

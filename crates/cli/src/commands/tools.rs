@@ -13,9 +13,9 @@ use std::{
     sync::Arc,
 };
 use tools::{
-    Effect, Owner, Safety, Tool,
-    files::Roots,
-    policy::{Decision, Ground, Policy, Request, Verdict},
+    AppUser, Effect, Safety, Tool,
+    files::FileRoots,
+    policy::{Decision, PathScope, Policy, PolicyRequest, Verdict},
 };
 
 /// One tool, as it is listed.
@@ -28,7 +28,7 @@ struct ToolRow {
 /// All that is listed.
 struct ListedTools {
     rows: Vec<ToolRow>,
-    roots: Roots,
+    roots: FileRoots,
     /// What is wrong with servers, by their names.
     problems: Vec<(String, String)>,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     let wanted = wiring::tools_wanted(settings, args.app.as_deref())?;
     let policy = policy(settings, args.app.as_deref())?;
     let roots = wiring::roots(settings)?;
-    let ground = Ground::on_disk(roots.paths(), "".as_ref());
+    let scope = PathScope::on_disk(roots.paths(), "".as_ref());
     let own = toolbox.registry.with_origins().map(|(tool, origin)| (Arc::clone(tool), origin.to_owned()));
     let listed = toolbox.servers.tools().await;
     let of_servers = listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
@@ -49,7 +49,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
         wanted.as_ref().is_none_or(|wanted| wiring::mcp::is_meant(wanted, &tool.spec().name))
     };
     let rows = own.chain(of_servers).filter(|(tool, _)| is_wanted(tool)).map(|(tool, origin)| {
-        let verdict = verdict(&*tool, &policy, &ground);
+        let verdict = verdict(&*tool, &policy, &scope);
         ToolRow { tool, origin, verdict }
     });
     let listed = ListedTools { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
@@ -58,16 +58,16 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
 
 /// The rules of the file, and those that the user of this machine has stored.
 fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
-    let owner = Owner { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
-    let stored = wiring::rule_book(settings).of(&owner)?;
+    let owner = AppUser { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
+    let stored = wiring::rule_book(settings).rules_of(&owner)?;
     Ok(Policy { rules: settings.tools.policy.rules.iter().cloned().chain(stored).collect() })
 }
 
 /// What becomes of a call, whatever its arguments are.
-fn verdict(tool: &dyn Tool, policy: &Policy, ground: &Ground) -> Verdict {
+fn verdict(tool: &dyn Tool, policy: &Policy, scope: &PathScope) -> Verdict {
     let (spec, args) = (tool.spec(), &Map::new());
-    let verdict = policy.decide(&Request { spec, args, target: None, tainted_by: None }, ground);
-    let doubt = tool.doubt().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
+    let verdict = policy.decide(&PolicyRequest { spec, args, target: None, tainted_by: None }, scope);
+    let doubt = tool.review_reason().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
     match doubt.filter(|_| verdict.decision == Decision::Allow) {
         Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
         None => verdict,

@@ -305,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_readme_is_known_in_both_spellings() {
-        let readme = include_str!("../../../../README.md");
-        let example = readme.split_once("```toml").unwrap().1.split_once("```").unwrap().0;
+    fn every_key_of_the_configuration_reference_is_known_in_both_spellings() {
+        let page = include_str!("../../../../docs/src/configuration.md");
+        let example = page.split_once("```toml").unwrap().1.split_once("```").unwrap().0;
         let keys = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
         assert!(keys(example) > 40, "{example}");
         let spelled: Vec<String> = example.lines().map(|line| snake(line.trim())).collect();

@@ -5,7 +5,7 @@ use super::{ConfigError, Env, Filled, models::Seconds, template};
 use ::tools::{
     Effect, Safety, Spec,
     command::CommandConfig,
-    mcp::{Link, ServerConfig, Servers, ToolConfig, digest},
+    mcp::{McpServerConfig, McpServers, McpToolConfig, McpTransport, digest},
     policy::Decision,
 };
 use serde::Deserialize;
@@ -150,10 +150,10 @@ fn no_parameters() -> Value {
 /// The servers as they are meant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct McpSettings {
-    pub(crate) servers: Vec<ServerConfig>,
+    pub(crate) servers: Vec<McpServerConfig>,
     pub(crate) project: Option<Project>,
     /// All apps of a program share them.
-    pub(crate) running: Arc<OnceLock<Arc<Servers>>>,
+    pub(crate) running: Arc<OnceLock<Arc<McpServers>>>,
 }
 
 /// What the working directory's own file names.
@@ -161,7 +161,7 @@ pub(crate) struct McpSettings {
 pub(crate) struct Project {
     pub(crate) file: PathBuf,
     pub(crate) hash: String,
-    pub(crate) servers: Vec<ServerConfig>,
+    pub(crate) servers: Vec<McpServerConfig>,
     /// Whether they may start: what nobody has said is asked once.
     pub(crate) said: Decision,
 }
@@ -199,15 +199,15 @@ impl McpSettings {
 }
 
 impl McpServerSection {
-    fn meant(self, name: &str, sources: Sources<'_>) -> (ServerConfig, Vec<String>) {
+    fn meant(self, name: &str, sources: Sources<'_>) -> (McpServerConfig, Vec<String>) {
         let Self { command, args, env, cwd, url, headers, .. } = self;
         let way = TransportConfig { command, args, env, cwd, url, headers };
-        let usual = ServerConfig::new(name, way.link(None, sources.base, sources));
+        let usual = McpServerConfig::new(name, way.link(None, sources.base, sources));
         let tools = self.tools.into_iter().map(|(name, said)| {
             let enabled = said.enabled.unwrap_or(true);
-            (name, ToolConfig { safety: said.safety, effect: said.effect, enabled })
+            (name, McpToolConfig { safety: said.safety, effect: said.effect, enabled })
         });
-        let config = ServerConfig {
+        let config = McpServerConfig {
             trusted: self.trusted,
             start_time: self.start_timeout.map_or(usual.start_time, Seconds::time),
             call_time: self.timeout.map_or(usual.call_time, Seconds::time),
@@ -219,11 +219,11 @@ impl McpServerSection {
 }
 
 impl TransportConfig {
-    fn link(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Link {
-        self.filled(kind, base, sources).unwrap_or_else(Link::None)
+    fn link(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> McpTransport {
+        self.filled(kind, base, sources).unwrap_or_else(McpTransport::Unavailable)
     }
 
-    fn filled(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Result<Link, String> {
+    fn filled(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Result<McpTransport, String> {
         let fill = |text: &String| {
             let filled = Filled::new(text, sources.env);
             filled.get().map(str::to_owned).map_err(|variable| {
@@ -239,13 +239,13 @@ impl TransportConfig {
             );
         }
         match (&self.command, &self.url) {
-            (Some(command), None) => Ok(Link::Stdio {
+            (Some(command), None) => Ok(McpTransport::Stdio {
                 command: fill(command)?,
                 args: self.args.iter().map(fill).collect::<Result<_, _>>()?,
                 env: pairs(&self.env)?,
                 cwd: self.cwd.as_ref().map_or_else(|| sources.workdir.to_owned(), |cwd| base.join(cwd)),
             }),
-            (None, Some(url)) => Ok(Link::Http { url: fill(url)?, headers: pairs(&self.headers)? }),
+            (None, Some(url)) => Ok(McpTransport::Http { url: fill(url)?, headers: pairs(&self.headers)? }),
             (Some(_), Some(_)) => Err("it has both `command` and `url`; leave one of them out".to_owned()),
             (None, None) => Err("it has neither `command` nor `url`; write one of them".to_owned()),
         }
@@ -270,13 +270,13 @@ fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<St
             let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
             let meant = |(name, server): (String, ProjectServer)| {
                 let link = server.way.link(server.kind.as_deref(), sources.workdir, sources);
-                ServerConfig { origin: origin.clone(), ..ServerConfig::new(&name, link) }
+                McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, link) }
             };
             (wanted.map(meant).collect(), secrets)
         }
         Err(error) => {
-            let link = Link::None(format!("{PROJECT_FILE} cannot be understood: {error}"));
-            (vec![ServerConfig { origin, ..ServerConfig::new(PROJECT_FILE, link) }], Vec::new())
+            let link = McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be understood: {error}"));
+            (vec![McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, link) }], Vec::new())
         }
     };
     Some((Project { file, hash, servers, said }, secrets))
@@ -306,7 +306,7 @@ impl CommandSection {
         let env = self.env.iter().map(fill).collect::<Result<_, _>>()?;
         let safety = self.safety.unwrap_or(Safety::Execute);
         let effect = self.effect.unwrap_or(Effect::Once);
-        let mut spec = Spec::acting(&name, &self.description, self.parameters, safety, effect);
+        let mut spec = Spec::new(&name, &self.description, self.parameters, safety, effect);
         spec.untrusted = self.untrusted;
         let config = CommandConfig {
             spec,

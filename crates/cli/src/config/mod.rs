@@ -24,7 +24,7 @@ pub(crate) use template::Filled;
 pub(crate) use tools::{RootSettings, ToolSettings};
 
 use crate::args::LocationArgs;
-use ::server::auth::Secret;
+use ::server::auth::TokenSecret;
 use ::telemetry::Collector;
 use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     pub(crate) color: bool,
     pub(crate) server: ServerSettings,
     /// What another's server is shown.
-    pub(crate) server_token: Option<Secret>,
+    pub(crate) server_token: Option<TokenSecret>,
     /// Where traces are sent.
     pub(crate) telemetry: Option<Collector>,
     /// Where the lines that were typed are remembered.
@@ -160,7 +160,7 @@ pub(crate) fn load(place: &LocationArgs, env: &Env) -> Result<Settings, ConfigEr
         stubs: named(file.stubs),
         color: env.wants_color(),
         server: file.server.meant(&said, &base)?,
-        server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| Secret::known(token.trim())),
+        server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::from_text(token.trim())),
         telemetry,
         history_file: home.join("history"),
         home,

@@ -2,7 +2,7 @@
 
 use super::ConfigError;
 use serde::Deserialize;
-use server::{auth::JwtConfig, guard::Host, limits::Limits, proxy::Network};
+use server::{auth::JwtConfig, host_policy::HostPort, limits::ServerLimits, proxy::IpNetwork};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -79,12 +79,12 @@ struct JwtSection {
 /// As it is meant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerSettings {
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<HostPort>,
     pub(crate) origins: Vec<String>,
-    pub(crate) proxies: Vec<Network>,
+    pub(crate) proxies: Vec<IpNetwork>,
     /// The certificates and their key.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServerLimits,
     pub(crate) jwt: Option<JwtConfig>,
 }
 
@@ -95,7 +95,7 @@ impl ServerSection {
         let limits = self.limits();
         let host = |text: &String| {
             let fix = "is not a name like agents.example or agents.example:8443";
-            Host::parse(text).ok_or_else(|| wrong(format!("server.allowedHosts: {text:?} {fix}")))
+            HostPort::parse(text).ok_or_else(|| wrong(format!("server.allowedHosts: {text:?} {fix}")))
         };
         let network =
             |text: &String| text.parse().map_err(|error| wrong(format!("server.trustedProxies: {error}")));
@@ -119,10 +119,10 @@ impl ServerSection {
         })
     }
 
-    fn limits(&self) -> Limits {
-        let usual = Limits::default();
+    fn limits(&self) -> ServerLimits {
+        let usual = ServerLimits::default();
         let timeout = self.head_timeout_seconds.map(|seconds| Duration::from_secs(seconds.max(1).into()));
-        Limits {
+        ServerLimits {
             body: self.max_body_bytes.unwrap_or(usual.body),
             head: self.max_head_bytes.unwrap_or(usual.head),
             head_timeout: timeout.unwrap_or(usual.head_timeout),
@@ -148,5 +148,7 @@ impl JwtSection {
 /// As browsers write them: a scheme, a name in small letters, perhaps a port, and nothing behind it.
 fn is_origin(text: &str) -> bool {
     let name = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    name.is_some_and(|name| Host::parse(name).is_some() && name == name.to_lowercase() && !name.contains('*'))
+    name.is_some_and(|name| {
+        HostPort::parse(name).is_some() && name == name.to_lowercase() && !name.contains('*')
+    })
 }

@@ -1,7 +1,7 @@
 //! `[telemetry]` in `lango.toml`, and OpenTelemetry's own variables: where traces are sent, if they are.
 
 use super::{ConfigError, Env, Filled};
-use provider::Secret;
+use provider::SecretString;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -55,7 +55,7 @@ impl TelemetrySection {
         }))
     }
 
-    fn all_headers(&self, file: &Path, env: &Env) -> Result<Vec<(String, Secret)>, ConfigError> {
+    fn all_headers(&self, file: &Path, env: &Env) -> Result<Vec<(String, SecretString)>, ConfigError> {
         let mut all = Vec::new();
         for (name, template) in &self.headers {
             let value = Filled::new(template, env);
@@ -63,7 +63,7 @@ impl TelemetrySection {
                 path: file.to_path_buf(),
                 message: format!("telemetry.headers: {name} needs the variable {variable}, which is not set"),
             };
-            all.push((name.clone(), Secret::new(value.get().map_err(missing)?)));
+            all.push((name.clone(), SecretString::new(value.get().map_err(missing)?)));
         }
         let variable = "OTEL_EXPORTER_OTLP_HEADERS";
         for pair in env.secret(variable)?.iter().flat_map(|text| text.split(',')) {
@@ -71,7 +71,7 @@ impl TelemetrySection {
                 path: PathBuf::from(variable),
                 message: "it is not written as name=value, with commas between several".to_owned(),
             })?;
-            all.push((name.trim().to_owned(), Secret::new(value.replace("%20", " "))));
+            all.push((name.trim().to_owned(), SecretString::new(value.replace("%20", " "))));
         }
         Ok(all)
     }

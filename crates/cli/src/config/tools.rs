@@ -9,8 +9,8 @@ use std::{
 };
 use tools::{
     Mask, Safety,
-    exec::{Environment, Limits},
-    policy::{Decision, Policy, Rule, Subject},
+    exec::{EnvVars, ExecLimits},
+    policy::{Decision, Policy, PolicyRule, Subject},
 };
 
 /// How many bytes of outputs are kept if nobody says.
@@ -122,9 +122,9 @@ pub(crate) struct ToolSettings {
     pub(crate) network: bool,
     /// What `fetch` may reach beside the open Internet.
     pub(crate) fetch_local: Vec<SocketAddr>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ExecLimits,
     pub(crate) keep_bytes: u64,
-    pub(crate) environment: Environment,
+    pub(crate) environment: EnvVars,
     pub(crate) policy: Policy,
     /// Whether users of a server who are no administrators decide on what asks.
     pub(crate) users_decide: bool,
@@ -150,10 +150,10 @@ impl ToolsSection {
         let base = file.parent().unwrap_or(Path::new(""));
         let (root, others) = roots(self.root, self.roots, (workdir, file))?;
         let token = env.secret("LANGO_SERVER_TOKEN")?.map(|token| token.trim().to_owned());
-        let usual = Limits::default();
+        let usual = ExecLimits::default();
         let time = self.timeout.map_or(usual.time, Seconds::time);
         let max_time = self.max_timeout.map_or(usual.max_time, Seconds::time).max(time);
-        let environment = Environment {
+        let environment = EnvVars {
             path: env.text("PATH")?.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             home: env.path("HOME").unwrap_or_else(|| workdir.to_owned()).display().to_string(),
             lang: env.text("LANG")?.unwrap_or_else(|| "C.UTF-8".to_owned()),
@@ -165,7 +165,7 @@ impl ToolsSection {
             writable: self.writable.into_iter().map(|path| base.join(path)).collect(),
             network: self.network,
             fetch_local: self.fetch_local,
-            limits: Limits { time, max_time, ..usual },
+            limits: ExecLimits { time, max_time, ..usual },
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
             users_decide: approval.users == Users::Ask,
@@ -207,6 +207,6 @@ impl ApprovalSection {
         let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
         let commands = self.commands.into_iter().map(|(text, said)| (Subject::Command(words(text)), said));
         let all = classes.chain(tools).chain(commands);
-        Policy { rules: all.map(|(subject, said)| Rule::new(subject, said)).collect() }
+        Policy { rules: all.map(|(subject, said)| PolicyRule::new(subject, said)).collect() }
     }
 }

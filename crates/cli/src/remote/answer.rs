@@ -4,7 +4,7 @@ use super::{Begun, Remote};
 use crate::screen::View;
 use adk::{
     content::{Content, FunctionResponse},
-    facts::Facts,
+    pending::PendingWork,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ impl Remote {
         let known = self.take_up().await;
         if !matches!(known, Ok(true)) {
             // Nobody is asked about a session that cannot be read: the question comes again with the session.
-            *self.facts() = Facts::default();
+            *self.facts() = PendingWork::default();
         }
         match sent {
             Err(error) if error.is::<Unasked>() && known.is_ok() && !self.is_open(content) => {

@@ -4,7 +4,7 @@ use super::{Begun, Remote, answer::Unasked};
 use crate::screen::View;
 use adk::{error::RunError, event::Event};
 use anyhow::{anyhow, bail};
-use provider::http::{Framing, Splitter, root};
+use provider::http::{Framing, Splitter, root_cause};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl Remote {
     /// All that the server has to tell.
     async fn show(&self, mut answer: Response, view: &View, seen: &mut SeenEvents) -> Result<(), FollowEnd> {
         // Each line of the server's stream is whole by itself.
-        let mut lines = Splitter::new(Framing::Lines);
+        let mut lines = Splitter::new(Framing::JsonLines);
         loop {
             let is_last = match answer.chunk().await {
                 Ok(Some(bytes)) => {
@@ -206,6 +206,6 @@ impl Remote {
     }
 
     fn away(&self, error: &reqwest::Error) -> FollowEnd {
-        FollowEnd::Lost(anyhow!("{} is away: {}", self.address(), root(error)))
+        FollowEnd::Lost(anyhow!("{} is away: {}", self.address(), root_cause(error)))
     }
 }

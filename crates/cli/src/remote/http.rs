@@ -3,7 +3,7 @@
 use super::Address;
 use crate::config::Settings;
 use anyhow::{Context, anyhow, bail};
-use provider::http::{client, root};
+use provider::http::{build_client, root_cause};
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode,
     header::{AUTHORIZATION, HeaderValue},
@@ -26,7 +26,7 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn new(settings: &Settings, address: &Address) -> anyhow::Result<Self> {
-        let client = client(address.url(), &[], CONNECT).map_err(|error| anyhow!(error))?;
+        let client = build_client(address.url(), &[], CONNECT).map_err(|error| anyhow!(error))?;
         Ok(Self { client, token: token(settings, address)?, address: address.clone() })
     }
 
@@ -120,7 +120,7 @@ impl Http {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
-        anyhow!("{} cannot be reached: {}; lango serve starts a server", self.shown(), root(error))
+        anyhow!("{} cannot be reached: {}; lango serve starts a server", self.shown(), root_cause(error))
     }
 }
 
@@ -134,7 +134,7 @@ fn token(settings: &Settings, address: &Address) -> anyhow::Result<Option<Header
         if !address.is_here() {
             return Ok(None);
         }
-        Ok(server::auth::local::known(&settings.home)?.map(|token| token.reveal().to_owned()))
+        Ok(server::auth::local_token::load(&settings.home)?.map(|token| token.reveal().to_owned()))
     };
     let Some(token) = given.map_or_else(own, |given| Ok(Some(given)))? else { return Ok(None) };
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))

@@ -14,7 +14,7 @@ use crate::{config::Settings, screen::View};
 use adk::{
     content::Content,
     event::Event,
-    facts::{Facts, Question},
+    pending::{PendingWork, Question},
     session::SessionKey,
 };
 use anyhow::bail;
@@ -34,7 +34,7 @@ pub(crate) struct Remote {
     http: Http,
     pub(crate) key: SessionKey,
     /// What the events so far say is open.
-    facts: Mutex<Facts>,
+    facts: Mutex<PendingWork>,
     /// The run that was read last.
     followed: Mutex<Option<Followed>>,
     interrupted: Mutex<Option<String>>,
@@ -103,7 +103,7 @@ impl Remote {
     /// Goes to another session, which need not be there yet.
     pub(crate) fn enter(&mut self, session: String) {
         self.key.session_id = session;
-        *self.facts() = Facts::default();
+        *self.facts() = PendingWork::default();
         *self.followed() = None;
     }
 
@@ -111,7 +111,7 @@ impl Remote {
     pub(crate) async fn take_up(&self) -> anyhow::Result<bool> {
         let path = format!("{}?last={LOOK_BACK}", self.of_session(""));
         let Some(stored) = self.http.find::<StoredSession>(&path).await? else { return Ok(false) };
-        *self.facts() = Facts::default();
+        *self.facts() = PendingWork::default();
         stored.events.iter().for_each(|event| self.note(event));
         *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) =
             interrupted_answer(stored.events.iter());
@@ -187,7 +187,7 @@ impl Remote {
         }
     }
 
-    fn facts(&self) -> MutexGuard<'_, Facts> {
+    fn facts(&self) -> MutexGuard<'_, PendingWork> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

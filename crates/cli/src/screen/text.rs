@@ -1,6 +1,6 @@
 //! Foreign text made harmless: nothing that a model, a tool or a file says can steer the terminal.
 
-use adk::{content::Part, facts::REQUEST_CONFIRMATION};
+use adk::{content::Part, pending::REQUEST_CONFIRMATION};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write;

@@ -11,7 +11,7 @@ use crate::config::Models;
 use adk::{
     content::{Content, Part},
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     progress::CallProgress,
 };
 use anyhow::anyhow;
@@ -139,7 +139,7 @@ impl View {
         }
         if !event.is_partial() {
             let stored = event.content.as_ref().filter(|_| event.is_interrupted_answer());
-            progress.overlap.stored(stored.map(Content::said).as_deref());
+            progress.overlap.stored(stored.map(Content::text).as_deref());
         }
         progress.spent += Spent::of(event, &self.models).unwrap_or_default();
         Ok(())

@@ -95,9 +95,9 @@ mod tests {
         };
         let (mut waiting, mut out) = (Waiting::default(), Vec::new());
         let notices = [
-            notice(NoticeKind::Retry, "p asks to slow down", Some(10)),
-            notice(NoticeKind::Retry, "p asks to slow down", Some(9)),
-            notice(NoticeKind::Fallback, "p asks to slow down; asking q instead", None),
+            notice(NoticeKind::Retry, "rate limit at p reached", Some(10)),
+            notice(NoticeKind::Retry, "rate limit at p reached", Some(9)),
+            notice(NoticeKind::Fallback, "rate limit at p reached; asking q instead", None),
         ];
         for notice in notices {
             waiting.show(&mut out, &notice, Style::new(false), width).unwrap();
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn a_terminal_counts_down_in_one_line_that_goes_away() {
-        let blank = " ".repeat("p asks to slow down; trying again in 10 s".len());
+        let blank = " ".repeat("rate limit at p reached; trying again in 10 s".len());
         let expected = format!(
-            "\rp asks to slow down; trying again in 10 s\rp asks to slow down; trying again in 9 s \r{blank}\rp asks to slow down; asking q instead\n"
+            "\rrate limit at p reached; trying again in 10 s\rrate limit at p reached; trying again in 9 s \r{blank}\rrate limit at p reached; asking q instead\n"
         );
         assert_eq!(shown(Some(80)), expected);
     }
@@ -138,7 +138,7 @@ mod tests {
     fn a_pipe_is_told_of_each_wait_once() {
         assert_eq!(
             shown(None),
-            "p asks to slow down; trying again in 10 s\np asks to slow down; asking q instead\n"
+            "rate limit at p reached; trying again in 10 s\nrate limit at p reached; asking q instead\n"
         );
     }
 

@@ -16,9 +16,9 @@ use crate::{
 };
 use adk::{
     agent::{AgentTree, LlmAgent},
-    limits::Limits,
+    limits::RunLimits,
     model::GenerateContentConfig,
-    tool::{Price, Toolset},
+    tool::{EventPrice, Toolset},
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
@@ -164,13 +164,13 @@ impl Plan {
 fn bounds(settings: &Settings) -> Bounds {
     let config::Limits { tool_calls, time, tokens, cost } = settings.limits;
     let models = settings.models.clone();
-    let price: Price = Arc::new(move |event| Spent::of(event, &models)?.cost);
+    let price: EventPrice = Arc::new(move |event| Spent::of(event, &models)?.cost);
     let tools = settings.tools.limits;
     Bounds {
         model_calls: settings.model_calls,
         // A command ends by its own limit first.
         tool_time: Some(tools.max_time + tools.grace * 2),
-        limits: Limits {
+        limits: RunLimits {
             tool_calls,
             time,
             tokens,

@@ -3,12 +3,13 @@
 use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
 use anyhow::{Context, bail};
 use bridge::{Budget, ModelAdapter, model::ModelTarget};
+use demo::DemoProvider;
 use futures::{StreamExt, future, stream};
 use provider::{
-    Api, Endpoint, Error, EventStream, Provider, Remote, Request, Secret, StreamEvent,
-    demo::Demo,
-    remote::{self, Local},
-    scripted::Scripted,
+    Error, ModelRequest, ModelStream, Provider, ProviderEndpoint, RemoteProvider, SecretString, StreamEvent,
+    WireApi,
+    remote::{self, LocalServer},
+    scripted::ScriptedProvider,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,12 +27,12 @@ pub(super) fn adapter(settings: &Settings, model: &ModelName) -> anyhow::Result<
 
 fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
     match model.name.split_once('/').unwrap_or((&model.name, "")) {
-        ("demo", name) => Ok(ModelTarget::new(Arc::new(Demo), name, settings.budget)),
+        ("demo", name) => Ok(ModelTarget::new(Arc::new(DemoProvider), name, settings.budget)),
         ("scripted", name) if !name.is_empty() => scripted(model, name, settings.budget),
         _ => {
             let (provider, name) = find(settings, model)?;
             let endpoint = endpoint(provider).with_context(|| model.said.clone())?;
-            Ok(reached(settings, provider, name, Arc::new(Remote::new(endpoint))))
+            Ok(reached(settings, provider, name, Arc::new(RemoteProvider::new(endpoint))))
         }
     }
 }
@@ -61,7 +62,7 @@ fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<Mod
     if !path.exists() {
         return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
     }
-    let script = Scripted::from_file(&path).map_err(|error| config::in_script(&path, error))?;
+    let script = ScriptedProvider::from_file(&path).map_err(|error| config::in_script(&path, error))?;
     let name = script.model().unwrap_or(file).to_owned();
     Ok(ModelTarget::new(Arc::new(script), name, budget))
 }
@@ -88,7 +89,7 @@ fn find<'a>(settings: &'a Settings, model: &'a ModelName) -> anyhow::Result<(&'a
 }
 
 /// How a provider is reached. What it needs and is not set is told.
-pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<Endpoint> {
+pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<ProviderEndpoint> {
     if let Some(missing) = config.missing_key() {
         bail!(missing);
     }
@@ -96,12 +97,14 @@ pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<Endpoint> {
         Ok(text) => Ok(text.to_owned()),
         Err(variable) => bail!("{what} of {} is ${{{variable}}}, which is not set", config.name),
     };
-    let mut endpoint = Endpoint::new(&config.name, api(config.api), &config.base_url);
+    let mut endpoint = ProviderEndpoint::new(&config.name, api(config.api), &config.base_url);
     if let Key::Filled(key) = &config.key {
-        endpoint.key = Some(Secret::new(filled("the key", key)?));
+        endpoint.key = Some(SecretString::new(filled("the key", key)?));
     }
     for (name, value) in &config.headers {
-        endpoint.headers.push((name.clone(), Secret::new(filled(&format!("the header {name}"), value)?)));
+        endpoint
+            .headers
+            .push((name.clone(), SecretString::new(filled(&format!("the header {name}"), value)?)));
     }
     endpoint.organization =
         config.organization.as_ref().map(|text| filled("the organization", text)).transpose()?;
@@ -111,13 +114,13 @@ pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<Endpoint> {
     Ok(endpoint)
 }
 
-fn api(name: ApiName) -> Api {
+fn api(name: ApiName) -> WireApi {
     match name {
-        ApiName::Chat => Api::Chat,
-        ApiName::Responses => Api::Responses,
-        ApiName::Anthropic => Api::Anthropic,
-        ApiName::Gemini => Api::Gemini,
-        ApiName::Ollama => Api::Ollama,
+        ApiName::Chat => WireApi::Chat,
+        ApiName::Responses => WireApi::Responses,
+        ApiName::Anthropic => WireApi::Anthropic,
+        ApiName::Gemini => WireApi::Gemini,
+        ApiName::Ollama => WireApi::Ollama,
     }
 }
 
@@ -150,7 +153,7 @@ async fn found_here(settings: &Settings) -> Option<String> {
         return None;
     }
     let servers = settings.providers.here().filter_map(|(known, port)| {
-        Some(Local { name: known, api: api(settings.providers.get(known)?.api), port })
+        Some(LocalServer { name: known, api: api(settings.providers.get(known)?.api), port })
     });
     let looks = servers.map(|server| async move {
         let found = tokio::time::timeout(GLANCE, remote::discover(&[server])).await.ok()?;
@@ -171,7 +174,7 @@ impl Provider for Unusable {
         &self.provider
     }
 
-    fn stream(&self, _: Request) -> EventStream {
+    fn stream(&self, _: ModelRequest) -> ModelStream {
         let (provider, message) = (self.provider.clone(), self.why.clone());
         stream::iter([StreamEvent::Error(Error::Setup { provider, message })]).boxed()
     }

@@ -9,12 +9,12 @@ use session::{
 use std::sync::Arc;
 use tokio::task;
 
-/// Opens the store, making it if there is none.
+/// Opens or creates the store for a command that drives one conversation on the main thread, which may block for a commit.
 pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(Arc::new(open_file(settings).await?))
+    Ok(Arc::new(open(settings, Options { inline_commits: true, ..Options::default() }).await?))
 }
 
-/// The same, as what it is.
+/// Opens or creates the store as its concrete type.
 pub(crate) async fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore> {
     open(settings, Options::default()).await
 }

@@ -6,20 +6,20 @@ use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
-    Kept, Registry, RuleBook,
-    command::{Ground, OwnCommand},
-    exec::{Cage, Confinement, LazyCage, Shell, Watchdog, confine::Wanted},
-    fetch::Allowed,
-    files::{Root, Roots},
-    mcp::Servers,
-    stub::Stub,
+    OutputStore, RuleBook, ToolRegistry,
+    command::{CommandEnv, CommandTool},
+    exec::{Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog, sandbox::SandboxConfig},
+    fetch::AllowedAddrs,
+    files::{FileRoot, FileRoots},
+    mcp::McpServers,
+    stub::StubTool,
 };
 
 /// All tools of this configuration.
 pub(crate) struct Toolbox {
-    pub(crate) registry: Registry,
+    pub(crate) registry: ToolRegistry,
     /// Tools that servers have.
-    pub(crate) servers: Arc<Servers>,
+    pub(crate) servers: Arc<McpServers>,
     guard: Arc<Guard>,
 }
 
@@ -37,31 +37,33 @@ impl Toolbox {
     fn telling(settings: &Settings, attended: bool, tells: bool) -> anyhow::Result<Self> {
         let said = &settings.tools;
         let roots = roots(settings)?;
-        let kept = Kept::new(&settings.home.join("kept")).at_most(said.keep_bytes).masking(said.mask.clone());
+        let outputs = OutputStore::new(&settings.home.join("kept"))
+            .with_max_bytes(said.keep_bytes)
+            .with_mask(said.mask.clone());
         let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
         let guard = guard.users_decide(said.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(ourselves());
-        let shell = Shell {
+        let context = ExecToolContext {
             roots,
-            kept: kept.clone(),
-            environment: said.environment.clone(),
-            cage: LazyCage::new(wanted(settings)),
+            outputs: outputs.clone(),
+            env: said.environment.clone(),
+            sandbox: LazySandbox::new(wanted(settings)),
             watchdog: watchdog.clone(),
             limits: said.limits,
         };
-        let mut registry = tools::all_built_in(shell, Allowed::places(said.fetch_local.clone()))?;
+        let mut registry = tools::all_built_in(context, AllowedAddrs::new(said.fetch_local.clone()))?;
         for stub in &settings.stubs {
-            registry.add("stubs in lango.toml", Arc::new(Stub::from(stub.clone())))?;
+            registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }
         let (environment, grace) = (said.environment.clone(), said.limits.grace);
         for command in &settings.commands {
             let watchdog = watchdog.clone();
-            let ground = Ground { environment: environment.clone(), kept: kept.clone(), grace, watchdog };
-            let command = Arc::new(OwnCommand::new(command.clone(), ground));
+            let env = CommandEnv { env: environment.clone(), outputs: outputs.clone(), grace, watchdog };
+            let command = Arc::new(CommandTool::new(command.clone(), env));
             registry.add("commands in lango.toml", command)?;
         }
-        let servers = mcp::servers(settings, &registry, &kept, tells);
+        let servers = mcp::servers(settings, &registry, &outputs, tells);
         Ok(Self { registry, servers, guard: Arc::new(guard) })
     }
 
@@ -85,13 +87,13 @@ impl Toolbox {
 }
 
 /// The directories that tools see.
-pub(crate) fn roots(settings: &Settings) -> Result<Roots, tools::Error> {
+pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError> {
     let open = |said: &RootSettings| {
-        let root = Root::new(&said.path)?;
+        let root = FileRoot::new(&said.path)?;
         Ok(if said.write { root } else { root.read_only() })
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
-    Roots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
+    FileRoots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
 }
 
 /// What people have allowed for good.
@@ -101,14 +103,19 @@ pub(crate) fn rule_book(settings: &Settings) -> RuleBook {
 
 /// What keeps commands from the rest of this machine. It starts processes to find out.
 pub(crate) fn confinement(settings: &Settings) -> Confinement {
-    Cage::build(wanted(settings)).confinement().clone()
+    Sandbox::build(wanted(settings)).confinement().clone()
 }
 
-fn wanted(settings: &Settings) -> Wanted {
+fn wanted(settings: &Settings) -> SandboxConfig {
     let said = &settings.tools;
     let roots = said.others.iter().chain([&said.root]).filter(|root| root.write).map(|root| &root.path);
     let writable = roots.chain([&said.environment.tmp]).chain(&said.writable).cloned().collect();
-    Wanted { helper: ourselves(), writable, network: said.network, path: said.environment.path.clone() }
+    SandboxConfig {
+        helper: ourselves(),
+        writable,
+        network: said.network,
+        path: said.environment.path.clone(),
+    }
 }
 
 /// This very program, also after another was put in its place.

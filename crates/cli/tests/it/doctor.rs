@@ -2,7 +2,7 @@
 
 use crate::common::{Place, REST, Said, provider};
 use insta::assert_snapshot;
-use testkit::fakeprov::{Api, Fake};
+use testkit::{ProviderApi, fakeprov::Fake};
 
 /// What machines have in common: what keeps commands from the rest of one is its own.
 fn picture(said: &Said) -> String {
@@ -45,7 +45,7 @@ fn a_fresh_machine_is_well() {
 fn a_machine_with_a_provider_is_well() {
     let fake = Fake::start_blocking();
     let place = Place::new();
-    let one = provider("one", &fake, Api::Anthropic, "text");
+    let one = provider("one", &fake, ProviderApi::Anthropic, "text");
     place.file("lango.toml", format!("model = \"one/claude-x\"\n{one}{REST}"));
     place.keyed(&["run", "hello"]).well();
     assert_snapshot!(picture(&place.keyed(&["doctor"]).well()), @"
@@ -71,7 +71,7 @@ fn a_machine_with_a_provider_is_well() {
 #[test]
 fn a_model_that_its_provider_does_not_list_is_worth_a_word() {
     let fake = Fake::start_blocking();
-    let place = Place::with_provider(&fake, Api::Anthropic, "text");
+    let place = Place::with_provider(&fake, ProviderApi::Anthropic, "text");
     let said = place.keyed(&["doctor"]).well();
     assert!(said.out.contains("fake answers but does not list model-x; lango models fake --all"), "{said:?}");
 }
@@ -80,7 +80,7 @@ fn a_model_that_its_provider_does_not_list_is_worth_a_word() {
 fn everything_that_is_broken_is_told_at_once() {
     let fake = Fake::start_blocking();
     let place = Place::new();
-    let one = provider("one", &fake, Api::OpenAi, "auth401").replace("${CANARY}", "written-here");
+    let one = provider("one", &fake, ProviderApi::OpenAi, "auth401").replace("${CANARY}", "written-here");
     let two = "[providers.two]\nbase_url = \"http://127.0.0.1:9\"\nkey = \"${NOT_SET}\"\n";
     let three = "[providers.three]\nbase_url = \"http://models.example.invalid\"\nkey = \"${NOT_SET}\"\n";
     place.file("lango.toml", format!("model = \"one/m\"\n{one}{two}{three}{REST}"));
@@ -97,7 +97,7 @@ fn everything_that_is_broken_is_told_at_once() {
     ok    roots          /here
     warn  key            the key of one stands in lango.toml; write ${NAME} there and set that variable
     warn  key            the key of three travels unencrypted; use an https:// address
-    bad   provider       one refuses the key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
+    bad   provider       one rejected the API key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
     bad   provider       the key of three is ${NOT_SET}, which is not set: set it to the key
     bad   provider       the key of two is ${NOT_SET}, which is not set: set it to the key
     lango: 5 things are broken

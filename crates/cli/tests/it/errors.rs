@@ -40,7 +40,7 @@ fn a_server_that_makes_no_sense_is_told_so() {
     assert_snapshot!(server("allowedHost = [\"a\"]"), @"lango: lango.toml:2:1: there is no key `allowedHost`; did you mean `allowedHosts`?");
     assert_snapshot!(server("allowedHosts = [\"http://a.example\"]"), @r#"lango: lango.toml: server.allowedHosts: "http://a.example" is not a name like agents.example or agents.example:8443"#);
     assert_snapshot!(server("allowedOrigins = [\"*\"]"), @r#"lango: lango.toml: server.allowedOrigins: "*" is not an origin like https://app.example"#);
-    assert_snapshot!(server("trustedProxies = [\"proxy\"]"), @r#"lango: lango.toml: server.trustedProxies: "proxy" is not an address like 10.0.0.1 or a range like 10.0.0.0/8"#);
+    assert_snapshot!(server("trustedProxies = [\"proxy\"]"), @r#"lango: lango.toml: server.trustedProxies: "proxy" is not an IP address like 10.0.0.1 or a range like 10.0.0.0/8"#);
     assert_snapshot!(server("tlsCert = \"cert.pem\""), @"lango: lango.toml: server.tlsCert needs server.tlsKey beside it");
     assert_snapshot!(server("[server.jwt]\njwks = \"jwks.json\""), @"lango: lango.toml:2:1: the key `issuer` is missing");
 }

@@ -2,13 +2,16 @@
 
 use crate::common::{CANARY, CTRL_C, Place, REST, Terminal, provider};
 use insta::assert_snapshot;
-use testkit::fakeprov::{Api, Fake, Received};
+use testkit::{
+    ProviderApi,
+    fakeprov::{Fake, Received},
+};
 
 /// A machine with a model that plays one scenario, and a fallback of another wire format that plays another.
 fn two(fake: &Fake, first: &str, second: &str) -> Place {
     let place = Place::new();
-    let providers =
-        provider("one", fake, Api::OpenAi, first) + &provider("two", fake, Api::Anthropic, second);
+    let providers = provider("one", fake, ProviderApi::OpenAi, first)
+        + &provider("two", fake, ProviderApi::Anthropic, second);
     let head = "model = \"one/small\"\nfallback = [\"two/large\"]\n";
     place.file("lango.toml", format!("{head}{providers}{REST}"));
     place
@@ -28,7 +31,7 @@ fn another_model_answers_under_its_own_name_and_that_is_told() {
     let said = place.keyed(&["run", "--session", "k", "hello"]).well();
     assert_snapshot!(said.picture(), @r#"
     Grüß dich 🌍
-    one refuses the key; asking two/large instead
+    one rejected the API key; asking two/large instead
     (lango run --session k "…" goes on from here)
     [exit 0]
     "#);
@@ -36,7 +39,7 @@ fn another_model_answers_under_its_own_name_and_that_is_told() {
     assert_snapshot!(place.keyed(&["sessions", "show", "k"]).well().out, @"
            user  hello
     lango-agent  Grüß dich 🌍
-    lango-agent  [two/large answered; one/small: one refuses the key: invalid x-api-key]
+    lango-agent  [two/large answered; one/small: one rejected the API key: invalid x-api-key]
                  [two/large: 100 tokens in (64 cached), 20 out]
     ");
 }
@@ -53,7 +56,7 @@ fn an_answer_that_broke_off_is_not_finished_by_another_model() {
     let fake = Fake::start_blocking();
     let said = two(&fake, "trunctext", "text").keyed(&["run", "hello"]).badly();
     assert_eq!(said.out, "Grüß dich 🌍\n", "the half that came, and nothing of another");
-    assert_snapshot!(said.err, @"lango: one ended its answer before it was complete");
+    assert_snapshot!(said.err, @"lango: one ended the stream before the answer was complete");
     assert_eq!(asked(&fake), ["small"]);
 }
 
@@ -61,7 +64,7 @@ fn an_answer_that_broke_off_is_not_finished_by_another_model() {
 fn what_a_model_will_not_do_is_not_asked_of_another() {
     let fake = Fake::start_blocking();
     let said = two(&fake, "bad400", "text").keyed(&["run", "hello"]).badly();
-    assert_snapshot!(said.err, @"lango: one does not accept the request: messages: bad");
+    assert_snapshot!(said.err, @"lango: one rejected the request: messages: bad");
     two(&fake, "refuse0", "text").keyed(&["run", "hello"]).badly();
     assert_eq!(asked(&fake), ["small", "small"]);
 }
@@ -71,22 +74,22 @@ fn a_fallback_without_a_key_is_told_only_when_it_is_needed() {
     let fake = Fake::start_blocking();
     let without = |scenario: &str| {
         let place = Place::new();
-        let one = provider("one", &fake, Api::OpenAi, scenario);
+        let one = provider("one", &fake, ProviderApi::OpenAi, scenario);
         place.file("lango.toml", format!("model = \"one/small\"\nfallback = [\"openai\"]\n{one}{REST}"));
         place
     };
     without("text").keyed(&["run", "hello"]).well();
     let said = without("auth401").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.err, @"
-    one refuses the key; asking openai/gpt-5-mini instead
-    lango: one/small: one refuses the key: invalid x-api-key; openai/gpt-5-mini: openai cannot be reached as it is configured: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
+    one rejected the API key; asking openai/gpt-5-mini instead
+    lango: one/small: one rejected the API key: invalid x-api-key; openai/gpt-5-mini: openai is not configured correctly: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
     ");
 }
 
 #[test]
 fn a_fallback_can_come_from_the_environment() {
     let fake = Fake::start_blocking();
-    let place = Place::with_provider(&fake, Api::OpenAi, "auth401");
+    let place = Place::with_provider(&fake, ProviderApi::OpenAi, "auth401");
     let mut command = place.command(["run", "hello"]);
     let said = place.said(command.env("CANARY", CANARY).env("LANGO_FALLBACK", "demo")).well();
     assert!(said.err.contains("asking demo instead"), "{said:?}");
@@ -95,7 +98,7 @@ fn a_fallback_can_come_from_the_environment() {
 /// A provider that asks for seven seconds, and somebody who is patient enough.
 fn slow(fake: &Fake) -> Place {
     let place = Place::new();
-    let one = provider("one", fake, Api::OpenAi, "r429");
+    let one = provider("one", fake, ProviderApi::OpenAi, "r429");
     place.file("lango.toml", format!("model = \"one/small\"\n{one}\n[retry]\nmax_wait_s = 10\n"));
     place
 }
@@ -107,8 +110,8 @@ fn a_wait_counts_down_and_ctrl_c_ends_it() {
     let mut terminal =
         Terminal::with(&place, &["chat", "--session", "k"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
     terminal.says("hello");
-    terminal.sees("one asks to slow down; trying again in 7 s");
-    terminal.sees("one asks to slow down; trying again in 6 s");
+    terminal.sees("rate limit at one reached; trying again in 7 s");
+    terminal.sees("rate limit at one reached; trying again in 6 s");
     terminal.types(CTRL_C);
     terminal.sees("stopped; the conversation goes on");
     terminal.leaves();
@@ -121,7 +124,7 @@ fn a_wait_that_is_interrupted_ends_a_run() {
     let place = slow(&fake);
     let mut terminal =
         Terminal::with(&place, &["run", "--session", "k", "hello"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
-    terminal.sees("one asks to slow down; trying again in 7 s");
+    terminal.sees("rate limit at one reached; trying again in 7 s");
     terminal.types(CTRL_C);
     let (code, screen) = terminal.ends();
     assert_eq!(code, Some(130), "{screen}");
@@ -132,11 +135,11 @@ fn a_wait_that_is_interrupted_ends_a_run() {
 #[test]
 fn a_pipe_is_told_of_each_wait_in_a_line() {
     let fake = Fake::start_blocking();
-    let said = Place::with_provider(&fake, Api::OpenAi, "r500").keyed(&["run", "hello"]).badly();
+    let said = Place::with_provider(&fake, ProviderApi::OpenAi, "r500").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.picture(), @"
     fake is not available right now; trying again in 1 s
     fake is not available right now; trying again in 1 s
-    lango: fake is not available right now: Internal error; gave up after 3 attempts
+    lango: fake is temporarily unavailable: Internal error; gave up after 3 attempts
     [exit 1]
     ");
 }

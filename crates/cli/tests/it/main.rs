@@ -19,6 +19,7 @@ mod kill;
 mod mcp;
 mod models;
 mod providers;
+mod readme;
 mod real_model;
 mod round_trip;
 mod run;

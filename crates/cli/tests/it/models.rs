@@ -2,13 +2,13 @@
 
 use crate::common::{CANARY, Place, REST, api_name, provider};
 use insta::assert_snapshot;
-use testkit::fakeprov::{Api, Fake};
+use testkit::{ProviderApi, fakeprov::Fake};
 
 /// A machine with a provider of each wire format.
 fn five(fake: &Fake, scenario: &str) -> Place {
     let place = Place::new();
     let providers: String =
-        Api::ALL.iter().map(|api| provider(api_name(*api), fake, *api, scenario)).collect();
+        ProviderApi::ALL.iter().map(|api| provider(api_name(*api), fake, *api, scenario)).collect();
     place.file("lango.toml", format!("{providers}{REST}"));
     place
 }
@@ -63,7 +63,7 @@ fn a_provider_that_does_not_answer_is_told_with_the_fix() {
     );
     assert_snapshot!(place.lango(&["models"]).well().picture(), @"
     openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
-    mine is not available right now: no connection to http://127.0.0.1:9: Connection refused; start the server, or set its address as `baseUrl` in [providers.mine]
+    mine is temporarily unavailable: cannot connect to http://127.0.0.1:9: Connection refused; start the server, or set its address as `baseUrl` in [providers.mine]
     the key of team is ${TEAM_KEY}, which is not set: set it to the key
     demo is always there, and scripted/FILE replays a script
     [exit 0]
@@ -138,7 +138,7 @@ fn a_key_in_the_environment_chooses_the_model() {
 fn settings_reach_the_provider_from_the_agent_the_file_and_the_command() {
     let fake = Fake::start_blocking();
     let place = Place::new();
-    let provider = provider("one", &fake, Api::Gemini, "text");
+    let provider = provider("one", &fake, ProviderApi::Gemini, "text");
     let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ntopK = 3\n";
     place.file("lango.toml", format!("model = \"one/m\"\n{provider}{generate}{REST}"));
     place.file(

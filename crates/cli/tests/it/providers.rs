@@ -8,7 +8,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use testkit::fakeprov::{Api, Fake, SCENARIOS};
+use testkit::{
+    ProviderApi,
+    fakeprov::{Fake, SCENARIOS},
+};
 
 /// How many are run at the same time; most of them wait.
 const HANDS: usize = 8;
@@ -75,15 +78,15 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 /// What the table says of a scenario.
-fn expected(api: Api, scenario: &str) -> &'static str {
+fn expected(api: ProviderApi, scenario: &str) -> &'static str {
     let row = TABLE.lines().map(cells).find(|cells| cells[0] == scenario).unwrap();
-    let column = 1 + Api::ALL.iter().position(|one| *one == api).unwrap();
+    let column = 1 + ProviderApi::ALL.iter().position(|one| *one == api).unwrap();
     row[1..=column].iter().rfind(|cell| **cell != "=").unwrap()
 }
 
 /// Runs every scenario in a wire format, and names those that came out otherwise.
 #[track_caller]
-fn check(api: Api) {
+fn check(api: ProviderApi) {
     let fake = Fake::start_blocking();
     let (next, wrong) = (Mutex::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -109,7 +112,7 @@ fn take(next: &Mutex<usize>) -> Option<&'static str> {
     SCENARIOS.get(*next - 1).copied()
 }
 
-fn outcome(fake: &Fake, api: Api, scenario: &str) -> String {
+fn outcome(fake: &Fake, api: ProviderApi, scenario: &str) -> String {
     let place = Place::with_provider(fake, api, scenario);
     // Long enough to be shortened where the provider finds it too long.
     let message = format!("hello {}", "word ".repeat(600));
@@ -182,27 +185,27 @@ fn answer(event: &Event) -> String {
 
 #[test]
 fn chat_completions() {
-    check(Api::OpenAi);
+    check(ProviderApi::OpenAi);
 }
 
 #[test]
 fn responses() {
-    check(Api::Responses);
+    check(ProviderApi::Responses);
 }
 
 #[test]
 fn anthropic() {
-    check(Api::Anthropic);
+    check(ProviderApi::Anthropic);
 }
 
 #[test]
 fn gemini() {
-    check(Api::Gemini);
+    check(ProviderApi::Gemini);
 }
 
 #[test]
 fn ollama() {
-    check(Api::Ollama);
+    check(ProviderApi::Ollama);
 }
 
 #[test]

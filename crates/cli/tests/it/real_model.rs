@@ -117,7 +117,7 @@ fn a_real_model_talks_calls_a_tool_and_goes_on_in_every_wire_format() {
         agent(&place, FORCED);
         let limited = ["run", "--session", "s", "--model", &model, "What is the weather in Paris?"];
         let ended = place.said(place.command(limited).env("LANGO_LIMITS_MODEL_CALLS", "1")).badly();
-        assert!(ended.err.contains("has used its 1 model calls"), "{wire}: {}", ended.err);
+        assert!(ended.err.contains("limit of 1 model calls reached"), "{wire}: {}", ended.err);
         let stored = log(&place);
         stored.assert_sound();
         let call = stored.events.iter().find(|event| event.calls().next().is_some()).unwrap();

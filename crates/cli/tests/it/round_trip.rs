@@ -1,14 +1,11 @@
 //! A conversation through real requests: what a provider gave goes back to it as it was, and any model can go on.
 
-use crate::common::{CANARY, Log, Place, REST, api_name, legal_api, provider};
+use crate::common::{CANARY, Log, Place, REST, api_name, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
 use session::SessionKey;
 use std::process::Stdio;
-use testkit::{
-    fakeprov::{Api, Fake},
-    legal,
-};
+use testkit::{ProviderApi, fakeprov::Fake, legal};
 
 /// The lines of the conversation in a request's body.
 pub(crate) fn conversation(body: &Value) -> String {
@@ -18,7 +15,7 @@ pub(crate) fn conversation(body: &Value) -> String {
 }
 
 /// Two turns in two processes: thinking, text and two calls, then their answers; and the request of the second turn.
-fn second_request(api: Api) -> String {
+fn second_request(api: ProviderApi) -> String {
     let fake = Fake::start_blocking();
     let place = Place::with_provider(&fake, api, "two");
     place.keyed(&["run", "--session", "k", "weather?"]).well();
@@ -30,7 +27,7 @@ fn second_request(api: Api) -> String {
 
 #[test]
 fn chat_completions_are_given_back_as_they_came_after_a_restart() {
-    assert_snapshot!(second_request(Api::OpenAi), @r#"
+    assert_snapshot!(second_request(ProviderApi::OpenAi), @r#"
     {"role":"user","content":"weather?"}
     {"role":"assistant","content":"Grüß dich 🌍","tool_calls":[{"id":"call_AAA","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Zürich\",\"n\":1}"}},{"id":"call_BBB","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Tōkyō\"}"}}]}
     {"role":"tool","tool_call_id":"call_AAA","content":"{\"sky\":\"clear\"}"}
@@ -42,7 +39,7 @@ fn chat_completions_are_given_back_as_they_came_after_a_restart() {
 
 #[test]
 fn responses_are_given_back_as_they_came_after_a_restart() {
-    assert_snapshot!(second_request(Api::Responses), @r#"
+    assert_snapshot!(second_request(ProviderApi::Responses), @r#"
     {"type":"message","role":"user","content":[{"type":"input_text","text":"weather?"}]}
     {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Let me think."}],"encrypted_content":"ENC+/=="}
     {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Grüß dich 🌍"}]}
@@ -58,7 +55,7 @@ fn responses_are_given_back_as_they_came_after_a_restart() {
 
 #[test]
 fn messages_of_anthropic_are_given_back_as_they_came_after_a_restart() {
-    assert_snapshot!(second_request(Api::Anthropic), @r#"
+    assert_snapshot!(second_request(ProviderApi::Anthropic), @r#"
     {"role":"user","content":[{"type":"text","text":"weather?"}]}
     {"role":"assistant","content":[{"type":"thinking","thinking":"Let me think.","signature":"EqQBCgIYAhIMc2lnbmF0dXJl/+=="},{"type":"redacted_thinking","data":"UkVEQUNURUQ="},{"type":"text","text":"Grüß dich 🌍"},{"type":"tool_use","id":"toolu_AAA","name":"get_weather","input":{"city":"Zürich","n":1}},{"type":"tool_use","id":"toolu_BBB","name":"get_weather","input":{"city":"Tōkyō"}}]}
     {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_AAA","content":"{\"sky\":\"clear\"}"},{"type":"tool_result","tool_use_id":"toolu_BBB","content":"{\"sky\":\"clear\"}","cache_control":{"type":"ephemeral"}}]}
@@ -69,7 +66,7 @@ fn messages_of_anthropic_are_given_back_as_they_came_after_a_restart() {
 
 #[test]
 fn contents_of_gemini_are_given_back_as_they_came_after_a_restart() {
-    assert_snapshot!(second_request(Api::Gemini), @r#"
+    assert_snapshot!(second_request(ProviderApi::Gemini), @r#"
     {"role":"user","parts":[{"text":"weather?"}]}
     {"role":"model","parts":[{"text":"Grüß dich 🌍"},{"functionCall":{"id":"fc-AAA","name":"get_weather","args":{"city":"Zürich","n":1}},"thoughtSignature":"CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/=="},{"functionCall":{"id":"fc-BBB","name":"get_weather","args":{"city":"Tōkyō"}}}]}
     {"role":"user","parts":[{"functionResponse":{"id":"fc-AAA","name":"get_weather","response":{"sky":"clear"}}},{"functionResponse":{"id":"fc-BBB","name":"get_weather","response":{"sky":"clear"}}}]}
@@ -80,7 +77,7 @@ fn contents_of_gemini_are_given_back_as_they_came_after_a_restart() {
 
 #[test]
 fn messages_of_ollama_are_given_back_as_they_came_after_a_restart() {
-    assert_snapshot!(second_request(Api::Ollama), @r#"
+    assert_snapshot!(second_request(ProviderApi::Ollama), @r#"
     {"role":"user","content":"weather?"}
     {"role":"assistant","content":"Grüß dich 🌍","thinking":"Let me think.","tool_calls":[{"id":"call_AAA","function":{"name":"get_weather","arguments":{"city":"Zürich","n":1}}},{"id":"call_BBB","function":{"name":"get_weather","arguments":{"city":"Tōkyō"}}}]}
     {"role":"tool","tool_name":"get_weather","tool_call_id":"call_AAA","content":"{\"sky\":\"clear\"}"}
@@ -91,8 +88,8 @@ fn messages_of_ollama_are_given_back_as_they_came_after_a_restart() {
 }
 
 /// Every wire format after every other: each step of the walk is another pair, and none is left out.
-fn walk() -> Vec<Api> {
-    let all = Api::ALL;
+fn walk() -> Vec<ProviderApi> {
+    let all = ProviderApi::ALL;
     let mut steps = vec![all[0]];
     for stride in 1..all.len() {
         for _ in 0..all.len() {
@@ -110,7 +107,8 @@ fn any_model_goes_on_with_what_any_other_began() {
     assert_eq!(pairs.len(), 20, "each of five after each other");
     let fake = Fake::start_blocking();
     let place = Place::new();
-    let providers: String = Api::ALL.iter().map(|api| provider(api_name(*api), &fake, *api, "two")).collect();
+    let providers: String =
+        ProviderApi::ALL.iter().map(|api| provider(api_name(*api), &fake, *api, "two")).collect();
     place.file("lango.toml", format!("{providers}{REST}"));
     for (turn, api) in steps.iter().enumerate() {
         let model = format!("{}/model-x", api_name(*api));
@@ -120,7 +118,7 @@ fn any_model_goes_on_with_what_any_other_began() {
         assert_eq!(requests.len(), 2, "turn {turn} in {model}: calls, and the answer to their results");
         for request in requests {
             assert_eq!(request.api, Some(*api));
-            let broken = legal::check(legal_api(*api), &request.body);
+            let broken = legal::check(*api, &request.body);
             assert!(broken.is_empty(), "turn {turn} in {model}: {broken:?}\n{:#}", request.body);
             let said = request.body.to_string();
             assert!(
@@ -135,14 +133,14 @@ fn any_model_goes_on_with_what_any_other_began() {
 fn files_go_along_where_they_are_taken_and_are_named_where_they_are_not() {
     let fake = Fake::start_blocking();
     for (api, image) in [
-        (Api::OpenAi, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}"#),
+        (ProviderApi::OpenAi, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}"#),
         (
-            Api::Responses,
+            ProviderApi::Responses,
             r#"{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,iVBORw=="}"#,
         ),
-        (Api::Gemini, r#"{"inlineData":{"mimeType":"image/png","data":"iVBORw=="}}"#),
-        (Api::Ollama, r#""images":["iVBORw=="]"#),
-        (Api::Anthropic, r#"{"type":"base64","media_type":"image/png","data":"iVBORw=="}"#),
+        (ProviderApi::Gemini, r#"{"inlineData":{"mimeType":"image/png","data":"iVBORw=="}}"#),
+        (ProviderApi::Ollama, r#""images":["iVBORw=="]"#),
+        (ProviderApi::Anthropic, r#"{"type":"base64","media_type":"image/png","data":"iVBORw=="}"#),
     ] {
         let place = Place::with_provider(&fake, api, "text");
         place.file("cat.png", b"\x89PNG");
@@ -154,8 +152,8 @@ fn files_go_along_where_they_are_taken_and_are_named_where_they_are_not() {
         let body = fake.requests()[0].body.to_string();
         assert!(body.contains(image), "{body}");
         assert!(body.contains("The file notes.txt:\\nbuy milk"), "{body}");
-        let warned = said.err.contains("does not take song.mp4 (video/mp4)");
-        assert_eq!(warned, api != Api::Gemini, "{}", said.err);
+        let warned = said.err.contains("does not accept song.mp4 (video/mp4)");
+        assert_eq!(warned, api != ProviderApi::Gemini, "{}", said.err);
     }
 }
 
@@ -170,7 +168,7 @@ fn a_file_that_cannot_go_along_is_said_before_anything_is_sent() {
 }
 
 /// Kills the program in the middle of a tool call, and continues in another: the request that follows.
-fn request_after_a_kill(api: Api) -> String {
+fn request_after_a_kill(api: ProviderApi) -> String {
     let fake = Fake::start_blocking();
     let place = Place::with_provider(&fake, api, "two");
     let (settings, slow) = (
@@ -195,9 +193,9 @@ fn request_after_a_kill(api: Api) -> String {
 #[test]
 fn opaque_data_is_the_same_byte_for_byte_after_a_kill() {
     for (api, opaque) in [
-        (Api::Anthropic, &["EqQBCgIYAhIMc2lnbmF0dXJl/+==", "UkVEQUNURUQ="][..]),
-        (Api::Gemini, &["CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/=="]),
-        (Api::Responses, &["ENC+/=="]),
+        (ProviderApi::Anthropic, &["EqQBCgIYAhIMc2lnbmF0dXJl/+==", "UkVEQUNURUQ="][..]),
+        (ProviderApi::Gemini, &["CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/=="]),
+        (ProviderApi::Responses, &["ENC+/=="]),
     ] {
         let request = request_after_a_kill(api);
         for data in opaque {

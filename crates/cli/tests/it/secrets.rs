@@ -2,7 +2,7 @@
 
 use crate::common::{CANARY, Place, REST, Said, api_name, provider};
 use std::{fs, path::Path};
-use testkit::fakeprov::{Api, Fake};
+use testkit::{ProviderApi, fakeprov::Fake};
 
 /// No byte of the key in what was said, and none in what was stored.
 #[track_caller]
@@ -23,7 +23,7 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
 #[test]
 fn a_key_is_in_no_output_and_no_file_whatever_the_server_does() {
     let fake = Fake::start_blocking();
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         for scenario in ["two", "auth401", "echokey", "echokey200", "html", "redirect", "bad400"] {
             let place = Place::with_provider(&fake, api, scenario);
             for args in
@@ -49,7 +49,7 @@ fn a_key_is_in_no_output_and_no_file_whatever_the_server_does() {
 #[test]
 fn a_key_does_not_follow_a_redirect() {
     let fake = Fake::start_blocking();
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         Place::with_provider(&fake, api, "redirect").keyed(&["run", "hello"]).badly();
     }
     let followed = fake.requests().into_iter().filter(|request| !request.path.contains("/s/redirect"));
@@ -87,7 +87,7 @@ fn a_wrong_address_shows_no_key_either() {
 #[test]
 fn what_a_server_echoes_to_a_list_of_models_is_hidden_too() {
     let fake = Fake::start_blocking();
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let place = Place::with_provider(&fake, api, "echokey");
         for args in [&["models"][..], &["models", "--json"], &["doctor"], &["doctor", "--json"]] {
             let said = place.keyed(args);
@@ -102,7 +102,7 @@ fn a_header_is_as_secret_as_a_key() {
     let place = Place::new();
     let headers = "headers = { \"X-Team\" = \"${CANARY}\" }\n";
     let provider =
-        provider("fake", &fake, Api::OpenAi, "echokey").replace("key =", &format!("{headers}key ="));
+        provider("fake", &fake, ProviderApi::OpenAi, "echokey").replace("key =", &format!("{headers}key ="));
     place.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));
     assert_hidden(&place, &place.keyed(&["run", "hello"]).badly(), "a header");
     assert_eq!(fake.requests()[0].header("x-team"), Some(CANARY));

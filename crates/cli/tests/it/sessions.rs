@@ -3,7 +3,7 @@
 use crate::common::{Place, REST, Terminal, provider};
 use adk::event::Event;
 use serde_json::Value;
-use testkit::legal::{self, Api};
+use testkit::{ProviderApi, legal};
 
 /// A line of the list, without the time.
 fn without_time(line: &str) -> String {
@@ -84,7 +84,7 @@ fn a_conversation_can_be_read() {
 #[test]
 fn what_a_conversation_cost_is_told_where_prices_are_known() {
     let fake = testkit::fakeprov::Fake::start_blocking();
-    let api = testkit::fakeprov::Api::Anthropic;
+    let api = ProviderApi::Anthropic;
     let place = Place::new();
     let provider = provider("one", &fake, api, "two");
     let prices = "[models.\"one/large\"]\nprices = { input = 3.0, cached = 0.3, output = 15.0 }\n";
@@ -126,11 +126,11 @@ fn a_request_is_legal_for_every_provider() {
         place.lango(&["run", "--session", "k", word]);
     }
     let all = [
-        ("openai", Api::OpenAi),
-        ("responses", Api::Responses),
-        ("anthropic", Api::Anthropic),
-        ("gemini", Api::Gemini),
-        ("ollama", Api::Ollama),
+        ("openai", ProviderApi::OpenAi),
+        ("responses", ProviderApi::Responses),
+        ("anthropic", ProviderApi::Anthropic),
+        ("gemini", ProviderApi::Gemini),
+        ("ollama", ProviderApi::Ollama),
     ];
     for (provider, api) in all {
         let said = place.lango(&["sessions", "show", "k", "--as", provider]).well();

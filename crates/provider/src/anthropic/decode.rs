@@ -1,186 +1,191 @@
-//! An answer of Anthropic's Messages, event by event.
+//! Decodes a streamed response of the Anthropic Messages API.
 //!
-//! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
-//! their order: a call may not leave before the message is whole.
+//! Text and thoughts are emitted at once up to the first call. Everything after it is deferred to the end of the
+//! message, so parts keep their order: a call must not be emitted before the message is complete.
 
 use super::{
-    redacted,
-    wire::{Block, Delta, Event, Tokens},
+    redacted_thinking,
+    wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicUsage},
 };
-use crate::{Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, classify, ids::Names, parts};
+use crate::{
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    decoding, tool_names::ToolNames,
+};
 use serde_json::{Map, Value};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct AnthropicDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     model: Option<String>,
-    tokens: Tokens,
-    /// Why the model stopped, once the server has said it.
-    finish: Option<Finish>,
-    /// Of the block of thinking that is open.
+    usage: AnthropicUsage,
+    /// The finish reason, once the server has sent it.
+    finish: Option<FinishReason>,
+    /// The signature of the open thinking block.
     signature: String,
-    held: Vec<Held>,
+    deferred: Vec<DeferredPart>,
 }
 
-/// What waits for the end of the message.
+/// A part that is deferred to the end of the message.
 #[derive(Debug)]
-enum Held {
-    Said(StreamEvent),
-    Call(Call),
+enum DeferredPart {
+    Event(StreamEvent),
+    Call(PartialToolUse),
 }
 
 #[derive(Debug)]
-struct Call {
+struct PartialToolUse {
     index: u64,
     id: String,
     name: String,
-    /// What the block began with, for servers that send arguments whole.
+    /// The input at the start of the block, for servers that send complete arguments.
     input: Option<Value>,
     json: String,
 }
 
-impl Decoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+impl AnthropicDecoder {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::for_request(request),
             model: None,
-            tokens: Tokens::default(),
+            usage: AnthropicUsage::default(),
             finish: None,
             signature: String::new(),
-            held: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
-    fn say(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
-        if self.held.is_empty() {
+    fn emit(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
+        if self.deferred.is_empty() {
             out.push(event);
         } else {
-            self.held.push(Held::Said(event));
+            self.deferred.push(DeferredPart::Event(event));
         }
     }
 
-    fn text(&mut self, text: Option<String>, out: &mut Vec<StreamEvent>) {
+    fn emit_text(&mut self, text: Option<String>, out: &mut Vec<StreamEvent>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.say(StreamEvent::text(text), out);
+            self.emit(StreamEvent::text(text), out);
         }
     }
 
-    fn think(&mut self, text: Option<String>, signature: Option<&str>, out: &mut Vec<StreamEvent>) {
+    fn emit_thought(&mut self, text: Option<String>, signature: Option<&str>, out: &mut Vec<StreamEvent>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.say(StreamEvent::thought_piece(text, None), out);
+            self.emit(StreamEvent::thought_delta(text, None), out);
         }
         self.signature.push_str(signature.unwrap_or_default());
     }
 
-    /// A thought ends with its signature. One that has neither text nor signature was none.
+    /// Emits the signature that ends a thought. A thinking block without text and signature is dropped.
     fn end_thought(&mut self, out: &mut Vec<StreamEvent>) {
         let signature = std::mem::take(&mut self.signature);
         if !signature.is_empty() {
-            self.say(StreamEvent::thought_piece(String::new(), Some(signature)), out);
+            self.emit(StreamEvent::thought_delta(String::new(), Some(signature)), out);
         }
     }
 
-    fn begin(&mut self, index: u64, block: Block<'_>, out: &mut Vec<StreamEvent>) {
+    fn start_block(&mut self, index: u64, block: AnthropicBlock<'_>, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
         match block.kind.as_ref() {
-            "thinking" => self.think(block.thinking, block.signature.as_deref(), out),
+            "thinking" => self.emit_thought(block.thinking, block.signature.as_deref(), out),
             "redacted_thinking" => {
-                self.signature = block.data.map(|data| redacted::pack(&data)).unwrap_or_default();
+                self.signature =
+                    block.data.map(|data| redacted_thinking::to_signature(&data)).unwrap_or_default();
                 self.end_thought(out);
             }
-            "tool_use" => self.held.push(Held::Call(Call {
+            "tool_use" => self.deferred.push(DeferredPart::Call(PartialToolUse {
                 index,
                 id: block.id.unwrap_or_default(),
-                name: self.names.own(&block.name.unwrap_or_default()),
+                name: self.names.original_name(&block.name.unwrap_or_default()),
                 input: block.input,
                 json: String::new(),
             })),
-            // Tools of the server are never offered. Whatever else there may be, its text is not lost.
-            _ => self.text(block.text, out),
+            // Server-side tools are never declared. The text of unknown blocks is kept.
+            _ => self.emit_text(block.text, out),
         }
     }
 
-    fn extend(&mut self, index: u64, delta: Delta<'_>, out: &mut Vec<StreamEvent>) {
+    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta<'_>, out: &mut Vec<StreamEvent>) {
         match delta.kind.as_ref() {
             "thinking_delta" | "signature_delta" => {
-                self.think(delta.thinking, delta.signature.as_deref(), out);
+                self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
             }
             "input_json_delta" => {
-                let piece = delta.partial_json.unwrap_or_default();
+                let fragment = delta.partial_json.unwrap_or_default();
                 if let Some(call) = self.calls().rfind(|call| call.index == index) {
-                    call.json.push_str(&piece);
+                    call.json.push_str(&fragment);
                 }
             }
-            _ => self.text(delta.text, out),
+            _ => self.emit_text(delta.text, out),
         }
     }
 
-    fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut Call> {
-        self.held.iter_mut().filter_map(|held| match held {
-            Held::Call(call) => Some(call),
-            Held::Said(_) => None,
+    fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut PartialToolUse> {
+        self.deferred.iter_mut().filter_map(|deferred| match deferred {
+            DeferredPart::Call(call) => Some(call),
+            DeferredPart::Event(_) => None,
         })
     }
 
-    fn complete(&mut self, out: &mut Vec<StreamEvent>) {
+    fn finish_message(&mut self, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
         let finish = self.finish.take().unwrap_or_default();
-        if finish == Finish::Length {
-            self.drop_unfinished();
+        if finish == FinishReason::Length {
+            self.drop_truncated_call();
         }
-        let runs = !matches!(finish, Finish::Refused { .. });
-        out.extend(self.held.drain(..).filter_map(|held| match held {
-            Held::Said(event) => Some(event),
-            Held::Call(call) => runs.then(|| StreamEvent::ToolCall(call.whole())),
+        let emit_calls = !matches!(finish, FinishReason::Refused { .. });
+        out.extend(self.deferred.drain(..).filter_map(|deferred| match deferred {
+            DeferredPart::Event(event) => Some(event),
+            DeferredPart::Call(call) => emit_calls.then(|| StreamEvent::ToolCall(call.into_tool_call())),
         }));
-        out.extend(usage(self.tokens).map(StreamEvent::Usage));
+        out.extend(token_usage(self.usage).map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
     }
 
-    /// The limit cuts the last call at most.
-    fn drop_unfinished(&mut self) {
-        let last = self.held.iter().rposition(|held| matches!(held, Held::Call(_)));
-        let is_cut = |held: &Held| matches!(held, Held::Call(call) if call.is_cut());
-        if let Some(at) = last.filter(|at| is_cut(&self.held[*at])) {
-            self.held.remove(at);
+    /// The token limit can truncate only the last call.
+    fn drop_truncated_call(&mut self) {
+        let last = self.deferred.iter().rposition(|deferred| matches!(deferred, DeferredPart::Call(_)));
+        let is_truncated =
+            |deferred: &DeferredPart| matches!(deferred, DeferredPart::Call(call) if call.is_truncated());
+        if let Some(at) = last.filter(|at| is_truncated(&self.deferred[*at])) {
+            self.deferred.remove(at);
         }
     }
 
-    fn error(&self, data: &str) -> Error {
+    fn error_in_frame(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
-        classify::in_json(&self.provider, None, &value)
-            .unwrap_or_else(|| parts::unreadable(&self.provider, data))
+        classify::error_in_json(&self.provider, None, &value)
+            .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }
 
-impl crate::Decoder for Decoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+impl crate::StreamDecoder for AnthropicDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(event) = serde_json::from_str::<Event<'_>>(frame.data) else {
-            return Err(self.error(frame.data));
+        let Ok(event) = serde_json::from_str::<AnthropicEvent<'_>>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
         };
         if event.error.is_some() {
-            return Err(self.error(frame.data));
+            return Err(self.error_in_frame(frame.data));
         }
-        self.tokens.raise(event.usage.unwrap_or_default());
+        self.usage.raise(event.usage.unwrap_or_default());
         let kind = if event.kind.is_empty() { frame.event } else { event.kind.as_ref() };
         match (kind, event.message, event.content_block, event.delta) {
-            ("message_start", Some(opening), ..) => {
-                self.model = opening.model;
-                self.tokens.raise(opening.usage.unwrap_or_default());
+            ("message_start", Some(start), ..) => {
+                self.model = start.model;
+                self.usage.raise(start.usage.unwrap_or_default());
             }
-            ("content_block_start", _, Some(block), _) => self.begin(event.index, block, out),
-            ("content_block_delta", .., Some(delta)) => self.extend(event.index, delta, out),
+            ("content_block_start", _, Some(block), _) => self.start_block(event.index, block, out),
+            ("content_block_delta", .., Some(delta)) => self.apply_delta(event.index, delta, out),
             ("content_block_stop", ..) => self.end_thought(out),
             ("message_delta", .., Some(delta)) => {
-                self.finish = finish(delta).or(self.finish.take());
+                self.finish = finish_reason(delta).or(self.finish.take());
             }
-            ("message_stop", ..) => self.complete(out),
-            ("error", ..) => return Err(self.error(frame.data)),
+            ("message_stop", ..) => self.finish_message(out),
+            ("error", ..) => return Err(self.error_in_frame(frame.data)),
             _ => {}
         }
         Ok(())
@@ -190,62 +195,62 @@ impl crate::Decoder for Decoder {
         if self.finish.is_none() {
             return Err(Error::Truncated { provider: self.provider.clone() });
         }
-        self.complete(out);
+        self.finish_message(out);
         Ok(())
     }
 }
 
-/// `pause_turn` is for tools of the server, which are never offered: what was said stands, as for a reason yet unknown.
-fn finish(delta: Delta<'_>) -> Option<Finish> {
+/// `pause_turn` concerns server-side tools, which are never declared. It counts as a normal stop, like unknown reasons.
+fn finish_reason(delta: AnthropicDelta<'_>) -> Option<FinishReason> {
     Some(match delta.stop_reason?.as_str() {
-        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "refusal" => {
-            let said = delta.stop_details.and_then(|details| details.explanation);
-            let message = said.unwrap_or_else(|| "the model declines to answer this".to_owned());
-            Finish::Refused { code: "REFUSAL".to_owned(), message }
+            let explanation = delta.stop_details.and_then(|details| details.explanation);
+            let message = explanation.unwrap_or_else(|| "the model declined to answer".to_owned());
+            FinishReason::Refused { code: "REFUSAL".to_owned(), message }
         }
-        _ => Finish::Stop,
+        _ => FinishReason::Stop,
     })
 }
 
-fn usage(tokens: Tokens) -> Option<Usage> {
+fn token_usage(usage: AnthropicUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let usage = Usage {
-        input: count(tokens.new) + count(tokens.written) + count(tokens.cached),
-        cached: count(tokens.cached),
-        output: count(tokens.output),
+    let total = TokenUsage {
+        input: count(usage.new) + count(usage.written) + count(usage.cached),
+        cached: count(usage.cached),
+        output: count(usage.output),
         reasoning: 0,
     };
-    (usage != Usage::default()).then_some(usage)
+    (total != TokenUsage::default()).then_some(total)
 }
 
-impl Call {
-    /// The arguments, if the model wrote an object; a call that has none is whole too.
-    fn args(&self) -> Option<Map<String, Value>> {
-        let written = match self.json.trim() {
+impl PartialToolUse {
+    /// The arguments if they are an object; no arguments are an empty object.
+    fn parse_args(&self) -> Option<Map<String, Value>> {
+        let raw = match self.json.trim() {
             "" => self.input.clone().unwrap_or_default(),
             json => serde_json::from_str(json).ok()?,
         };
-        match written {
+        match raw {
             Value::Object(args) => Some(args),
             Value::Null => Some(Map::new()),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
         }
     }
 
-    /// Whether the limit has cut it. One without a single argument may have been about to get some.
-    fn is_cut(&self) -> bool {
-        self.args().is_none_or(|args| args.is_empty() && self.json.trim().is_empty())
+    /// Whether the token limit truncated the call. A call without arguments may have been cut before its first one.
+    fn is_truncated(&self) -> bool {
+        self.parse_args().is_none_or(|args| args.is_empty() && self.json.trim().is_empty())
     }
 
-    fn whole(self) -> ToolCall {
-        let args = self.args();
-        let written =
+    fn into_tool_call(self) -> ToolCall {
+        let args = self.parse_args();
+        let raw =
             if self.json.is_empty() { self.input.map(|input| input.to_string()) } else { Some(self.json) };
         ToolCall {
             id: self.id,
             name: self.name,
-            malformed: written.filter(|_| args.is_none()),
+            malformed: raw.filter(|_| args.is_none()),
             args: args.unwrap_or_default(),
             signature: None,
         }

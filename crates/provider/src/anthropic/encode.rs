@@ -1,30 +1,36 @@
-//! A request as Anthropic's Messages take it: user and assistant in turns, all results of a turn in one user message.
+//! Encodes a request for the Anthropic Messages API: alternating user and assistant turns, all results of a turn in one
+//! user message.
 
-use super::{redacted, settings::Settings};
+use super::{redacted_thinking, settings::AnthropicSettings};
 use crate::{
-    Media, MediaSource, Message, Part, Request, Role, ToolSpec,
-    ids::{self, Dialect, Names, Wired},
-    parts, schema,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, encoding,
+    tool_names::ToolNames,
+    tool_schema,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
-const IDS: Dialect =
-    Dialect { longest: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
+const IDS: IdRules =
+    IdRules { max_chars: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
-pub fn encode(request: &Request, stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let options = &request.options;
-    let names = Names::of(request);
+    let names = ToolNames::for_request(request);
     let (system, messages) = split_system(&request.messages);
-    let mut blocks: Vec<Value> = system.into_iter().flat_map(texts).collect();
-    blocks
-        .extend(options.response_schema.as_ref().map(|schema| parts::text_block(parts::schema_text(schema))));
-    mark(blocks.last_mut());
-    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
-    mark(tools.last_mut());
-    let turns = turns(messages, &names);
-    let settings = Settings::of(request, &names, is_opened(&turns));
-    let stops: Vec<&String> = options.stop.iter().filter(|stop| !parts::is_blank(stop)).collect();
-    parts::with(
+    let mut blocks: Vec<Value> = system.into_iter().flat_map(text_blocks).collect();
+    blocks.extend(
+        options
+            .response_schema
+            .as_ref()
+            .map(|schema| encoding::text_block(encoding::schema_instruction(schema))),
+    );
+    mark_cache(blocks.last_mut());
+    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    mark_cache(tools.last_mut());
+    let turns = encode_turns(messages, &names);
+    let settings = AnthropicSettings::for_request(request, &names, calls_began_with_thinking(&turns));
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !encoding::is_blank(stop)).collect();
+    encoding::with_fields(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
         [
             ("system", (!blocks.is_empty()).then(|| blocks.into())),
@@ -41,9 +47,9 @@ pub fn encode(request: &Request, stream: bool) -> Value {
     )
 }
 
-/// Whether the model was thinking when it made the calls that are answered last. Calls that were made without, or by
-/// another model, cannot be followed by a thought.
-fn is_opened(turns: &[Value]) -> bool {
+/// Whether the unanswered calls began with a thinking block. Thinking must not follow calls that were made without it,
+/// or by another model.
+fn calls_began_with_thinking(turns: &[Value]) -> bool {
     let holds = |turn: &Value, kind: &str| {
         turn["content"].as_array().into_iter().flatten().any(|block| block["type"] == kind)
     };
@@ -53,53 +59,56 @@ fn is_opened(turns: &[Value]) -> bool {
     pairs.last().is_none_or(|pair| thinks(&pair[0]))
 }
 
-/// Asks the server to keep all up to here in its cache. Four marks are taken: the tools, the system, and the ends of the
-/// last two turns of the user, of which the first is where the request before ended.
-fn mark(block: Option<&mut Value>) {
+/// Sets a cache breakpoint. The API allows four: the tools, the system prompt, and the ends of the last two user turns,
+/// of which the first is where the previous request ended.
+fn mark_cache(block: Option<&mut Value>) {
     if let Some(block) = block {
         block["cache_control"] = json!({"type": "ephemeral"});
     }
 }
 
-fn split_system(messages: &[Message]) -> (Option<&Message>, &[Message]) {
+fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
     match messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
         Some(_) | None => (None, messages),
     }
 }
 
-fn texts(message: &Message) -> Vec<Value> {
-    message.parts.iter().filter_map(|part| text(part).map(parts::text_block)).collect()
+fn text_blocks(message: &ModelMessage) -> Vec<Value> {
+    message.parts.iter().filter_map(|part| text_of(part).map(encoding::text_block)).collect()
 }
 
-fn text(part: &Part) -> Option<&str> {
+fn text_of(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Text { text, .. } => Some(text.as_str()).filter(|text| !parts::is_blank(text)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.as_str()).filter(|text| !encoding::is_blank(text)),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     json!({
-        "name": names.wire(&tool.name),
+        "name": names.wire_name(&tool.name),
         "description": tool.description,
-        "input_schema": schema::parameters(&tool.parameters),
+        "input_schema": tool_schema::parameters(&tool.parameters),
     })
 }
 
-/// Roles in turns: the user first, the user last, neighbours of one role as one.
-fn turns(messages: &[Message], names: &Names) -> Vec<Value> {
+/// Alternating turns that start and end with the user; neighbours of the same role are merged.
+fn encode_turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for wired in ids::wire(messages, IDS) {
+    for wired in wire_ids::assign_wire_ids(messages, IDS) {
         let (role, blocks) = match wired.message.role {
-            Role::Assistant => ("assistant", spoken_by_model(&wired, names)),
-            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(&wired)),
+            Role::Assistant => ("assistant", assistant_blocks(&wired, names)),
+            Role::System | Role::User | Role::Tool => ("user", user_blocks(&wired)),
         };
         if blocks.is_empty() {
             continue;
         }
         if turns.is_empty() && role == "assistant" {
-            turns.push(("user", vec![parts::text_block(parts::EARLIER)]));
+            turns.push(("user", vec![encoding::text_block(encoding::EARLIER_OMITTED)]));
         }
         match turns.last_mut() {
             Some((last, all)) if *last == role => all.extend(blocks),
@@ -107,32 +116,32 @@ fn turns(messages: &[Message], names: &Names) -> Vec<Value> {
         }
     }
     if turns.last().is_none_or(|(role, _)| *role == "assistant") {
-        let text = if turns.is_empty() { parts::EMPTY } else { parts::GO_ON };
-        turns.push(("user", vec![parts::text_block(text)]));
+        let text = if turns.is_empty() { encoding::EMPTY_MESSAGE } else { encoding::CONTINUE };
+        turns.push(("user", vec![encoding::text_block(text)]));
     }
     for (_, blocks) in turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2) {
-        mark(blocks.last_mut());
+        mark_cache(blocks.last_mut());
     }
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// A message that ends in thinking is refused, so thoughts that nothing follows stay behind.
-fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
-    let mut ids = wired.calls.iter();
+/// Encodes an assistant message. The API rejects a message that ends with thinking, so trailing thoughts are omitted.
+fn assistant_blocks(wired: &WireMessage<'_>, names: &ToolNames) -> Vec<Value> {
+    let mut ids = wired.call_ids.iter();
     let mut blocks = Vec::new();
     let mut thoughts = Vec::new();
     for part in &wired.message.parts {
         let block = match part {
-            Part::Thought { text, signature } => {
-                thoughts.extend(thinking(text, signature.as_deref()));
+            MessagePart::Thought { text, signature } => {
+                thoughts.extend(thinking_block(text, signature.as_deref()));
                 None
             }
-            Part::Text { .. } => text(part).map(parts::text_block),
-            Part::Call(call) => ids.next().map(|id| {
-                json!({"type": "tool_use", "id": id, "name": names.wire(&call.name), "input": call.args})
+            MessagePart::Text { .. } => text_of(part).map(encoding::text_block),
+            MessagePart::Call(call) => ids.next().map(|id| {
+                json!({"type": "tool_use", "id": id, "name": names.wire_name(&call.name), "input": call.args})
             }),
-            Part::Media(media) => Some(parts::text_block(parts::media_text(media))),
-            Part::Result(_) => None,
+            MessagePart::Media(media) => Some(encoding::text_block(encoding::media_placeholder(media))),
+            MessagePart::Result(_) => None,
         };
         if let Some(block) = block {
             blocks.append(&mut thoughts);
@@ -142,53 +151,55 @@ fn spoken_by_model(wired: &Wired<'_>, names: &Names) -> Vec<Value> {
     blocks
 }
 
-/// Without its signature a thought is refused.
-fn thinking(text: &str, signature: Option<&str>) -> Option<Value> {
+/// The API rejects thinking without its signature.
+fn thinking_block(text: &str, signature: Option<&str>) -> Option<Value> {
     let signature = signature.filter(|signature| !signature.is_empty())?;
-    Some(match redacted::unpack(signature) {
+    Some(match redacted_thinking::from_signature(signature) {
         Some(data) => json!({"type": "redacted_thinking", "data": data}),
         None => json!({"type": "thinking", "thinking": text, "signature": signature}),
     })
 }
 
-/// Results come first in their message; what the user says follows.
-fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
+/// Results first, then text and files.
+fn user_blocks(wired: &WireMessage<'_>) -> Vec<Value> {
     let mut blocks: Vec<Value> =
-        wired.results.iter().map(|(id, result)| answer(id, &result.response)).collect();
+        wired.results.iter().map(|(id, result)| tool_result(id, &result.response)).collect();
     blocks.extend(wired.message.parts.iter().filter_map(|part| match part {
-        Part::Text { .. } => text(part).map(parts::text_block),
-        Part::Media(media) => Some(shown(media)),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        MessagePart::Text { .. } => text_of(part).map(encoding::text_block),
+        MessagePart::Media(media) => Some(media_block(media)),
+        MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }));
-    blocks.extend(wired.loose.iter().map(|result| parts::text_block(parts::loose_text(result))));
+    blocks.extend(
+        wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
+    );
     if blocks.is_empty() && wired.message.role == Role::User {
-        blocks.push(parts::text_block(parts::EMPTY));
+        blocks.push(encoding::text_block(encoding::EMPTY_MESSAGE));
     }
     blocks
 }
 
-fn answer(id: &str, response: &Value) -> Value {
-    let text = parts::response_text(response);
+fn tool_result(id: &str, response: &Value) -> Value {
+    let text = encoding::response_text(response);
     let failed = response.get("error").is_some_and(|error| !error.is_null());
-    parts::with(
+    encoding::with_fields(
         json!({"type": "tool_result", "tool_use_id": id}),
         [
-            ("content", (!parts::is_blank(&text)).then(|| text.into())),
+            ("content", (!encoding::is_blank(&text)).then(|| text.into())),
             ("is_error", failed.then(|| true.into())),
         ],
     )
 }
 
-/// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
-    shown(media)["type"] != "text"
+/// Whether the file itself can be sent, and not only its name.
+pub(crate) fn accepts_media(media: &Media) -> bool {
+    media_block(media)["type"] != "text"
 }
 
-fn shown(media: &Media) -> Value {
+fn media_block(media: &Media) -> Value {
     let kind = match media.mime_type.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
         "application/pdf" => "document",
-        _ => return parts::text_block(parts::media_text(media)),
+        _ => return encoding::text_block(encoding::media_placeholder(media)),
     };
     match &media.source {
         MediaSource::Base64(data) => {
@@ -197,7 +208,7 @@ fn shown(media: &Media) -> Value {
         MediaSource::Uri(uri) if uri.starts_with("http") => {
             json!({"type": kind, "source": {"type": "url", "url": uri}})
         }
-        MediaSource::Uri(_) => parts::text_block(parts::media_text(media)),
+        MediaSource::Uri(_) => encoding::text_block(encoding::media_placeholder(media)),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Anthropic's Messages.
+//! The Anthropic Messages API.
 
+mod claude_generation;
 mod decode;
 mod encode;
-mod generation;
-mod redacted;
+mod redacted_thinking;
 mod settings;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::AnthropicDecoder;
 pub use encode::encode;
-pub use settings::unsupported;
+pub use settings::unsupported_options;
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

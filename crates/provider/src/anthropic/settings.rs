@@ -1,20 +1,21 @@
-//! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
+//! The options of a request as its model accepts them. Options that the API would reject are omitted and listed as
+//! unsupported.
 
-use super::generation::Generation;
-use crate::{Effort, Options, Request, ToolChoice, ids::Names, parts};
+use super::claude_generation::ClaudeGeneration;
+use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Value, json};
 
-/// The field for it is required; the smallest limit among the models in use.
+/// The default of the required field `max_tokens`: the smallest limit among current models.
 const MAX_TOKENS: u32 = 8192;
 
-/// The limit of models that think as long as they want within it.
+/// The default for models with adaptive thinking, which counts as output.
 const ADAPTIVE_MAX_TOKENS: u32 = 32_000;
 
-/// The least that a model can be given to think.
-const LEAST_BUDGET: u32 = 1024;
+/// The minimum thinking budget.
+const MIN_BUDGET: u32 = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct AnthropicSettings {
     pub(super) max_tokens: u32,
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<&'static str>,
@@ -23,38 +24,41 @@ pub(super) struct Settings {
     pub(super) tool_choice: Option<Value>,
 }
 
-/// The settings of a request that its model has no place for, by their names in [`Options`].
-pub fn unsupported(request: &Request) -> Vec<&'static str> {
-    let Options { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
-    let settings = Settings::of(request, &Names::of(request), true);
+/// The options that the model does not support, by their names in [`GenerationOptions`].
+pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
+    let GenerationOptions { seed, temperature, top_p, reasoning, tool_choice, .. } = &request.options;
+    let settings = AnthropicSettings::for_request(request, &ToolNames::for_request(request), true);
     let thinks = settings.thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
-    let pensive = Generation::of(&request.model) == Generation::Pensive;
-    let left_out = [
+    let always_thinks = ClaudeGeneration::from_model(&request.model) == ClaudeGeneration::AlwaysThinks;
+    let omitted = [
         ("seed", seed.is_some()),
         ("temperature", temperature.is_some() && settings.temperature.is_none()),
         ("top_p", top_p.is_some() && settings.top_p.is_none()),
-        ("reasoning", reasoning.is_some_and(|effort| (effort != Effort::Off) != (thinks || pensive))),
+        (
+            "reasoning",
+            reasoning.is_some_and(|effort| (effort != ReasoningEffort::Off) != (thinks || always_thinks)),
+        ),
         ("tool_choice", is_forcing(tool_choice.as_ref()) && !settings.is_forced()),
     ];
-    left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
+    omitted.into_iter().filter_map(|(name, is_omitted)| is_omitted.then_some(name)).collect()
 }
 
-impl Settings {
-    /// `opened`: calls that wait for their answers began with thinking, or there are none.
-    pub(super) fn of(request: &Request, names: &Names, opened: bool) -> Self {
+impl AnthropicSettings {
+    /// `thinking_allowed`: the unanswered calls began with thinking, or there are none.
+    pub(super) fn for_request(request: &ModelRequest, names: &ToolNames, thinking_allowed: bool) -> Self {
         let options = &request.options;
-        let generation = Generation::of(&request.model);
-        let limit = if generation < Generation::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
+        let generation = ClaudeGeneration::from_model(&request.model);
+        let limit = if generation < ClaudeGeneration::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
         let mut settings = Self {
             max_tokens: options.max_output_tokens.unwrap_or(limit),
             tool_choice: tool_choice(request, names, generation),
             ..Self::default()
         };
-        settings.think(options, generation, opened);
-        if generation < Generation::Unsampled && settings.thinking.is_none() {
-            settings.temperature = parts::within(options.temperature, 1.0);
-            // Both at once are refused.
-            settings.top_p = parts::within(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
+        settings.set_thinking(options, generation, thinking_allowed);
+        if generation < ClaudeGeneration::NoSampling && settings.thinking.is_none() {
+            settings.temperature = encoding::clamped(options.temperature, 1.0);
+            // The API rejects both at once.
+            settings.top_p = encoding::clamped(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
         }
         settings
     }
@@ -63,34 +67,51 @@ impl Settings {
         self.tool_choice.as_ref().is_some_and(|choice| choice["type"] == "any" || choice["type"] == "tool")
     }
 
-    /// Thinking and a forced call are refused together.
-    fn think(&mut self, options: &Options, generation: Generation, opened: bool) {
-        let effort = if self.is_forced() { Some(Effort::Off) } else { options.reasoning };
+    /// The API rejects thinking together with a forced call.
+    fn set_thinking(
+        &mut self,
+        options: &GenerationOptions,
+        generation: ClaudeGeneration,
+        thinking_allowed: bool,
+    ) {
+        let effort = if self.is_forced() { Some(ReasoningEffort::Off) } else { options.reasoning };
         match (generation, effort) {
-            (Generation::Eager, Some(Effort::Off)) => self.thinking = Some(json!({"type": "disabled"})),
-            (_, None | Some(Effort::Off)) => {}
-            (Generation::Budgeted, Some(_)) if !opened => {}
-            (Generation::Budgeted, Some(effort)) => self.spend(tokens(effort), options.max_output_tokens),
-            (Generation::Adaptive, Some(effort)) => self.adapt(effort, json!({"type": "adaptive"})),
-            (Generation::Unsampled | Generation::Eager | Generation::Pensive, Some(effort)) => {
-                self.adapt(effort, json!({"type": "adaptive", "display": "summarized"}));
+            (ClaudeGeneration::ThinksByDefault, Some(ReasoningEffort::Off)) => {
+                self.thinking = Some(json!({"type": "disabled"}));
+            }
+            (_, None | Some(ReasoningEffort::Off)) => {}
+            (ClaudeGeneration::Budgeted, Some(_)) if !thinking_allowed => {}
+            (ClaudeGeneration::Budgeted, Some(effort)) => {
+                self.set_budget(effort_tokens(effort), options.max_output_tokens);
+            }
+            (ClaudeGeneration::Adaptive, Some(effort)) => {
+                self.set_effort(effort, json!({"type": "adaptive"}));
+            }
+            (
+                ClaudeGeneration::NoSampling
+                | ClaudeGeneration::ThinksByDefault
+                | ClaudeGeneration::AlwaysThinks,
+                Some(effort),
+            ) => {
+                self.set_effort(effort, json!({"type": "adaptive", "display": "summarized"}));
             }
         }
     }
 
-    /// What is thought counts as output: a quarter of the limit stays for the answer. Without that room nothing is thought.
-    fn spend(&mut self, wanted: u32, limit: Option<u32>) {
+    /// Thinking counts as output. A quarter of the limit is reserved for the answer; without room for the minimum
+    /// budget, thinking stays off.
+    fn set_budget(&mut self, wanted: u32, limit: Option<u32>) {
         let limit = limit.unwrap_or_else(|| wanted.saturating_add(MAX_TOKENS));
         let budget = wanted.min(limit - limit / 4);
-        if budget >= LEAST_BUDGET {
+        if budget >= MIN_BUDGET {
             self.max_tokens = limit;
             self.thinking = Some(json!({"type": "enabled", "budget_tokens": budget}));
         }
     }
 
-    fn adapt(&mut self, effort: Effort, thinking: Value) {
+    fn set_effort(&mut self, effort: ReasoningEffort, thinking: Value) {
         self.thinking = Some(thinking);
-        self.effort = Some(match tokens(effort) {
+        self.effort = Some(match effort_tokens(effort) {
             0..8192 => "low",
             8192..16_384 => "medium",
             16_384.. => "high",
@@ -98,14 +119,14 @@ impl Settings {
     }
 }
 
-fn tokens(effort: Effort) -> u32 {
+fn effort_tokens(effort: ReasoningEffort) -> u32 {
     match effort {
-        Effort::Off => 0,
-        Effort::Minimal => LEAST_BUDGET,
-        Effort::Low => 4096,
-        Effort::Medium => 8192,
-        Effort::High => 16_384,
-        Effort::Tokens(tokens) => tokens.max(LEAST_BUDGET),
+        ReasoningEffort::Off => 0,
+        ReasoningEffort::Minimal => MIN_BUDGET,
+        ReasoningEffort::Low => 4096,
+        ReasoningEffort::Medium => 8192,
+        ReasoningEffort::High => 16_384,
+        ReasoningEffort::Tokens(tokens) => tokens.max(MIN_BUDGET),
     }
 }
 
@@ -113,13 +134,13 @@ fn is_forcing(choice: Option<&ToolChoice>) -> bool {
     matches!(choice, Some(ToolChoice::Required | ToolChoice::Named(_)))
 }
 
-/// A choice needs tools to choose from, and a tool that is named must be there.
-fn tool_choice(request: &Request, names: &Names, generation: Generation) -> Option<Value> {
+/// The API rejects a choice without tools, and a tool that is not declared.
+fn tool_choice(request: &ModelRequest, names: &ToolNames, generation: ClaudeGeneration) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
     match choice {
         ToolChoice::None => Some(json!({"type": "none"})),
         ToolChoice::Auto => Some(json!({"type": "auto"})),
-        ToolChoice::Required | ToolChoice::Named(_) if generation == Generation::Pensive => {
+        ToolChoice::Required | ToolChoice::Named(_) if generation == ClaudeGeneration::AlwaysThinks => {
             Some(json!({"type": "auto"}))
         }
         ToolChoice::Required => Some(json!({"type": "any"})),
@@ -127,7 +148,7 @@ fn tool_choice(request: &Request, names: &Names, generation: Generation) -> Opti
             .tools
             .iter()
             .any(|tool| tool.name == *name)
-            .then(|| json!({"type": "tool", "name": names.wire(name)})),
+            .then(|| json!({"type": "tool", "name": names.wire_name(name)})),
     }
 }
 

@@ -1,32 +1,32 @@
-//! The events of a stream, as far as they matter here. Fields and events that nobody knows are passed over.
+//! The events of a stream, reduced to the fields in use. Unknown fields and events are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Event<'a> {
+pub(super) struct AnthropicEvent<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Cow<'a, str>,
     #[serde(default)]
     pub(super) index: u64,
-    pub(super) message: Option<Opening>,
+    pub(super) message: Option<AnthropicMessageStart>,
     #[serde(borrow)]
-    pub(super) content_block: Option<Block<'a>>,
+    pub(super) content_block: Option<AnthropicBlock<'a>>,
     #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
-    pub(super) usage: Option<Tokens>,
+    pub(super) delta: Option<AnthropicDelta<'a>>,
+    pub(super) usage: Option<AnthropicUsage>,
     pub(super) error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Opening {
+pub(super) struct AnthropicMessageStart {
     pub(super) model: Option<String>,
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<AnthropicUsage>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct AnthropicBlock<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Cow<'a, str>,
     pub(super) text: Option<String>,
@@ -38,9 +38,9 @@ pub(super) struct Block<'a> {
     pub(super) input: Option<Value>,
 }
 
-/// A piece of a block, or what the end of a message says.
+/// The delta of a block, or the end of a message.
 #[derive(Debug, Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct AnthropicDelta<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Cow<'a, str>,
     pub(super) text: Option<String>,
@@ -48,17 +48,17 @@ pub(super) struct Delta<'a> {
     pub(super) signature: Option<String>,
     pub(super) partial_json: Option<String>,
     pub(super) stop_reason: Option<String>,
-    pub(super) stop_details: Option<StopDetails>,
+    pub(super) stop_details: Option<AnthropicStopDetails>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct StopDetails {
+pub(super) struct AnthropicStopDetails {
     pub(super) explanation: Option<String>,
 }
 
-/// Counts grow while a message is made; a later event may repeat some of them, or none.
+/// Token counts, which grow during a message. Later events may repeat some of them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct AnthropicUsage {
     #[serde(rename = "input_tokens")]
     pub(super) new: Option<u64>,
     #[serde(rename = "cache_creation_input_tokens")]
@@ -69,8 +69,8 @@ pub(super) struct Tokens {
     pub(super) output: Option<u64>,
 }
 
-impl Tokens {
-    /// The larger of each; a gateway may send zero where it knows nothing new.
+impl AnthropicUsage {
+    /// Keeps the larger value of each: a gateway may send zero for an unchanged count.
     pub(super) fn raise(&mut self, other: Self) {
         self.new = self.new.max(other.new);
         self.written = self.written.max(other.written);

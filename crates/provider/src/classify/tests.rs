@@ -1,20 +1,20 @@
-//! The errors of all providers, in their own words, and what each means here.
+//! Error bodies of all providers, and the class of each.
 
 use super::*;
 use serde_json::{Value, json};
 
-/// The class of each, with the wait, and what the user reads.
-fn table(faults: &[(Option<u16>, Value)]) -> String {
+/// The code, the delay and the message of each error.
+fn table(errors: &[(Option<u16>, Value)]) -> String {
     let line = |(status, body): &(Option<u16>, Value)| {
         let error =
-            in_json("x", *status, body).unwrap_or(Error::Truncated { provider: "no error".to_owned() });
+            error_in_json("x", *status, body).unwrap_or(Error::Truncated { provider: "no error".to_owned() });
         let wait = match &error {
             Error::RateLimited { retry_after: Some(wait), .. } => format!(" {wait:?}"),
             _ => String::new(),
         };
         format!("{}{wait}: {error}", error.code())
     };
-    faults.iter().map(line).collect::<Vec<_>>().join("\n")
+    errors.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn openai(kind: &str, code: &str, message: &str) -> Value {
@@ -30,7 +30,7 @@ fn gemini(code: u16, status: &str, message: &str, details: &[Value]) -> Value {
 }
 
 #[test]
-fn openai_and_its_kin() {
+fn openai_compatible_errors_are_classified() {
     insta::assert_snapshot!(table(&[
         (Some(401), openai("invalid_request_error", "invalid_api_key", "Incorrect API key provided")),
         (Some(403), openai("invalid_request_error", "unsupported_country_region_territory", "Country not supported")),
@@ -50,28 +50,28 @@ fn openai_and_its_kin() {
         (Some(400), json!({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "prompt is too long: 9 > 8"}}})),
         (Some(403), json!({"error": {"message": "m requires moderation on y. Your input was flagged for \"z\".", "code": 403}})),
     ]), @r#"
-    AUTH: x refuses the key: Incorrect API key provided
-    AUTH: x refuses the key: Country not supported
-    BAD_REQUEST: x does not accept the request: there is no such model or address: The model `m` does not exist
-    RATE_LIMITED: x asks to slow down: Rate limit reached
+    AUTH: x rejected the API key: Incorrect API key provided
+    AUTH: x rejected the API key: Country not supported
+    BAD_REQUEST: x rejected the request: no such model or URL: The model `m` does not exist
+    RATE_LIMITED: rate limit at x reached: Rate limit reached
     CONTEXT_OVERFLOW: the conversation is too long for the model: Request too large for m: Limit 30000, Requested 36000. The input or output tokens must be reduced
-    QUOTA: the quota at x is used up: You exceeded your current quota, please check your plan and billing details.
+    QUOTA: the quota at x is exhausted: You exceeded your current quota, please check your plan and billing details.
     CONTEXT_OVERFLOW: the conversation is too long for the model: This model's maximum context length is 128000 tokens.
-    REFUSED: x refuses to answer this: Your request was rejected
-    REFUSED: x refuses to answer this: Your prompt was flagged
-    BAD_REQUEST: x does not accept the request: messages: bad
-    REFUSED: x refuses to answer this: The response was filtered
-    TRANSIENT: x is not available right now: The server had an error
-    TRANSIENT: x is not available right now: Slow down
-    QUOTA: the quota at x is used up: Insufficient Balance
+    REFUSED: x declined to answer: Your request was rejected
+    REFUSED: x declined to answer: Your prompt was flagged
+    BAD_REQUEST: x rejected the request: messages: bad
+    REFUSED: x declined to answer: The response was filtered
+    TRANSIENT: x is temporarily unavailable: The server had an error
+    TRANSIENT: x is temporarily unavailable: Slow down
+    QUOTA: the quota at x is exhausted: Insufficient Balance
     CONTEXT_OVERFLOW: the conversation is too long for the model: Request body too large. Max size: 8000 tokens.
     CONTEXT_OVERFLOW: the conversation is too long for the model: Provider returned error: prompt is too long: 9 > 8
-    REFUSED: x refuses to answer this: m requires moderation on y. Your input was flagged for "z".
+    REFUSED: x declined to answer: m requires moderation on y. Your input was flagged for "z".
     "#);
 }
 
 #[test]
-fn local_servers() {
+fn errors_of_local_servers_are_classified() {
     insta::assert_snapshot!(table(&[
         (Some(400), json!({"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error"}})),
         (Some(503), json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})),
@@ -85,20 +85,20 @@ fn local_servers() {
         (None, json!({"error": "llama runner process has terminated"})),
     ]), @r#"
     CONTEXT_OVERFLOW: the conversation is too long for the model: the request exceeds the available context size
-    TRANSIENT: x is not available right now: Loading model
+    TRANSIENT: x is temporarily unavailable: Loading model
     CONTEXT_OVERFLOW: the conversation is too long for the model: This model's maximum context length is 4096 tokens.
-    BAD_REQUEST: x does not accept the request: there is no such model or address: The model `m` does not exist.
-    BAD_REQUEST: x does not accept the request: [{"loc":["body","messages"],"msg":"field required"}]
-    BAD_REQUEST: x does not accept the request: there is no such model or address: model 'm' not found
+    BAD_REQUEST: x rejected the request: no such model or URL: The model `m` does not exist.
+    BAD_REQUEST: x rejected the request: [{"loc":["body","messages"],"msg":"field required"}]
+    BAD_REQUEST: x rejected the request: no such model or URL: model 'm' not found
     CONTEXT_OVERFLOW: the conversation is too long for the model: input length exceeds maximum context length
-    BAD_REQUEST: x does not accept the request: m does not support tools
-    QUOTA: the quota at x is used up: You exceeded your current quota
-    TRANSIENT: x is not available right now: llama runner process has terminated
+    BAD_REQUEST: x rejected the request: m does not support tools
+    QUOTA: the quota at x is exhausted: You exceeded your current quota
+    TRANSIENT: x is temporarily unavailable: llama runner process has terminated
     "#);
 }
 
 #[test]
-fn anthropic_in_its_words() {
+fn anthropic_errors_are_classified() {
     insta::assert_snapshot!(table(&[
         (Some(401), anthropic("authentication_error", "invalid x-api-key")),
         (Some(403), anthropic("permission_error", "Your key may not use this")),
@@ -117,27 +117,27 @@ fn anthropic_in_its_words() {
         (None, anthropic("overloaded_error", "Overloaded")),
         (None, anthropic("invalid_request_error", "messages: bad")),
     ]), @"
-    AUTH: x refuses the key: invalid x-api-key
-    AUTH: x refuses the key: Your key may not use this
-    BAD_REQUEST: x does not accept the request: there is no such model or address: model: m
+    AUTH: x rejected the API key: invalid x-api-key
+    AUTH: x rejected the API key: Your key may not use this
+    BAD_REQUEST: x rejected the request: no such model or URL: model: m
     CONTEXT_OVERFLOW: the conversation is too long for the model: prompt is too long: 210000 tokens > 200000 maximum
     CONTEXT_OVERFLOW: the conversation is too long for the model: input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000
     CONTEXT_OVERFLOW: the conversation is too long for the model: Request exceeds the maximum size
-    QUOTA: the quota at x is used up: Your credit balance is too low to access the API.
-    QUOTA: the quota at x is used up: Pay first
-    RATE_LIMITED: x asks to slow down: Rate limit reached
-    QUOTA: the quota at x is used up: You exceeded your current quota
-    REFUSED: x refuses to answer this: Output blocked by content filtering policy
-    BAD_REQUEST: x does not accept the request: messages: bad
-    TRANSIENT: x is not available right now: Internal error
-    TRANSIENT: x is not available right now: Overloaded
-    TRANSIENT: x is not available right now: Overloaded
-    BAD_REQUEST: x does not accept the request: messages: bad
+    QUOTA: the quota at x is exhausted: Your credit balance is too low to access the API.
+    QUOTA: the quota at x is exhausted: Pay first
+    RATE_LIMITED: rate limit at x reached: Rate limit reached
+    QUOTA: the quota at x is exhausted: You exceeded your current quota
+    REFUSED: x declined to answer: Output blocked by content filtering policy
+    BAD_REQUEST: x rejected the request: messages: bad
+    TRANSIENT: x is temporarily unavailable: Internal error
+    TRANSIENT: x is temporarily unavailable: Overloaded
+    TRANSIENT: x is temporarily unavailable: Overloaded
+    BAD_REQUEST: x rejected the request: messages: bad
     ");
 }
 
 #[test]
-fn gemini_in_its_words() {
+fn gemini_errors_are_classified() {
     let retry = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"});
     let quota = |id: &str| json!({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]});
     let key = json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"});
@@ -158,25 +158,25 @@ fn gemini_in_its_words() {
         (None, gemini(503, "UNAVAILABLE", "The model is overloaded.", &[])),
         (None, gemini(400, "INVALID_ARGUMENT", "contents: bad", &[])),
     ]), @"
-    AUTH: x refuses the key: API key not valid.
-    AUTH: x refuses the key: Not allowed
-    BAD_REQUEST: x does not accept the request: there is no such model or address: models/m is not found
+    AUTH: x rejected the API key: API key not valid.
+    AUTH: x rejected the API key: Not allowed
+    BAD_REQUEST: x rejected the request: no such model or URL: models/m is not found
     CONTEXT_OVERFLOW: the conversation is too long for the model: The input token count (9) exceeds the maximum number of tokens allowed (8).
-    RATE_LIMITED 1.5s: x asks to slow down: Rate limit reached
-    RATE_LIMITED 1.5s: x asks to slow down: You exceeded your current quota, please check your plan and billing details.
-    QUOTA: the quota at x is used up: You exceeded your current quota, please check your plan and billing details.
-    QUOTA: the quota at x is used up: You exceeded your current quota, please check your plan and billing details.
-    BAD_REQUEST: x does not accept the request: User location is not supported
-    TRANSIENT: x is not available right now: The model is overloaded.
-    TRANSIENT: x is not available right now: Too slow
-    RATE_LIMITED: x asks to slow down: in a list
-    TRANSIENT: x is not available right now: The model is overloaded.
-    BAD_REQUEST: x does not accept the request: contents: bad
+    RATE_LIMITED 1.5s: rate limit at x reached: Rate limit reached
+    RATE_LIMITED 1.5s: rate limit at x reached: You exceeded your current quota, please check your plan and billing details.
+    QUOTA: the quota at x is exhausted: You exceeded your current quota, please check your plan and billing details.
+    QUOTA: the quota at x is exhausted: You exceeded your current quota, please check your plan and billing details.
+    BAD_REQUEST: x rejected the request: User location is not supported
+    TRANSIENT: x is temporarily unavailable: The model is overloaded.
+    TRANSIENT: x is temporarily unavailable: Too slow
+    RATE_LIMITED: rate limit at x reached: in a list
+    TRANSIENT: x is temporarily unavailable: The model is overloaded.
+    BAD_REQUEST: x rejected the request: contents: bad
     ");
 }
 
 #[test]
-fn an_error_in_a_stream_has_no_status_but_its_own() {
+fn error_in_a_stream_is_classified_by_its_own_code() {
     insta::assert_snapshot!(table(&[
         (None, openai("server_error", "overloaded", "The server had an error")),
         (None, openai("upstream_error", "502", "upstream failed")),
@@ -187,36 +187,36 @@ fn an_error_in_a_stream_has_no_status_but_its_own() {
         (None, json!({"error": {}})),
         (None, json!({"error": {"code": 429}})),
     ]), @"
-    TRANSIENT: x is not available right now: The server had an error
-    TRANSIENT: x is not available right now: upstream failed
-    TRANSIENT: x is not available right now: upstream failed
-    RATE_LIMITED: x asks to slow down: Slow down
+    TRANSIENT: x is temporarily unavailable: The server had an error
+    TRANSIENT: x is temporarily unavailable: upstream failed
+    TRANSIENT: x is temporarily unavailable: upstream failed
+    RATE_LIMITED: rate limit at x reached: Slow down
     CONTEXT_OVERFLOW: the conversation is too long for the model: too long
-    BAD_REQUEST: x does not accept the request: bad
-    TRANSIENT: x is not available right now: it gives no reason
-    RATE_LIMITED: x asks to slow down: HTTP 429, without a reason
+    BAD_REQUEST: x rejected the request: bad
+    TRANSIENT: x is temporarily unavailable: no error message given
+    RATE_LIMITED: rate limit at x reached: HTTP 429 without an error message
     ");
 }
 
 #[test]
-fn what_holds_no_error_is_none() {
+fn body_without_an_error_yields_none() {
     for body in
         [json!({"error": null}), json!({"message": "hello"}), json!([]), json!("x"), json!({"type": "error"})]
     {
-        assert!(in_json("x", None, &body).is_none(), "{body}");
+        assert!(error_in_json("x", None, &body).is_none(), "{body}");
     }
 }
 
 #[test]
-fn a_status_without_words_is_enough() {
+fn bare_status_is_classified() {
     let codes = |statuses: &[u16]| -> Vec<String> {
-        let fault = |status: &u16| Fault { status: Some(*status), ..Fault::default() };
-        statuses.iter().map(|status| classify("x", &fault(status)).code().to_owned()).collect()
+        let reported = |status: &u16| ReportedError { status: Some(*status), ..ReportedError::default() };
+        statuses.iter().map(|status| classify("x", &reported(status)).code().to_owned()).collect()
     };
     assert_eq!(codes(&[401, 403]), ["AUTH", "AUTH"]);
     assert_eq!(codes(&[402, 413, 429]), ["QUOTA", "CONTEXT_OVERFLOW", "RATE_LIMITED"]);
     assert_eq!(codes(&[400, 404, 405, 422, 501]), ["BAD_REQUEST"; 5]);
     assert_eq!(codes(&[408, 409, 425, 500, 502, 503, 504, 520, 529]), ["TRANSIENT"; 9]);
-    let error = classify("x", &Fault { status: Some(500), ..Fault::default() });
-    assert_eq!(error.to_string(), "x is not available right now: HTTP 500, without a reason");
+    let error = classify("x", &ReportedError { status: Some(500), ..ReportedError::default() });
+    assert_eq!(error.to_string(), "x is temporarily unavailable: HTTP 500 without an error message");
 }

@@ -1,92 +1,98 @@
-//! An answer of Gemini's `streamGenerateContent`, piece by piece.
+//! Decodes a response of Gemini's `streamGenerateContent`.
 //!
-//! Text and thoughts leave at once until the first call. From there on everything waits for the end, so that parts keep
-//! their order. The end is the end of the body: a reason to finish may come with every piece, and more may follow it.
+//! Text and thoughts are emitted at once up to the first call. Everything after it is deferred to the end, so parts
+//! keep their order. Only the end of the body ends the response: every chunk may carry a finish reason, and more chunks
+//! may follow.
 
-use super::wire::{Attachment, Candidate, Chunk, Feedback, FunctionCall, Part, Tokens};
+use super::wire::{
+    GeminiCandidate, GeminiChunk, GeminiFile, GeminiFunctionCall, GeminiPart, GeminiPromptFeedback,
+    GeminiUsage,
+};
 use crate::{
-    Done, Error, Finish, Frame, Media, MediaSource, Request, StreamEvent, ToolCall, Usage, classify,
-    ids::Names, parts,
+    Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
+    ToolCall, classify, decoding, encoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct GeminiDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     model: Option<String>,
-    tokens: Tokens,
-    /// Why the model stopped, once the server has said it.
-    finish: Option<Finish>,
-    /// The first call, and what came after it.
-    held: Vec<StreamEvent>,
+    usage: GeminiUsage,
+    /// The finish reason, once the server has sent it.
+    finish: Option<FinishReason>,
+    /// The first call and everything after it.
+    deferred: Vec<StreamEvent>,
 }
 
-impl Decoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+impl GeminiDecoder {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::for_request(request),
             model: None,
-            tokens: Tokens::default(),
+            usage: GeminiUsage::default(),
             finish: None,
-            held: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
-    fn take(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) {
+    fn read_candidate(&mut self, candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
         for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
-            self.take_part(part, out);
+            self.read_part(part, out);
         }
-        self.finish = finish(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
+        self.finish = finish_reason(candidate.finish_reason, candidate.finish_message).or(self.finish.take());
     }
 
-    fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) {
+    fn read_part(&mut self, part: GeminiPart, out: &mut Vec<StreamEvent>) {
         let signature = part.thought_signature.filter(|signature| !signature.is_empty());
         if let Some(call) = part.function_call {
-            let call = called(call, signature, &self.names);
-            return self.held.push(StreamEvent::ToolCall(call));
+            let call = tool_call(call, signature, &self.names);
+            return self.deferred.push(StreamEvent::ToolCall(call));
         }
-        let noted = part.inline_data.or(part.file_data).map(|file| note(&file));
-        let ran = part.executable_code.or(part.code_execution_result);
-        let shown = ran.and_then(|ran| ran.code.or(ran.output)).map(|text| format!("\n```\n{text}\n```\n"));
-        let text = part.text.or(noted).or(shown).unwrap_or_default();
+        let file = part.inline_data.or(part.file_data).map(|file| file_placeholder(&file));
+        let executed = part.executable_code.or(part.code_execution_result);
+        let code = executed
+            .and_then(|executed| executed.code.or(executed.output))
+            .map(|text| format!("\n```\n{text}\n```\n"));
+        let text = part.text.or(file).or(code).unwrap_or_default();
         if text.is_empty() && signature.is_none() {
             return;
         }
-        let piece = if part.thought == Some(true) {
-            StreamEvent::thought_piece(text, signature)
+        let event = if part.thought == Some(true) {
+            StreamEvent::thought_delta(text, signature)
         } else {
-            StreamEvent::text_piece(text, signature)
+            StreamEvent::text_delta(text, signature)
         };
-        if self.held.is_empty() { out.push(piece) } else { self.held.push(piece) }
+        if self.deferred.is_empty() { out.push(event) } else { self.deferred.push(event) }
     }
 
-    fn error(&self, data: &str) -> Error {
+    fn error_in_frame(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
-        classify::in_json(&self.provider, None, &value)
-            .unwrap_or_else(|| parts::unreadable(&self.provider, data))
+        classify::error_in_json(&self.provider, None, &value)
+            .unwrap_or_else(|| decoding::parse_error(&self.provider, data))
     }
 }
 
-impl crate::Decoder for Decoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+impl crate::StreamDecoder for GeminiDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(chunk) = serde_json::from_str::<Chunk>(frame.data) else {
-            return Err(self.error(frame.data));
+        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
         };
         if chunk.error.is_some() {
-            return Err(self.error(frame.data));
+            return Err(self.error_in_frame(frame.data));
         }
-        self.tokens.renew(chunk.usage_metadata.unwrap_or_default());
+        self.usage.update(chunk.usage_metadata.unwrap_or_default());
         self.model = chunk.model_version.or(self.model.take());
-        self.finish = chunk.prompt_feedback.and_then(blocked).or(self.finish.take());
-        // One answer is asked for; of others nothing is shown.
+        self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
+        // The request asks for one candidate; others are ignored.
         let mut candidates = chunk.candidates.into_iter().flatten();
         if let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) {
-            self.take(candidate, out);
+            self.read_candidate(candidate, out);
         }
         Ok(())
     }
@@ -95,75 +101,71 @@ impl crate::Decoder for Decoder {
         let Some(finish) = self.finish.take() else {
             return Err(Error::Truncated { provider: self.provider.clone() });
         };
-        let refused = matches!(finish, Finish::Refused { .. });
+        let refused = matches!(finish, FinishReason::Refused { .. });
         out.extend(
-            self.held.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
+            self.deferred.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
         );
-        out.extend(usage(self.tokens).map(StreamEvent::Usage));
+        out.extend(token_usage(self.usage).map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
         Ok(())
     }
 }
 
-fn called(call: FunctionCall, signature: Option<String>, names: &Names) -> ToolCall {
+fn tool_call(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
     let (args, malformed) = match call.args {
         None | Some(Value::Null) => (Map::new(), None),
         Some(Value::Object(args)) => (args, None),
         Some(other) => (Map::new(), Some(other.to_string())),
     };
-    let (id, name) = (call.id.unwrap_or_default(), names.own(&call.name.unwrap_or_default()));
+    let (id, name) = (call.id.unwrap_or_default(), names.original_name(&call.name.unwrap_or_default()));
     ToolCall { id, name, args, signature, malformed }
 }
 
-/// An answer has no place for files yet: one is named, so that it does not vanish.
-fn note(file: &Attachment) -> String {
-    parts::media_text(&Media {
+/// The port has no output files; a placeholder keeps the file visible.
+fn file_placeholder(file: &GeminiFile) -> String {
+    encoding::media_placeholder(&Media {
         mime_type: file.mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
         source: file.file_uri.clone().map_or(MediaSource::Base64(String::new()), MediaSource::Uri),
         name: file.display_name.clone(),
     })
 }
 
-/// All but two reasons mean that there is no answer, or not the whole one.
-fn finish(reason: Option<String>, message: Option<String>) -> Option<Finish> {
+/// All reasons except two mean that the answer is missing or incomplete.
+fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
     let reason = reason?;
     match reason.as_str() {
         "" | "FINISH_REASON_UNSPECIFIED" => None,
-        "STOP" => Some(Finish::Stop),
-        "MAX_TOKENS" => Some(Finish::Length),
+        "STOP" => Some(FinishReason::Stop),
+        "MAX_TOKENS" => Some(FinishReason::Length),
         "MALFORMED_FUNCTION_CALL" => {
-            Some(refused(reason, message, "the model wrote a call that cannot be read"))
+            Some(refusal(reason, message, "the model wrote a malformed function call"))
         }
         "UNEXPECTED_TOOL_CALL" => {
-            Some(refused(reason, message, "the model called a tool that it was not given"))
+            Some(refusal(reason, message, "the model called a function that is not declared"))
         }
-        _ => Some(refused(reason, message, "the provider stopped the answer")),
+        _ => Some(refusal(reason, message, "the provider stopped the answer")),
     }
 }
 
-fn blocked(feedback: Feedback) -> Option<Finish> {
+fn block_reason(feedback: GeminiPromptFeedback) -> Option<FinishReason> {
     let reason = feedback.block_reason.filter(|reason| reason != "BLOCK_REASON_UNSPECIFIED")?;
-    Some(refused(
-        reason,
-        feedback.block_reason_message,
-        "the provider does not let the model see this request",
-    ))
+    Some(refusal(reason, feedback.block_reason_message, "the provider blocked the prompt"))
 }
 
-fn refused(code: String, message: Option<String>, otherwise: &str) -> Finish {
-    let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| otherwise.to_owned());
-    Finish::Refused { code, message }
+fn refusal(code: String, message: Option<String>, default: &str) -> FinishReason {
+    let message = message.filter(|message| !message.is_empty()).unwrap_or_else(|| default.to_owned());
+    FinishReason::Refused { code, message }
 }
 
-fn usage(tokens: Tokens) -> Option<Usage> {
+fn token_usage(usage: GeminiUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
-    let usage = Usage {
-        input: count(tokens.prompt) + count(tokens.tools),
-        cached: count(tokens.cached),
-        output: count(tokens.answer),
-        reasoning: count(tokens.thoughts),
+    let total = TokenUsage {
+        input: count(usage.prompt) + count(usage.tools),
+        cached: count(usage.cached),
+        output: count(usage.answer),
+        reasoning: count(usage.thoughts),
     };
-    (usage != Usage::default()).then_some(usage)
+    (total != TokenUsage::default()).then_some(total)
 }
 
 #[cfg(test)]

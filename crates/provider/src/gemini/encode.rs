@@ -1,46 +1,50 @@
-//! A request as Gemini's `generateContent` takes it: contents of parts, signatures on the parts that they came with.
+//! Encodes a request for Gemini's `generateContent`: contents of parts, with signatures on the parts they arrived with.
 //!
-//! Whether the answer streams is said by the URL, not by the body.
+//! The URL, not the body, selects streaming.
 
-use super::settings::{self, Model};
+use super::settings::{self, GeminiModel};
 use crate::{
-    Media, MediaSource, Message, Part, Request, Role, ToolCall, ToolSpec,
-    ids::{self, Dialect, Names, Wired},
-    parts, schema,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolCall, ToolSpec, encoding,
+    tool_names::ToolNames,
+    tool_schema,
+    wire_ids::{self, IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
-/// Any id goes back as it came; only repetitions change.
-const IDS: Dialect = Dialect { longest: 256, accepts: |_| true };
+/// Any id is accepted; only repeated ids change.
+const IDS: IdRules = IdRules { max_chars: 256, accepts: |_| true };
 
-/// Gemini 3 wants a signature on the first call of a turn. For calls that another model made this word stands in.
-const FOREIGN: &str = "skip_thought_signature_validator";
+/// Gemini 3 requires a signature on the first call of a turn. This value replaces it for calls of other models.
+const SIGNATURE_PLACEHOLDER: &str = "skip_thought_signature_validator";
 
-pub fn encode(request: &Request, _stream: bool) -> Value {
+pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
     let (system, messages) = match request.messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
         Some(_) | None => (None, request.messages.as_slice()),
     };
     let mut instruction: Vec<Value> =
-        system.into_iter().flat_map(|message| message.parts.iter().filter_map(text)).collect();
-    let names = Names::of(request);
-    let declared: Vec<Value> = request.tools.iter().map(|spec| tool(spec, &names)).collect();
-    let mut generation = settings::generation(request);
+        system.into_iter().flat_map(|message| message.parts.iter().filter_map(text_part)).collect();
+    let names = ToolNames::for_request(request);
+    let declared: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    let mut generation = settings::generation_config(request);
     if let Some(schema) = &request.options.response_schema {
-        // A schema for the answer and tools do not go together.
+        // Gemini does not allow a response schema together with tools.
         if declared.is_empty() {
             generation.insert("responseMimeType".to_owned(), "application/json".into());
-            generation.insert("responseSchema".to_owned(), schema::answer_for_gemini(schema));
+            generation.insert("responseSchema".to_owned(), tool_schema::answer_for_gemini(schema));
         } else {
-            instruction.push(json!({"text": parts::schema_text(schema)}));
+            instruction.push(json!({"text": encoding::schema_instruction(schema)}));
         }
     }
-    let scribe = Scribe { names: &names, signs: Model::of(&request.model).signs_calls() };
-    parts::with(
+    let encoder = GeminiEncoder {
+        names: &names,
+        sign_first_call: GeminiModel::from_name(&request.model).requires_call_signature(),
+    };
+    encoding::with_fields(
         json!({}),
         [
             ("systemInstruction", (!instruction.is_empty()).then(|| json!({"parts": instruction}))),
-            ("contents", Some(scribe.contents(messages).into())),
+            ("contents", Some(encoder.contents(messages).into())),
             ("tools", (!declared.is_empty()).then(|| json!([{"functionDeclarations": declared}]))),
             ("toolConfig", settings::tool_config(request, &names)),
             ("generationConfig", (!generation.is_empty()).then(|| generation.into())),
@@ -48,57 +52,63 @@ pub fn encode(request: &Request, _stream: bool) -> Value {
     )
 }
 
-fn tool(tool: &ToolSpec, names: &Names) -> Value {
-    parts::with(
-        json!({"name": names.wire(&tool.name), "description": tool.description}),
-        [("parameters", schema::for_gemini(&tool.parameters))],
+fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
+    encoding::with_fields(
+        json!({"name": names.wire_name(&tool.name), "description": tool.description}),
+        [("parameters", tool_schema::for_gemini(&tool.parameters))],
     )
 }
 
-/// One side's part of the conversation. Responses stand alone, as many as there were calls.
-struct Turn {
+/// The contents of one role. Function responses are a turn of their own, one for each call.
+struct GeminiTurn {
     role: &'static str,
-    responds: bool,
+    is_response: bool,
     parts: Vec<Value>,
 }
 
-impl Turn {
-    fn words(text: &str) -> Self {
-        Self { role: "user", responds: false, parts: vec![json!({"text": text})] }
+impl GeminiTurn {
+    fn user_text(text: &str) -> Self {
+        Self { role: "user", is_response: false, parts: vec![json!({"text": text})] }
     }
 }
 
-/// Writes contents down for one model.
-struct Scribe<'a> {
-    names: &'a Names,
-    /// The model wants the first call of a turn signed.
-    signs: bool,
+/// Encodes contents for one model.
+struct GeminiEncoder<'a> {
+    names: &'a ToolNames,
+    /// The first call of a turn needs a signature.
+    sign_first_call: bool,
 }
 
-impl Scribe<'_> {
-    fn contents(&self, messages: &[Message]) -> Vec<Value> {
-        let mut turns: Vec<Turn> = Vec::new();
-        for turn in ids::wire(messages, IDS).iter().flat_map(|wired| self.turns_of(wired)) {
+impl GeminiEncoder<'_> {
+    fn contents(&self, messages: &[ModelMessage]) -> Vec<Value> {
+        let mut turns: Vec<GeminiTurn> = Vec::new();
+        for turn in
+            wire_ids::assign_wire_ids(messages, IDS).iter().flat_map(|wired| self.encode_message(wired))
+        {
             if turns.is_empty() && turn.role == "model" {
-                turns.push(Turn::words(parts::EARLIER));
+                turns.push(GeminiTurn::user_text(encoding::EARLIER_OMITTED));
             }
             match turns.last_mut() {
-                Some(last) if last.role == turn.role && last.responds == turn.responds => {
+                Some(last) if last.role == turn.role && last.is_response == turn.is_response => {
                     last.parts.extend(turn.parts);
                 }
                 Some(_) | None => turns.push(turn),
             }
         }
         if turns.last().is_none_or(|turn| turn.role == "model") {
-            turns.push(Turn::words(if turns.is_empty() { parts::EMPTY } else { parts::GO_ON }));
+            turns.push(GeminiTurn::user_text(if turns.is_empty() {
+                encoding::EMPTY_MESSAGE
+            } else {
+                encoding::CONTINUE
+            }));
         }
         turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
 
-    fn turns_of(&self, wired: &Wired<'_>) -> Vec<Turn> {
+    fn encode_message(&self, wired: &WireMessage<'_>) -> Vec<GeminiTurn> {
         let (role, parts) = match wired.message.role {
-            Role::Assistant => ("model", self.spoken_by_model(wired)),
-            Role::System | Role::User | Role::Tool => ("user", spoken_to_model(wired)),
+            Role::Assistant => ("model", self.model_parts(wired)),
+            Role::System | Role::User | Role::Tool => ("user", user_parts(wired)),
         };
         let responses: Vec<Value> = wired
             .results
@@ -108,84 +118,93 @@ impl Scribe<'_> {
                     Value::Object(_) => result.response.clone(),
                     other => json!({"result": other}),
                 };
-                json!({"functionResponse": {"id": id, "name": self.names.wire(&result.name), "response": response}})
+                json!({"functionResponse": {"id": id, "name": self.names.wire_name(&result.name), "response": response}})
             })
             .collect();
-        let turns =
-            [Turn { role: "user", responds: true, parts: responses }, Turn { role, responds: false, parts }];
+        let turns = [
+            GeminiTurn { role: "user", is_response: true, parts: responses },
+            GeminiTurn { role, is_response: false, parts },
+        ];
         turns.into_iter().filter(|turn| !turn.parts.is_empty()).collect()
     }
 
-    fn spoken_by_model(&self, wired: &Wired<'_>) -> Vec<Value> {
-        let mut ids = wired.calls.iter();
+    fn model_parts(&self, wired: &WireMessage<'_>) -> Vec<Value> {
+        let mut ids = wired.call_ids.iter();
         let mut first = true;
         wired
             .message
             .parts
             .iter()
             .filter_map(|part| match part {
-                Part::Text { .. } => text(part),
-                Part::Thought { text, signature } => {
+                MessagePart::Text { .. } => text_part(part),
+                MessagePart::Thought { text, signature } => {
                     let signature = signature.as_ref()?;
                     Some(json!({"text": text, "thought": true, "thoughtSignature": signature}))
                 }
-                Part::Call(call) => {
-                    let stand_in = (self.signs && std::mem::take(&mut first)).then_some(FOREIGN);
-                    Some(self.called(call, ids.next()?, stand_in))
+                MessagePart::Call(call) => {
+                    let stand_in =
+                        (self.sign_first_call && std::mem::take(&mut first)).then_some(SIGNATURE_PLACEHOLDER);
+                    Some(self.function_call(call, ids.next()?, stand_in))
                 }
-                Part::Media(media) => Some(shown(media)),
-                Part::Result(_) => None,
+                MessagePart::Media(media) => Some(media_part(media)),
+                MessagePart::Result(_) => None,
             })
             .collect()
     }
 
-    fn called(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
+    fn function_call(&self, call: &ToolCall, id: &str, stand_in: Option<&str>) -> Value {
         let signature = call.signature.as_deref().or(stand_in);
-        parts::with(
-            json!({"functionCall": {"id": id, "name": self.names.wire(&call.name), "args": call.args}}),
+        encoding::with_fields(
+            json!({"functionCall": {"id": id, "name": self.names.wire_name(&call.name), "args": call.args}}),
             [("thoughtSignature", signature.map(Value::from))],
         )
     }
 }
 
-/// Empty text is refused, unless it carries a signature.
-fn text(part: &Part) -> Option<Value> {
+/// Gemini rejects empty text, unless it carries a signature.
+fn text_part(part: &MessagePart) -> Option<Value> {
     match part {
-        Part::Text { text, signature } if !text.is_empty() || signature.is_some() => Some(parts::with(
-            json!({"text": text}),
-            [("thoughtSignature", signature.clone().map(Value::from))],
-        )),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, signature, .. } if !text.is_empty() || signature.is_some() => {
+            Some(encoding::with_fields(
+                json!({"text": text}),
+                [("thoughtSignature", signature.clone().map(Value::from))],
+            ))
+        }
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     }
 }
 
-fn spoken_to_model(wired: &Wired<'_>) -> Vec<Value> {
-    let mut said: Vec<Value> = wired
+fn user_parts(wired: &WireMessage<'_>) -> Vec<Value> {
+    let mut parts: Vec<Value> = wired
         .message
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text { text, .. } => (!text.is_empty()).then(|| json!({"text": text})),
-            Part::Media(media) => Some(shown(media)),
-            Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+            MessagePart::Text { text, .. } => (!text.is_empty()).then(|| json!({"text": text})),
+            MessagePart::Media(media) => Some(media_part(media)),
+            MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
         })
         .collect();
-    said.extend(wired.loose.iter().map(|result| json!({"text": parts::loose_text(result)})));
-    if said.is_empty() && wired.message.role == Role::User {
-        said.push(json!({"text": parts::EMPTY}));
+    parts.extend(wired.orphans.iter().map(|result| json!({"text": encoding::orphan_result_text(result)})));
+    if parts.is_empty() && wired.message.role == Role::User {
+        parts.push(json!({"text": encoding::EMPTY_MESSAGE}));
     }
-    said
+    parts
 }
 
-/// Whether the model is shown such a file, and not its name alone.
-pub(crate) fn takes(media: &Media) -> bool {
-    shown(media).get("text").is_none()
+/// Whether the file itself can be sent, and not only its name.
+pub(crate) fn accepts_media(media: &Media) -> bool {
+    media_part(media).get("text").is_none()
 }
 
-fn shown(media: &Media) -> Value {
-    let taken = ["image/", "audio/", "video/", "text/", "application/pdf"];
-    if !taken.iter().any(|kind| media.mime_type.starts_with(kind)) {
-        return json!({"text": parts::media_text(media)});
+fn media_part(media: &Media) -> Value {
+    let accepted = ["image/", "audio/", "video/", "text/", "application/pdf"];
+    if !accepted.iter().any(|kind| media.mime_type.starts_with(kind)) {
+        return json!({"text": encoding::media_placeholder(media)});
     }
     match &media.source {
         MediaSource::Base64(data) => json!({"inlineData": {"mimeType": media.mime_type, "data": data}}),

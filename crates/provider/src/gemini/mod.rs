@@ -1,12 +1,12 @@
-//! Google's Gemini.
+//! The Google Gemini API.
 
 mod decode;
 mod encode;
 mod settings;
 mod wire;
 
-pub use decode::Decoder;
+pub use decode::GeminiDecoder;
 pub use encode::encode;
-pub use settings::unsupported;
+pub use settings::unsupported_options;
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

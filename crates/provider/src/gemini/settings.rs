@@ -1,65 +1,72 @@
-//! The settings of a request as the model at hand takes them. One that would be refused is left out, and named.
+//! The options of a request as its model accepts them. Options that the API would reject are omitted and listed as
+//! unsupported.
 
-use crate::{Effort, Request, ToolChoice, ids::Names, parts};
+use crate::{ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Map, Value, json};
 
-/// How many stop sequences are taken.
-const STOPS: usize = 5;
+/// The maximum number of stop sequences.
+const MAX_STOPS: usize = 5;
 
-/// A model by its name.
+/// A model, by its name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Model<'a> {
+pub(super) struct GeminiModel<'a> {
     name: &'a str,
-    /// `None` for models of other families.
+    /// `None` for other model families.
     version: Option<(u32, u32)>,
 }
 
-impl<'a> Model<'a> {
-    pub(super) fn of(name: &'a str) -> Self {
-        Self { name, version: parts::version(name, "gemini") }
+impl<'a> GeminiModel<'a> {
+    pub(super) fn from_name(name: &'a str) -> Self {
+        Self { name, version: encoding::model_version(name, "gemini") }
     }
 
-    /// From 3 on, the first call of a turn must be signed.
-    pub(super) fn signs_calls(self) -> bool {
+    /// From version 3 on, the first call of a turn needs a signature.
+    pub(super) fn requires_call_signature(self) -> bool {
         self.version >= Some((3, 0))
     }
 
-    /// The newest ones take no temperature.
-    fn is_sampled(self) -> bool {
+    /// The newest models accept no temperature.
+    fn supports_sampling(self) -> bool {
         let lite = self.name.contains("flash-lite");
         self.version < Some(if lite { (3, 5) } else { (3, 6) })
     }
 
-    /// Whether it can be kept from thinking.
-    fn can_rest(self) -> bool {
+    /// Whether thinking can be disabled.
+    fn can_disable_thinking(self) -> bool {
         self.version < Some((2, 5)) || (self.version == Some((2, 5)) && !self.name.contains("pro"))
     }
 
-    fn thinking(self, effort: Effort) -> Option<Value> {
-        let shown = effort != Effort::Off;
+    fn thinking_config(self, effort: ReasoningEffort) -> Option<Value> {
+        let include_thoughts = effort != ReasoningEffort::Off;
         if self.version >= Some((3, 0)) {
-            return Some(json!({"thinkingLevel": self.level(effort), "includeThoughts": shown}));
+            return Some(
+                json!({"thinkingLevel": self.thinking_level(effort), "includeThoughts": include_thoughts}),
+            );
         }
-        // Older models do not think anyway, and do not know the setting.
-        if !shown && self.version < Some((2, 5)) {
+        // Older models do not think, and do not know the setting.
+        if !include_thoughts && self.version < Some((2, 5)) {
             return None;
         }
-        Some(json!({"thinkingBudget": self.budget(effort), "includeThoughts": shown}))
+        Some(json!({"thinkingBudget": self.thinking_budget(effort), "includeThoughts": include_thoughts}))
     }
 
-    fn budget(self, effort: Effort) -> u32 {
-        let (least, most) = match () {
+    fn thinking_budget(self, effort: ReasoningEffort) -> u32 {
+        let (min, max) = match () {
             () if self.name.contains("pro") => (128, 32_768),
             () if self.name.contains("lite") => (512, 24_576),
             () => (1, 24_576),
         };
-        if effort == Effort::Off && self.can_rest() { 0 } else { tokens(effort).clamp(least, most) }
+        if effort == ReasoningEffort::Off && self.can_disable_thinking() {
+            0
+        } else {
+            effort_tokens(effort).clamp(min, max)
+        }
     }
 
-    /// Not every model has every level; the nearest is taken.
-    fn level(self, effort: Effort) -> &'static str {
+    /// The nearest supported level; not every model has every level.
+    fn thinking_level(self, effort: ReasoningEffort) -> &'static str {
         let flash = self.name.contains("flash");
-        match tokens(effort) {
+        match effort_tokens(effort) {
             0..1024 if flash && self.version < Some((3, 7)) => "minimal",
             0..8192 => "low",
             8192..16_384 if flash || self.version > Some((3, 0)) => "medium",
@@ -68,66 +75,66 @@ impl<'a> Model<'a> {
     }
 }
 
-fn tokens(effort: Effort) -> u32 {
+fn effort_tokens(effort: ReasoningEffort) -> u32 {
     match effort {
-        Effort::Off => 0,
-        Effort::Minimal => 512,
-        Effort::Low => 1024,
-        Effort::Medium => 8192,
-        Effort::High => 24_576,
-        Effort::Tokens(tokens) => tokens,
+        ReasoningEffort::Off => 0,
+        ReasoningEffort::Minimal => 512,
+        ReasoningEffort::Low => 1024,
+        ReasoningEffort::Medium => 8192,
+        ReasoningEffort::High => 24_576,
+        ReasoningEffort::Tokens(tokens) => tokens,
     }
 }
 
-/// The settings of a request that its model has no place for, by their names in [`Options`](crate::Options).
-pub fn unsupported(request: &Request) -> Vec<&'static str> {
+/// The options that the model does not support, by their names in [`GenerationOptions`](crate::GenerationOptions).
+pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
     let options = &request.options;
-    let model = Model::of(&request.model);
+    let model = GeminiModel::from_name(&request.model);
     let forced = matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Named(_)));
-    let left_out = [
-        ("temperature", options.temperature.is_some() && !model.is_sampled()),
-        ("top_p", options.top_p.is_some() && !model.is_sampled()),
-        ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > STOPS),
-        ("reasoning", options.reasoning == Some(Effort::Off) && !model.can_rest()),
-        ("tool_choice", forced && tool_config(request, &Names::of(request)).is_none()),
+    let omitted = [
+        ("temperature", options.temperature.is_some() && !model.supports_sampling()),
+        ("top_p", options.top_p.is_some() && !model.supports_sampling()),
+        ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > MAX_STOPS),
+        ("reasoning", options.reasoning == Some(ReasoningEffort::Off) && !model.can_disable_thinking()),
+        ("tool_choice", forced && tool_config(request, &ToolNames::for_request(request)).is_none()),
     ];
-    left_out.into_iter().filter_map(|(name, out)| out.then_some(name)).collect()
+    omitted.into_iter().filter_map(|(name, is_omitted)| is_omitted.then_some(name)).collect()
 }
 
-pub(super) fn generation(request: &Request) -> Map<String, Value> {
+pub(super) fn generation_config(request: &ModelRequest) -> Map<String, Value> {
     let options = &request.options;
-    let model = Model::of(&request.model);
-    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(STOPS).collect();
-    let sampled = |setting: Option<f64>| setting.filter(|_| model.is_sampled());
+    let model = GeminiModel::from_name(&request.model);
+    let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
+    let sampling = |setting: Option<f64>| setting.filter(|_| model.supports_sampling());
     let fields = [
-        ("temperature", parts::within(sampled(options.temperature), 2.0)),
-        ("topP", parts::within(sampled(options.top_p), 1.0)),
+        ("temperature", encoding::clamped(sampling(options.temperature), 2.0)),
+        ("topP", encoding::clamped(sampling(options.top_p), 1.0)),
         ("maxOutputTokens", options.max_output_tokens.map(Value::from)),
         ("stopSequences", (!stops.is_empty()).then(|| json!(stops))),
         ("seed", options.seed.map(seed)),
-        ("thinkingConfig", options.reasoning.and_then(|effort| model.thinking(effort))),
+        ("thinkingConfig", options.reasoning.and_then(|effort| model.thinking_config(effort))),
     ];
     fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// The field has 32 bits. Of a longer seed the last ones are as good.
+/// The field has 32 bits; a larger seed is truncated to its low bits.
 fn seed(seed: i64) -> Value {
     i32::try_from(seed).map_or_else(|_| (seed & i64::from(i32::MAX)).into(), Value::from)
 }
 
-/// A choice needs tools to choose from, and a tool that is named must be there.
-pub(super) fn tool_config(request: &Request, names: &Names) -> Option<Value> {
+/// The API rejects a choice without tools, and a tool that is not declared.
+pub(super) fn tool_config(request: &ModelRequest, names: &ToolNames) -> Option<Value> {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty())?;
-    let calling = match choice {
+    let mode = match choice {
         ToolChoice::Auto => json!({"mode": "AUTO"}),
         ToolChoice::None => json!({"mode": "NONE"}),
         ToolChoice::Required => json!({"mode": "ANY"}),
         ToolChoice::Named(name) => {
             request.tools.iter().find(|tool| tool.name == *name)?;
-            json!({"mode": "ANY", "allowedFunctionNames": [names.wire(name)]})
+            json!({"mode": "ANY", "allowedFunctionNames": [names.wire_name(name)]})
         }
     };
-    Some(json!({"functionCallingConfig": calling}))
+    Some(json!({"functionCallingConfig": mode}))
 }
 
 #[cfg(test)]

@@ -1,46 +1,49 @@
-//! The head and the bytes of a response, each wait for the next of them limited.
+//! The head and body of a response, with an idle timeout for each read.
 
-use super::trouble;
+use super::transport_error;
 use crate::Error;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use reqwest::{Client, Request, StatusCode, header::HeaderMap};
 use std::time::Duration;
 
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
 }
 
-/// The bytes as they come.
-pub(super) struct Body {
+/// The bytes of a response as they arrive.
+pub(super) struct ResponseBody {
     pub(super) provider: String,
     pub(super) bytes: BoxStream<'static, Result<Bytes, Error>>,
-    /// How long the next may take. Any byte, a comment's too, ends the wait.
+    /// The timeout of one read. Any byte resets it, including those of SSE comments.
     pub(super) idle: Duration,
 }
 
-/// Sends a request and waits for the head of its response.
+/// Sends a request and waits for the response head.
 pub(super) async fn send(
     provider: &str,
     client: &Client,
     request: Request,
     idle: Duration,
-) -> Result<(Head, Body), Error> {
+) -> Result<(ResponseHead, ResponseBody), Error> {
     let url = request.url().clone();
     let provider = provider.to_owned();
     let response = match tokio::time::timeout(idle, client.execute(request)).await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(trouble::unsent(provider, &url, error)),
+        Ok(Err(error)) => return Err(transport_error::send_failed(provider, &url, error)),
         Err(_) => return Err(Error::Stalled { provider, after: idle }),
     };
-    let head = Head { status: response.status(), headers: response.headers().clone() };
-    let place = provider.clone();
-    let bytes = response.bytes_stream().map_err(move |error| trouble::cut_off(place.clone(), error)).boxed();
-    Ok((head, Body { provider, bytes, idle }))
+    let head = ResponseHead { status: response.status(), headers: response.headers().clone() };
+    let name = provider.clone();
+    let bytes = response
+        .bytes_stream()
+        .map_err(move |error| transport_error::connection_lost(name.clone(), error))
+        .boxed();
+    Ok((head, ResponseBody { provider, bytes, idle }))
 }
 
-impl Body {
+impl ResponseBody {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match tokio::time::timeout(self.idle, self.bytes.try_next()).await {
             Ok(bytes) => bytes,
@@ -48,25 +51,25 @@ impl Body {
         }
     }
 
-    /// The first bytes that say something; none, if the body ends without.
-    pub(super) async fn begin(&mut self) -> Result<Vec<u8>, Error> {
-        let mut begun = Vec::new();
-        while begun.trim_ascii().is_empty()
+    /// Reads until the body has a byte that is not white space. The result is blank if the body ends first.
+    pub(super) async fn read_first(&mut self) -> Result<Vec<u8>, Error> {
+        let mut read = Vec::new();
+        while read.trim_ascii().is_empty()
             && let Some(bytes) = self.next().await?
         {
-            begun.extend_from_slice(&bytes);
+            read.extend_from_slice(&bytes);
         }
-        Ok(begun)
+        Ok(read)
     }
 
-    /// All that follows `begun`, as far as it comes and up to so many bytes.
-    pub(super) async fn rest(&mut self, mut begun: Vec<u8>, longest: usize) -> Vec<u8> {
-        while begun.len() < longest
+    /// Appends the rest of the body to `read`, until it ends, fails or reaches `max` bytes.
+    pub(super) async fn read_rest(&mut self, mut read: Vec<u8>, max: usize) -> Vec<u8> {
+        while read.len() < max
             && let Ok(Some(bytes)) = self.next().await
         {
-            begun.extend_from_slice(&bytes);
+            read.extend_from_slice(&bytes);
         }
-        begun.truncate(longest);
-        begun
+        read.truncate(max);
+        read
     }
 }

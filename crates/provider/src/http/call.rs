@@ -1,93 +1,94 @@
-//! One call: the request goes out, the answer comes in as events, and whatever goes wrong is the last of them.
+//! One streaming model call: it sends the request and decodes the response. A failure becomes the last event.
 
 use super::{
-    Broken, Framing, Secret, Splitter,
-    body::{self, Body},
-    trouble,
+    Framing, FramingError, SecretString, Splitter,
+    body::{self, ResponseBody},
+    transport_error,
 };
-use crate::{Decoder, Error, EventStream, StreamEvent};
+use crate::{Error, ModelStream, StreamDecoder, StreamEvent};
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Request};
 use std::{sync::Arc, time::Duration};
 
-/// What it takes to ask a model. Nothing is sent before the stream is read; dropping it closes the connection.
-pub(crate) struct Call {
+/// Everything that a streaming call needs. The request is sent when the stream is first polled; dropping the stream
+/// closes the connection.
+pub(crate) struct StreamingCall {
     pub(crate) provider: String,
     pub(crate) client: Client,
     pub(crate) request: Request,
     pub(crate) framing: Framing,
-    pub(crate) decoder: Box<dyn Decoder>,
-    /// How long the server may be silent, before its answer and in it.
+    pub(crate) decoder: Box<dyn StreamDecoder>,
+    /// The idle timeout, for the response head and for each read of the body.
     pub(crate) idle: Duration,
-    /// What no message may show.
-    pub(crate) secrets: Arc<[Secret]>,
+    /// Values that are masked in error messages.
+    pub(crate) secrets: Arc<[SecretString]>,
 }
 
-impl Call {
-    pub(crate) fn stream(self) -> EventStream {
+impl StreamingCall {
+    pub(crate) fn stream(self) -> ModelStream {
         let secrets = Arc::clone(&self.secrets);
-        let batches = stream::unfold(State::Asking(Box::new(self)), State::go_on);
-        batches.flat_map(stream::iter).map(move |event| without_secrets(event, &secrets)).boxed()
+        let batches = stream::unfold(CallState::Sending(Box::new(self)), CallState::advance);
+        batches.flat_map(stream::iter).map(move |event| mask_secrets(event, &secrets)).boxed()
     }
 
-    async fn send(self) -> Result<Answer, Error> {
+    async fn send(self) -> Result<ResponseReader, Error> {
         let (head, mut body) = body::send(&self.provider, &self.client, self.request, self.idle).await?;
         if !head.status.is_success() {
-            return Err(trouble::refusal(&head, body).await);
+            return Err(transport_error::error_status(&head, body).await);
         }
-        if trouble::is_page(&head.headers) {
-            return Err(trouble::page(body.provider));
+        if transport_error::is_html(&head.headers) {
+            return Err(transport_error::html_page(body.provider));
         }
-        let begun = body.begin().await?;
-        match begun.trim_ascii_start().first() {
-            Some(b'<') => return Err(trouble::page(body.provider)),
-            Some(b'{' | b'[') if self.framing == Framing::Events => {
-                return Err(trouble::one_piece(body, begun).await);
+        let start = body.read_first().await?;
+        match start.trim_ascii_start().first() {
+            Some(b'<') => return Err(transport_error::html_page(body.provider)),
+            Some(b'{' | b'[') if self.framing == Framing::Sse => {
+                return Err(transport_error::not_a_stream(body, start).await);
             }
             Some(_) | None => (),
         }
         let mut splitter = Splitter::new(self.framing);
-        splitter.feed(&begun);
-        Ok(Answer { body, splitter, decoder: self.decoder })
+        splitter.feed(&start);
+        Ok(ResponseReader { body, splitter, decoder: self.decoder })
     }
 }
 
-enum State {
-    Asking(Box<Call>),
-    Reading(Box<Answer>),
-    Over,
+enum CallState {
+    Sending(Box<StreamingCall>),
+    Reading(Box<ResponseReader>),
+    Finished,
 }
 
-impl State {
-    /// The next events, of which there may be none yet.
-    async fn go_on(self) -> Option<(Vec<StreamEvent>, Self)> {
+impl CallState {
+    /// Returns the next events, possibly none.
+    async fn advance(self) -> Option<(Vec<StreamEvent>, Self)> {
         let mut events = Vec::new();
         let next = match self {
-            Self::Asking(call) => call.send().await.map(|answer| Self::Reading(Box::new(answer))),
-            Self::Reading(mut answer) => {
-                let read = answer.read(&mut events).await;
-                read.map(|()| if is_done(&events) { Self::Over } else { Self::Reading(answer) })
+            Self::Sending(call) => call.send().await.map(|reader| Self::Reading(Box::new(reader))),
+            Self::Reading(mut reader) => {
+                let read = reader.read_events(&mut events).await;
+                read.map(|()| if is_done(&events) { Self::Finished } else { Self::Reading(reader) })
             }
-            Self::Over => return None,
+            Self::Finished => return None,
         };
         let next = next.unwrap_or_else(|error| {
             events.push(StreamEvent::Error(error));
-            Self::Over
+            Self::Finished
         });
         Some((events, next))
     }
 }
 
-/// An answer that is being read.
-struct Answer {
-    body: Body,
+/// Decodes the body of a response.
+struct ResponseReader {
+    body: ResponseBody,
     splitter: Splitter,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn StreamDecoder>,
 }
 
-impl Answer {
-    /// Reads what is there, then waits for more.
-    async fn read(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl ResponseReader {
+    /// Decodes buffered frames first, and reads more bytes only if they produced no event.
+    async fn read_events(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         self.decode(events)?;
         if !events.is_empty() {
             return Ok(());
@@ -100,14 +101,14 @@ impl Answer {
             Ok(None) => {
                 self.splitter.end();
                 self.decode(events)?;
-                self.end(events)
+                self.finish(events)
             }
-            // Where the server has said why it stopped, nothing is missing but the end of the connection.
-            Err(error) => self.end(events).map_err(|_| error),
+            // After a finish reason the answer is complete, even if the connection fails.
+            Err(error) => self.finish(events).map_err(|_| error),
         }
     }
 
-    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if !is_done(events) {
             self.decoder.end(events)?;
         }
@@ -115,12 +116,12 @@ impl Answer {
     }
 
     fn decode(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        let broken = |broken: Broken| Error::Protocol {
+        let protocol_error = |error: FramingError| Error::Protocol {
             provider: self.body.provider.clone(),
-            message: broken.to_string(),
+            message: error.to_string(),
         };
         while !is_done(events)
-            && let Some(frame) = self.splitter.next_frame().map_err(broken)?
+            && let Some(frame) = self.splitter.next_frame().map_err(protocol_error)?
         {
             self.decoder.read(frame, events)?;
         }
@@ -132,9 +133,9 @@ fn is_done(events: &[StreamEvent]) -> bool {
     matches!(events.last(), Some(StreamEvent::Done(_)))
 }
 
-fn without_secrets(event: StreamEvent, secrets: &[Secret]) -> StreamEvent {
+fn mask_secrets(event: StreamEvent, secrets: &[SecretString]) -> StreamEvent {
     match event {
-        StreamEvent::Error(error) => StreamEvent::Error(error.without(secrets)),
+        StreamEvent::Error(error) => StreamEvent::Error(error.mask_secrets(secrets)),
         other => other,
     }
 }

@@ -1,55 +1,55 @@
-//! The way out: one client per endpoint, with the system's proxies and certificates, and no way around the configured address.
+//! HTTP clients: one per endpoint, with the system's proxies and certificates, and without redirects.
 
-use super::trouble::root;
+use super::transport_error::root_cause;
 use reqwest::{Certificate, Client, Url, redirect::Policy};
 use std::{net::IpAddr, path::Path, sync::Once, time::Duration};
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
 
-/// A client for one address. It has no limit for a whole answer, which may take as long as its model thinks.
+/// Builds a client for one URL. It has no timeout for a whole response, because a model may think for minutes.
 ///
-/// `extra` are certificates that are trusted beside the system's.
-pub fn client(url: &Url, extra: &[Certificate], connect: Duration) -> Result<Client, String> {
-    install_crypto();
+/// `extra` holds certificates that are trusted in addition to the system's.
+pub fn build_client(url: &Url, extra: &[Certificate], connect_timeout: Duration) -> Result<Client, String> {
+    install_crypto_provider();
     let builder = || {
         let builder = Client::builder()
             .user_agent(USER_AGENT)
-            .connect_timeout(connect)
-            // A redirect would carry the key and the conversation to an address that nobody configured.
+            .connect_timeout(connect_timeout)
+            // A redirect would send the API key and the conversation to a URL that is not configured.
             .redirect(Policy::none());
         if is_loopback(url) { builder.no_proxy() } else { builder }
     };
-    let trusting_the_system = || builder().tls_certs_merge(extra.to_vec()).build();
-    let trusting_nobody_else = || builder().tls_certs_only(extra.to_vec()).build();
+    let with_system_certificates = || builder().tls_certs_merge(extra.to_vec()).build();
+    let with_extra_certificates_only = || builder().tls_certs_only(extra.to_vec()).build();
     let client = match url.scheme() {
-        // To read the system's certificates takes longer than all else here.
-        "http" if is_loopback(url) => trusting_nobody_else(),
-        // A proxy may be reached by TLS; a small container has no certificates and needs none.
-        "http" => trusting_the_system().or_else(|_| trusting_nobody_else()),
-        _ => trusting_the_system(),
+        // Skip the system's certificates: loading them takes longer than everything else here.
+        "http" if is_loopback(url) => with_extra_certificates_only(),
+        // The proxy may use TLS. A minimal container has no certificates, and plain HTTP needs none.
+        "http" => with_system_certificates().or_else(|_| with_extra_certificates_only()),
+        _ => with_system_certificates(),
     };
-    client.map_err(|error| format!("{}; certificates can be given as ca_file", root(&error)))
+    client.map_err(|error| format!("{}; set ca_file to add CA certificates", root_cause(&error)))
 }
 
-fn install_crypto() {
+fn install_crypto_provider() {
     static ONCE: Once = Once::new();
-    // Whoever was first has installed one; that is all that is needed.
+    // An error means that a crypto provider is installed already.
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
-/// Whether the address is on this machine, where no proxy belongs in between.
+/// Whether the host is this machine, for which no proxy applies.
 pub fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// The certificates of a PEM file.
-pub(crate) fn certificates(file: &Path) -> Result<Vec<Certificate>, String> {
+/// Reads the certificates of a PEM file.
+pub(crate) fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {
     let pem = std::fs::read(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) | Err(_) => Err(format!("{} holds no certificate in PEM format", file.display())),
+        Ok(_) | Err(_) => Err(format!("{} contains no certificate in PEM format", file.display())),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_known_by_its_names() {
+    fn is_loopback_knows_addresses_and_localhost_names() {
         let is = |url: &str| is_loopback(&Url::parse(url).unwrap());
         for url in [
             "http://127.0.0.1:1/v1",
@@ -77,11 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_certificates_is_named() {
+    fn unusable_certificate_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
-        assert!(certificates(&file).unwrap_err().contains("ca.pem cannot be read: "));
+        assert!(read_certificates(&file).unwrap_err().contains("ca.pem cannot be read: "));
         std::fs::write(&file, "-----BEGIN NOTHING-----").unwrap();
-        assert!(certificates(&file).unwrap_err().ends_with("ca.pem holds no certificate in PEM format"));
+        assert!(
+            read_certificates(&file).unwrap_err().ends_with("ca.pem contains no certificate in PEM format")
+        );
     }
 }

@@ -1,32 +1,32 @@
-//! A body of JSON in one piece.
+//! Requests that return one JSON document.
 
-use super::{body, trouble};
+use super::{body, transport_error};
 use crate::Error;
 use reqwest::{Client, Request};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The longest body that is read; a list of all models of a gateway has less than a tenth of it.
-const LONGEST: usize = 16 << 20;
+/// The maximum body size. The model list of a large gateway has less than a tenth of it.
+const MAX_BODY: usize = 16 << 20;
 
-/// Sends a request and reads its answer, all within this time.
-pub(crate) async fn fetch(
+/// Sends a request and reads the response within `timeout`.
+pub(crate) async fn fetch_json(
     provider: &str,
     client: &Client,
     request: Request,
-    within: Duration,
+    timeout: Duration,
 ) -> Result<Value, Error> {
-    let answer = async {
-        let (head, mut body) = body::send(provider, client, request, within).await?;
+    let response = async {
+        let (head, mut body) = body::send(provider, client, request, timeout).await?;
         if !head.status.is_success() {
-            return Err(trouble::refusal(&head, body).await);
+            return Err(transport_error::error_status(&head, body).await);
         }
-        let text = body.rest(Vec::new(), LONGEST).await;
+        let text = body.read_rest(Vec::new(), MAX_BODY).await;
         serde_json::from_slice(&text).map_err(|_| match text.trim_ascii_start() {
-            [b'<', ..] => trouble::page(body.provider),
-            _ => Error::Protocol { provider: body.provider, message: "JSON was expected".to_owned() },
+            [b'<', ..] => transport_error::html_page(body.provider),
+            _ => Error::Protocol { provider: body.provider, message: "expected JSON".to_owned() },
         })
     };
-    let stalled = || Error::Stalled { provider: provider.to_owned(), after: within };
-    tokio::time::timeout(within, answer).await.unwrap_or_else(|_| Err(stalled()))
+    let stalled = || Error::Stalled { provider: provider.to_owned(), after: timeout };
+    tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(stalled()))
 }

@@ -1,36 +1,36 @@
-//! HTTP and streams under all wire formats: bytes come in, frames go to a decoder, events come out.
+//! HTTP transport for all wire formats: it turns response bytes into frames, and frames into events through a decoder.
 //!
-//! | read | for |
+//! | module or type | content |
 //! |---|---|
-//! | [`Splitter`], `lines`, `sse` | bytes, however they are cut, as frames |
+//! | [`Splitter`], `line_buffer`, `sse` | framing of a byte stream |
 //! | `client` | proxies, certificates, timeouts |
-//! | `call`, `body` | one call from its request to the last of its events |
-//! | `fetch` | an answer in one piece |
-//! | [`Post`] | JSON for which nobody waits |
-//! | `trouble` | what goes wrong on the way, as errors |
-//! | [`Secret`] | what is sent and never shown |
+//! | `call`, `body` | one streaming call, from the request to its last event |
+//! | `fetch` | requests that return one JSON document |
+//! | [`JsonPostClient`] | POST of JSON without reading the response |
+//! | `transport_error` | transport failures and error responses as [`crate::Error`] |
+//! | [`SecretString`] | values that are sent and never printed |
 //!
-//! **Invariant.** The work is linear in the bytes: no byte is looked at twice for its line's end, whatever the pieces are.
-//! No error shows a secret, even if the server repeats it.
+//! **Invariant.** Framing is linear in the number of bytes, however they are split. No error message contains a secret,
+//! even if the server echoes it.
 
 mod body;
 mod call;
 mod client;
 #[cfg(test)]
-pub(crate) mod fake;
+pub(crate) mod fake_server;
 mod fetch;
-mod lines;
-mod post;
+mod json_post;
+mod line_buffer;
 mod secret;
 mod splitter;
 mod sse;
-mod trouble;
+mod transport_error;
 
-pub(crate) use call::Call;
-pub(crate) use client::certificates;
-pub use client::{client, is_loopback};
-pub(crate) use fetch::fetch;
-pub use post::Post;
-pub use secret::Secret;
-pub use splitter::{Broken, Framing, Splitter};
-pub use trouble::root;
+pub(crate) use call::StreamingCall;
+pub(crate) use client::read_certificates;
+pub use client::{build_client, is_loopback};
+pub(crate) use fetch::fetch_json;
+pub use json_post::JsonPostClient;
+pub use secret::SecretString;
+pub use splitter::{Framing, FramingError, Splitter};
+pub use transport_error::root_cause;

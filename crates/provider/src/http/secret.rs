@@ -1,19 +1,19 @@
-//! Values that are sent and never shown.
+//! Values that are sent to a server and never printed.
 
-use crate::{Error, ids::cut};
+use crate::{Error, truncate::truncate_chars};
 use std::fmt;
 
-/// A key, or a header's value. It has no way into a log: both of its formats hide it.
+/// An API key or a header value. `Debug` and `Display` print a mask.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-/// A shorter value says nothing, and to hide it would spoil every message.
-const SHORTEST: usize = 4;
+/// Shorter values are not masked: they carry no secret, and masking them would garble messages.
+const MIN_MASKED_LEN: usize = 4;
 
-const HIDDEN: &str = "[hidden]";
+const MASK: &str = "[hidden]";
 
-impl Secret {
-    /// Space around a value, as a file or an environment leaves it, is not part of it.
+impl SecretString {
+    /// Trims white space, such as the line break of a file or variable.
     pub fn new(value: impl AsRef<str>) -> Self {
         Self(value.as_ref().trim().to_owned())
     }
@@ -22,37 +22,37 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// The value itself, for whoever sends it or hides it.
+    /// The value itself, to send or to mask.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
+        f.write_str(MASK)
     }
 }
 
-impl fmt::Display for Secret {
+impl fmt::Display for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
+        f.write_str(MASK)
     }
 }
 
-/// The longest message of an error, in characters.
-const MESSAGE: usize = 1000;
+/// The maximum length of an error message, in characters.
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 impl Error {
-    /// The same without the secrets, which a server may have repeated, and not longer than people read.
-    pub(crate) fn without(self, secrets: &[Secret]) -> Self {
-        self.reworded(|message| cut(&hide(message, secrets), MESSAGE).to_owned())
+    /// Masks secrets that the server echoed, and truncates the message.
+    pub(crate) fn mask_secrets(self, secrets: &[SecretString]) -> Self {
+        self.map_message(|message| truncate_chars(&mask(message, secrets), MAX_MESSAGE_CHARS).to_owned())
     }
 }
 
-fn hide(text: &str, secrets: &[Secret]) -> String {
-    let worth_hiding = secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SHORTEST);
-    worth_hiding.fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN))
+fn mask(text: &str, secrets: &[SecretString]) -> String {
+    let maskable = secrets.iter().map(SecretString::reveal).filter(|secret| secret.len() >= MIN_MASKED_LEN);
+    maskable.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
 }
 
 #[cfg(test)]
@@ -60,15 +60,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_not_shown() {
-        let secret = Secret::new(" sk-canary\n");
+    fn secret_string_is_masked_when_printed() {
+        let secret = SecretString::new(" sk-canary\n");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "[hidden] [hidden] Some([hidden])");
         assert_eq!(secret.reveal(), "sk-canary");
     }
 
     #[test]
-    fn what_others_say_is_shown_without_it() {
-        let secrets = [Secret::new("sk-canary"), Secret::new("a"), Secret::new("")];
-        assert_eq!(hide("a key: sk-canary, sk-canary!", &secrets), "a key: [hidden], [hidden]!");
+    fn mask_replaces_every_long_secret_in_a_text() {
+        let secrets = [SecretString::new("sk-canary"), SecretString::new("a"), SecretString::new("")];
+        assert_eq!(mask("a key: sk-canary, sk-canary!", &secrets), "a key: [hidden], [hidden]!");
     }
 }

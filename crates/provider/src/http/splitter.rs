@@ -1,48 +1,48 @@
-//! Bytes, however they are cut, as frames that borrow from one buffer.
+//! Splits a byte stream into frames that borrow from one buffer.
 
-use super::{lines::Lines, sse::Events};
-use crate::Frame;
+use super::{line_buffer::LineBuffer, sse::SseParser};
+use crate::StreamFrame;
 
-/// How a stream is divided.
+/// How a stream is divided into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
-    Events,
-    /// A JSON value in each line.
-    Lines,
+    Sse,
+    /// One JSON value per line.
+    JsonLines,
 }
 
-/// The longest frame. An image may be some megabytes; a server that never ends its line must not fill the memory.
-const LONGEST: usize = 64 << 20;
+/// The maximum frame size. An image takes some megabytes; a line without end must not exhaust memory.
+const MAX_FRAME: usize = 64 << 20;
 
-/// Why a stream cannot be divided.
+/// Why a stream cannot be split into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    #[error("a piece of the stream is longer than {} MB", .longest >> 20)]
-    TooLong { longest: usize },
-    #[error("the stream is not UTF-8")]
+pub enum FramingError {
+    #[error("an SSE event or a JSON line exceeds {} MB", .max >> 20)]
+    TooLong { max: usize },
+    #[error("the stream is not valid UTF-8")]
     NotUtf8,
 }
 
-/// Divides a stream into frames.
+/// Splits a stream into frames.
 ///
 /// ```
 /// # use provider::http::{Framing, Splitter};
-/// let mut splitter = Splitter::new(Framing::Events);
+/// let mut splitter = Splitter::new(Framing::Sse);
 /// splitter.feed(b"data: one\n\nda");
 /// assert_eq!(splitter.next_frame()?.map(|frame| frame.data), Some("one"));
 /// assert!(splitter.next_frame()?.is_none());
 /// splitter.feed(b"ta: two");
 /// splitter.end();
 /// assert_eq!(splitter.next_frame()?.map(|frame| frame.data), Some("two"));
-/// # Ok::<(), provider::http::Broken>(())
+/// # Ok::<(), provider::http::FramingError>(())
 /// ```
 #[derive(Debug)]
 pub struct Splitter {
     framing: Framing,
-    lines: Lines,
-    events: Events,
-    longest: usize,
+    lines: LineBuffer,
+    events: SseParser,
+    max: usize,
     too_long: bool,
 }
 
@@ -50,49 +50,49 @@ impl Splitter {
     pub fn new(framing: Framing) -> Self {
         Self {
             framing,
-            lines: Lines::default(),
-            events: Events::default(),
-            longest: LONGEST,
+            lines: LineBuffer::default(),
+            events: SseParser::default(),
+            max: MAX_FRAME,
             too_long: false,
         }
     }
 
-    /// Takes more bytes. All frames of the earlier ones have been read.
+    /// Appends bytes. The caller has read all frames of the previous bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.too_long |= self.lines.held() > self.longest;
+        self.too_long |= self.lines.retained() > self.max;
         self.lines.feed(bytes);
     }
 
-    /// No more bytes come: what is left counts as a frame.
+    /// Marks the end of the input: the remaining bytes are a frame.
     pub fn end(&mut self) {
         self.lines.end();
     }
 
-    /// The next whole frame, or nothing until more is fed.
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Broken> {
+    /// The next complete frame, or `None` until more bytes are fed.
+    pub fn next_frame(&mut self) -> Result<Option<StreamFrame<'_>>, FramingError> {
         if self.too_long {
-            return Err(Broken::TooLong { longest: self.longest });
+            return Err(FramingError::TooLong { max: self.max });
         }
         match self.framing {
-            Framing::Events => self.events.next(&mut self.lines),
-            Framing::Lines => next_line(&mut self.lines),
+            Framing::Sse => self.events.next(&mut self.lines),
+            Framing::JsonLines => next_line(&mut self.lines),
         }
     }
 }
 
 /// The next line that is not blank.
-fn next_line(lines: &mut Lines) -> Result<Option<Frame<'_>>, Broken> {
-    while let Some(line) = lines.by_feed() {
+fn next_line(lines: &mut LineBuffer) -> Result<Option<StreamFrame<'_>>, FramingError> {
+    while let Some(line) = lines.next_line_lf() {
         lines.release();
         if !lines.get(line.clone()).trim_ascii().is_empty() {
-            return Ok(Some(Frame { event: "", data: text(lines.get(line).trim_ascii())? }));
+            return Ok(Some(StreamFrame { event: "", data: as_utf8(lines.get(line).trim_ascii())? }));
         }
     }
     Ok(None)
 }
 
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Broken> {
-    str::from_utf8(bytes).map_err(|_| Broken::NotUtf8)
+pub(super) fn as_utf8(bytes: &[u8]) -> Result<&str, FramingError> {
+    str::from_utf8(bytes).map_err(|_| FramingError::NotUtf8)
 }
 
 #[cfg(test)]

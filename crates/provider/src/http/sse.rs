@@ -1,45 +1,49 @@
-//! Server-sent events: a field in each line, an event at each blank line.
+//! Server-sent events: one field per line, one event per blank line.
 
 use super::{
-    lines::Lines,
-    splitter::{Broken, text},
+    line_buffer::LineBuffer,
+    splitter::{FramingError, as_utf8},
 };
-use crate::Frame;
+use crate::StreamFrame;
 use std::ops::Range;
 
-/// The fields of the event that is being read. Places are counted from where its first line begins, since the buffer moves.
+/// The fields of the current event. Ranges are relative to the start of the event, because the buffer moves.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct SseParser {
     name: Option<Range<usize>>,
-    data: Option<Data>,
-    /// Several lines of data as one.
+    data: Option<SseData>,
+    /// The concatenation of several `data` lines.
     joined: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Data {
-    /// One line, where it lies in the buffer.
+enum SseData {
+    /// A single line, as a range of the buffer.
     Line(Range<usize>),
     Joined,
 }
 
-impl Data {
-    fn says_something(&self) -> bool {
+impl SseData {
+    fn is_not_empty(&self) -> bool {
         match self {
-            Self::Line(place) => !place.is_empty(),
+            Self::Line(range) => !range.is_empty(),
             Self::Joined => true,
         }
     }
 }
 
-impl Events {
-    /// The next event that has data. One that the end of the body cuts off before its blank line counts too: servers do that.
-    pub(super) fn next<'a>(&'a mut self, lines: &'a mut Lines) -> Result<Option<Frame<'a>>, Broken> {
-        while let Some(line) = lines.by_any_end() {
+impl SseParser {
+    /// The next event with data. An event that lacks its blank line at the end of the body counts too, because some
+    /// servers omit it.
+    pub(super) fn next<'a>(
+        &'a mut self,
+        lines: &'a mut LineBuffer,
+    ) -> Result<Option<StreamFrame<'a>>, FramingError> {
+        while let Some(line) = lines.next_line_any() {
             if !line.is_empty() {
-                self.field(lines, line);
-            } else if let Some(data) = self.data.take().filter(Data::says_something) {
-                return self.frame(data, lines).map(Some);
+                self.record_field(lines, line);
+            } else if let Some(data) = self.data.take().filter(SseData::is_not_empty) {
+                return self.take_frame(data, lines).map(Some);
             } else {
                 self.name = None;
             }
@@ -47,14 +51,14 @@ impl Events {
                 lines.release();
             }
         }
-        match self.data.take_if(|data| lines.ended() && data.says_something()) {
-            Some(data) => self.frame(data, lines).map(Some),
+        match self.data.take_if(|data| lines.ended() && data.is_not_empty()) {
+            Some(data) => self.take_frame(data, lines).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Takes what frames are made of; a comment, which has no name, and other fields mean nothing here.
-    fn field(&mut self, lines: &Lines, line: Range<usize>) {
+    /// Records `event` and `data`; other fields and comments are ignored.
+    fn record_field(&mut self, lines: &LineBuffer, line: Range<usize>) {
         let bytes = lines.get(line.clone());
         let colon = bytes.iter().position(|byte| *byte == b':');
         let (name, value) = match colon {
@@ -62,44 +66,48 @@ impl Events {
             Some(at) => (&bytes[..at], at + 1),
             None => (bytes, bytes.len()),
         };
-        let place = line.start + value - lines.start()..line.end - lines.start();
+        let range = line.start + value - lines.retained_start()..line.end - lines.retained_start();
         match name {
-            b"event" => self.name = Some(place),
-            b"data" => self.add(lines, place),
+            b"event" => self.name = Some(range),
+            b"data" => self.append_data(lines, range),
             _ => (),
         }
     }
 
-    fn add(&mut self, lines: &Lines, place: Range<usize>) {
+    fn append_data(&mut self, lines: &LineBuffer, range: Range<usize>) {
         self.data = Some(match self.data.take() {
-            None => Data::Line(place),
+            None => SseData::Line(range),
             Some(before) => {
-                if let Data::Line(first) = before {
+                if let SseData::Line(first) = before {
                     self.joined.clear();
-                    self.joined.extend_from_slice(lines.get(moved(first, lines)));
+                    self.joined.extend_from_slice(lines.get(absolute(first, lines)));
                 }
                 self.joined.push(b'\n');
-                self.joined.extend_from_slice(lines.get(moved(place, lines)));
-                Data::Joined
+                self.joined.extend_from_slice(lines.get(absolute(range, lines)));
+                SseData::Joined
             }
         });
     }
 
-    /// The event, and the end of its fields.
-    fn frame<'a>(&'a mut self, data: Data, lines: &'a mut Lines) -> Result<Frame<'a>, Broken> {
-        let name = self.name.take().map_or(0..0, |name| moved(name, lines));
+    /// Builds the frame and resets the fields.
+    fn take_frame<'a>(
+        &'a mut self,
+        data: SseData,
+        lines: &'a mut LineBuffer,
+    ) -> Result<StreamFrame<'a>, FramingError> {
+        let name = self.name.take().map_or(0..0, |name| absolute(name, lines));
         let data = match data {
-            Data::Line(place) => Some(moved(place, lines)),
-            Data::Joined => None,
+            SseData::Line(range) => Some(absolute(range, lines)),
+            SseData::Joined => None,
         };
-        // The bytes stay until more are fed.
+        // Released bytes stay in the buffer until the next feed.
         lines.release();
-        let data = data.map_or(self.joined.as_slice(), |place| lines.get(place));
-        Ok(Frame { event: text(lines.get(name))?, data: text(data)? })
+        let data = data.map_or(self.joined.as_slice(), |range| lines.get(range));
+        Ok(StreamFrame { event: as_utf8(lines.get(name))?, data: as_utf8(data)? })
     }
 }
 
-/// A place in the buffer as it lies now.
-fn moved(place: Range<usize>, lines: &Lines) -> Range<usize> {
-    place.start + lines.start()..place.end + lines.start()
+/// Converts a relative range to a range of the buffer.
+fn absolute(range: Range<usize>, lines: &LineBuffer) -> Range<usize> {
+    range.start + lines.retained_start()..range.end + lines.retained_start()
 }

@@ -1,24 +1,26 @@
-//! An answer of Ollama's, line by line. Calls come whole; the line that says `done` ends it, and nothing else does.
+//! Decodes a response of Ollama's API, one JSON document per line. Calls arrive complete; only the line with `done`
+//! ends the response.
 
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    decoding, tool_names::ToolNames,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct OllamaDecoder {
     provider: String,
-    names: Names,
+    names: ToolNames,
     calls: Vec<ToolCall>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Line {
+struct OllamaLine {
     error: Value,
     model: Option<String>,
-    message: Option<Piece>,
+    message: Option<OllamaMessage>,
     done: bool,
     done_reason: Option<String>,
     prompt_eval_count: Option<u64>,
@@ -27,65 +29,68 @@ struct Line {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Piece {
+struct OllamaMessage {
     content: Option<String>,
     thinking: Option<String>,
-    tool_calls: Option<Vec<Call>>,
+    tool_calls: Option<Vec<OllamaToolCall>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Call {
+struct OllamaToolCall {
     id: Option<String>,
-    function: Function,
+    function: OllamaFunction,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Function {
+struct OllamaFunction {
     name: String,
     arguments: Value,
 }
 
-impl Decoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
-        Self { provider: provider.to_owned(), names: Names::of(request), calls: Vec::new() }
+impl OllamaDecoder {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
+        Self { provider: provider.to_owned(), names: ToolNames::for_request(request), calls: Vec::new() }
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut Vec<StreamEvent>) {
-        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
-        out.extend(said(piece.thinking).map(|text| StreamEvent::thought_piece(text, None)));
-        out.extend(said(piece.content).map(StreamEvent::text));
-        for Call { id, function } in piece.tool_calls.into_iter().flatten() {
-            let name = self.names.own(&function.name);
-            self.calls.push(answer::call(id.unwrap_or_default(), name, function.arguments));
+    fn read_message(&mut self, message: OllamaMessage, out: &mut Vec<StreamEvent>) {
+        let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        out.extend(non_empty(message.thinking).map(|text| StreamEvent::thought_delta(text, None)));
+        out.extend(non_empty(message.content).map(StreamEvent::text));
+        for OllamaToolCall { id, function } in message.tool_calls.into_iter().flatten() {
+            let name = self.names.original_name(&function.name);
+            self.calls.push(decoding::tool_call(id.unwrap_or_default(), name, function.arguments));
         }
     }
 }
 
-impl crate::Decoder for Decoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+impl crate::StreamDecoder for OllamaDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let line: Line = answer::parse(&self.provider, frame.data)?;
+        let line: OllamaLine = decoding::parse_frame(&self.provider, frame.data)?;
         if !line.error.is_null()
-            && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": line.error}))
+            && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": line.error}))
         {
             return Err(error);
         }
-        self.piece(line.message.unwrap_or_default(), out);
+        self.read_message(line.message.unwrap_or_default(), out);
         if !line.done {
             return Ok(());
         }
-        let finish =
-            if line.done_reason.as_deref() == Some("length") { Finish::Length } else { Finish::Stop };
+        let finish = if line.done_reason.as_deref() == Some("length") {
+            FinishReason::Length
+        } else {
+            FinishReason::Stop
+        };
         out.extend(self.calls.drain(..).map(StreamEvent::ToolCall));
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
-            // Reasoning is not counted apart.
+            // Reasoning has no count of its own.
             let (input, output) =
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
-            out.push(StreamEvent::Usage(Usage { input, output, ..Usage::default() }));
+            out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));
         }
         out.push(StreamEvent::Done(Done { finish, model_version: line.model }));
         Ok(())

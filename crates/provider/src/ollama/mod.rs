@@ -1,10 +1,10 @@
-//! Ollama's own format: one line of JSON per piece, arguments as objects, images beside the text.
+//! Ollama's native API: one line of JSON per chunk, arguments as objects, images next to the text.
 
 mod decode;
 mod encode;
 mod schema;
 
-pub use decode::Decoder;
-pub use encode::{encode, unsupported};
+pub use decode::OllamaDecoder;
+pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

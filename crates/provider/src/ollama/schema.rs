@@ -1,31 +1,31 @@
-//! Schemas of tools as Ollama reads them: it knows a few keywords, refuses other shapes of them, and drops the rest.
+//! Tool schemas for Ollama, which knows a few keywords, rejects some of their forms, and drops the rest.
 
-use crate::schema;
+use crate::tool_schema;
 use serde_json::{Map, Value, json};
 
 /// Keywords that reach the model.
 const KNOWN: [&str; 7] = ["type", "description", "enum", "properties", "required", "items", "anyOf"];
 
-/// The schema with everything in it that Ollama would drop told in descriptions.
+/// Moves everything that Ollama would drop into the descriptions.
 pub(super) fn parameters(schema: &Value) -> Value {
-    schema::for_gemini(schema).map_or_else(|| json!({"type": "object", "properties": {}}), known)
+    tool_schema::for_gemini(schema).map_or_else(|| json!({"type": "object", "properties": {}}), restrict)
 }
 
-fn known(schema: Value) -> Value {
+fn restrict(schema: Value) -> Value {
     let Value::Object(schema) = schema else { return json!({"type": "string"}) };
     let nullable = schema.get("nullable").is_some_and(|nullable| nullable == true);
-    let mut kept = Map::new();
+    let mut supported = Map::new();
     let mut notes = Vec::new();
     for (key, value) in schema {
         let value = match (key.as_str(), value) {
             ("type", kind) if nullable => json!([kind, "null"]),
-            ("items", items) => known(items),
+            ("items", items) => restrict(items),
             ("anyOf", Value::Array(branches)) => {
                 let null = nullable.then(|| json!({"type": "null"}));
-                branches.into_iter().map(known).chain(null).collect()
+                branches.into_iter().map(restrict).chain(null).collect()
             }
             ("properties", Value::Object(properties)) => {
-                let properties = properties.into_iter().map(|(name, schema)| (name, known(schema)));
+                let properties = properties.into_iter().map(|(name, schema)| (name, restrict(schema)));
                 Value::Object(properties.collect())
             }
             (known, value) if KNOWN.contains(&known) => value,
@@ -35,10 +35,10 @@ fn known(schema: Value) -> Value {
                 continue;
             }
         };
-        kept.insert(key, value);
+        supported.insert(key, value);
     }
-    schema::describe(&mut kept, &notes);
-    Value::Object(kept)
+    tool_schema::describe(&mut supported, &notes);
+    Value::Object(supported)
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     use insta::assert_snapshot;
 
     #[test]
-    fn what_ollama_drops_is_told_in_the_description() {
+    fn ollama_schema_moves_dropped_keywords_into_the_description() {
         let schema = json!({"type": "object", "$defs": {"P": {"type": "object", "properties": {"x": {"minimum": 1, "type": "number"}}}}, "properties": {
             "at": {"$ref": "#/$defs/P"},
             "maybe": {"type": ["string", "null"], "pattern": "^a", "description": "a word"},

@@ -1,47 +1,48 @@
-//! An answer of chat completions, chunk by chunk.
+//! Decodes a streamed chat completion.
 //!
-//! The reason for stopping ends an answer. The usage may follow it, so the answer is complete with `[DONE]` or with the end
-//! of the body; without a reason it is cut off, whatever else the server says.
+//! A finish reason ends the answer. Usage may follow it, so the response is complete at `[DONE]` or at the end of the
+//! body. Without a finish reason the response is truncated, whatever else the server sends.
 
 use super::{
-    details::Details,
-    wire::{CallPiece, Choice, Chunk, Delta, Function},
+    reasoning_details::ReasoningDetails,
+    wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, Usage, answer, classify, ids::Names,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
+    decoding, tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ChatDecoder {
     provider: String,
-    names: Names,
-    calls: Vec<Call>,
-    details: Details,
+    names: ToolNames,
+    calls: Vec<PartialChatCall>,
+    details: ReasoningDetails,
     refusal: String,
     finish: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: Option<String>,
 }
 
-/// A call as far as it has come.
+/// A tool call whose deltas are still arriving.
 #[derive(Debug, Default)]
-struct Call {
+struct PartialChatCall {
     index: Option<u64>,
     id: String,
     name: String,
-    /// Text that grows, or an object that came whole.
+    /// A string that grows with each delta, or a complete object.
     arguments: Value,
     signature: Option<String>,
 }
 
-impl Decoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+impl ChatDecoder {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::for_request(request),
             calls: Vec::new(),
-            details: Details::default(),
+            details: ReasoningDetails::default(),
             refusal: String::new(),
             finish: None,
             usage: None,
@@ -49,33 +50,33 @@ impl Decoder {
         }
     }
 
-    fn choice(&mut self, choice: Choice, out: &mut Vec<StreamEvent>) {
+    fn read_choice(&mut self, choice: ChatChoice, out: &mut Vec<StreamEvent>) {
         for delta in choice.delta.into_iter().chain(choice.message) {
-            self.delta(delta, out);
+            self.read_delta(delta, out);
         }
         self.finish = choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish.take());
     }
 
-    fn delta(&mut self, delta: Delta, out: &mut Vec<StreamEvent>) {
-        // Some servers give one thought under both names.
-        let thought = answer::text(delta.reasoning_content);
-        let thought = if thought.is_empty() { answer::text(delta.reasoning) } else { thought };
-        say(thought, true, out);
+    fn read_delta(&mut self, delta: ChatDelta, out: &mut Vec<StreamEvent>) {
+        // Some servers send the same thought in both fields.
+        let thought = decoding::string_or_empty(delta.reasoning_content);
+        let thought = if thought.is_empty() { decoding::string_or_empty(delta.reasoning) } else { thought };
+        emit(thought, true, out);
         match delta.content {
-            Value::Array(parts) => parts.into_iter().for_each(|part| say_part(part, out)),
-            content => say(answer::text(content), false, out),
+            Value::Array(parts) => parts.into_iter().for_each(|part| emit_part(part, out)),
+            content => emit(decoding::string_or_empty(content), false, out),
         }
         self.details.extend(delta.reasoning_details.unwrap_or_default());
-        self.refusal.push_str(&answer::text(delta.refusal));
-        delta.tool_calls.into_iter().flatten().for_each(|piece| self.piece(piece));
+        self.refusal.push_str(&decoding::string_or_empty(delta.refusal));
+        delta.tool_calls.into_iter().flatten().for_each(|delta| self.merge_call_delta(delta));
     }
 
-    fn piece(&mut self, piece: CallPiece) {
-        let id = piece.id.unwrap_or_default();
-        let Function { name, arguments } = piece.function.unwrap_or_default();
+    fn merge_call_delta(&mut self, delta: ChatToolCallDelta) {
+        let id = delta.id.unwrap_or_default();
+        let ChatFunctionDelta { name, arguments } = delta.function.unwrap_or_default();
         let name = name.unwrap_or_default();
-        let at = self.place(piece.index, &id, &name, &arguments).unwrap_or_else(|| {
-            self.calls.push(Call { index: piece.index, ..Call::default() });
+        let at = self.find_call(delta.index, &id, &name, &arguments).unwrap_or_else(|| {
+            self.calls.push(PartialChatCall { index: delta.index, ..PartialChatCall::default() });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
@@ -85,111 +86,113 @@ impl Decoder {
         if call.name.is_empty() {
             call.name = name;
         }
-        call.extend(arguments);
-        let signature = piece.extra_content.pointer("/google/thought_signature").and_then(Value::as_str);
+        call.append_arguments(arguments);
+        let signature = delta.extra_content.pointer("/google/thought_signature").and_then(Value::as_str);
         call.signature = signature.map(str::to_owned).or(call.signature.take());
     }
 
-    /// The call that a piece continues: the one of its id, or without an id the newest of its index. Servers that number
-    /// all calls alike give each an id; where they give none, a name after whole arguments begins the next call.
-    fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &Value) -> Option<usize> {
+    /// Finds the call that a delta continues: the call with its id, or, without an id, the newest call with its index.
+    /// Servers that use one index for all calls send an id with each; without ids, a name after complete arguments
+    /// starts the next call.
+    fn find_call(&self, index: Option<u64>, id: &str, name: &str, arguments: &Value) -> Option<usize> {
         let newest = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        let same = |call: &Call| call.index == index && call.id == id;
+        let same = |call: &PartialChatCall| call.index == index && call.id == id;
         match newest {
             Some(_) if !id.is_empty() && self.calls.iter().any(same) => self.calls.iter().rposition(same),
             Some(at) if !id.is_empty() => {
-                // An id that comes late is the id of the call that has none.
+                // A late id belongs to the call that has none.
                 (self.calls[at].id.is_empty() && name.is_empty()).then_some(at)
             }
             Some(at) => {
-                let more = !name.is_empty() && !is_blank(arguments);
-                (!more || !self.calls[at].is_whole()).then_some(at)
+                let starts_call = !name.is_empty() && !is_blank(arguments);
+                (!starts_call || !self.calls[at].is_complete()).then_some(at)
             }
             None => None,
         }
     }
 
-    fn complete(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn finish_response(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let provider = self.provider.clone();
         let Some(reason) = self.finish.take() else {
             return Err(Error::Truncated { provider });
         };
         let finish = match reason.as_str() {
-            _ if !self.refusal.is_empty() => {
-                Finish::Refused { code: "refusal".to_owned(), message: std::mem::take(&mut self.refusal) }
-            }
-            "length" | "max_tokens" | "model_length" => Finish::Length,
-            "content_filter" => Finish::Refused {
+            _ if !self.refusal.is_empty() => FinishReason::Refused {
+                code: "refusal".to_owned(),
+                message: std::mem::take(&mut self.refusal),
+            },
+            "length" | "max_tokens" | "model_length" => FinishReason::Length,
+            "content_filter" => FinishReason::Refused {
                 code: reason,
-                message: "the provider's filter stopped the answer".to_owned(),
+                message: "the provider's content filter stopped the answer".to_owned(),
             },
             "error" | "insufficient_system_resource" => {
-                let message = format!("the answer ended with: {reason}");
+                let message = format!("the answer ended with finish_reason {reason}");
                 return Err(Error::Transient { provider, message, retry_after: None, source: None });
             }
             "abort" => return Err(Error::Truncated { provider }),
-            _ => Finish::Stop,
+            _ => FinishReason::Stop,
         };
-        if let Some(sealed) = self.details.seal() {
-            out.push(StreamEvent::thought_piece(String::new(), Some(sealed)));
+        if let Some(signature) = self.details.take_signature() {
+            out.push(StreamEvent::thought_delta(String::new(), Some(signature)));
         }
-        out.extend(self.whole_calls(&finish).into_iter().map(StreamEvent::ToolCall));
+        out.extend(self.complete_calls(&finish).into_iter().map(StreamEvent::ToolCall));
         out.extend(self.usage.take().map(StreamEvent::Usage));
         out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
         Ok(())
     }
 
-    /// An answer that reached its limit was cut in the middle of a call, if that call cannot be read; one that was refused
-    /// asks for nothing.
-    fn whole_calls(&mut self, finish: &Finish) -> Vec<ToolCall> {
-        let mut calls: Vec<Call> = self.calls.drain(..).filter(|call| !call.is_empty()).collect();
+    /// Returns the calls of a complete response. At the token limit a call that does not parse was truncated; a refused
+    /// response has no calls.
+    fn complete_calls(&mut self, finish: &FinishReason) -> Vec<ToolCall> {
+        let mut calls: Vec<PartialChatCall> = self.calls.drain(..).filter(|call| !call.is_empty()).collect();
         match finish {
-            Finish::Stop => {}
-            Finish::Length => {
-                // A call without arguments is whole if another follows it.
-                let last = calls.pop().filter(Call::is_whole);
-                calls.retain(|call| call.is_whole() || is_blank(&call.arguments));
+            FinishReason::Stop => {}
+            FinishReason::Length => {
+                // A call without arguments is complete if another call follows it.
+                let last = calls.pop().filter(PartialChatCall::is_complete);
+                calls.retain(|call| call.is_complete() || is_blank(&call.arguments));
                 calls.extend(last);
             }
-            Finish::Refused { .. } => calls.clear(),
+            FinishReason::Refused { .. } => calls.clear(),
         }
-        calls.into_iter().map(|call| call.made(&self.names)).collect()
+        calls.into_iter().map(|call| call.into_tool_call(&self.names)).collect()
     }
 }
 
-impl crate::Decoder for Decoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl crate::StreamDecoder for ChatDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data.trim() {
             "" => return Ok(()),
-            "[DONE]" => return self.complete(out),
+            "[DONE]" => return self.finish_response(out),
             _ => {}
         }
-        let chunk: Chunk = answer::parse(&self.provider, frame.data)?;
+        let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
-            && let Some(error) = classify::in_json(&self.provider, None, &json!({"error": chunk.error}))
+            && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": chunk.error}))
         {
             return Err(error);
         }
         self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
-        self.usage = chunk.usage.map(|counts| counts.usage()).or(self.usage);
-        // One answer was asked for.
+        self.usage = chunk.usage.map(|usage| usage.normalized()).or(self.usage);
+        // The request asks for one choice.
         if let Some(choice) = chunk.choices.into_iter().flatten().next() {
-            self.choice(choice, out);
+            self.read_choice(choice, out);
         }
         Ok(())
     }
 
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        self.complete(out)
+        self.finish_response(out)
     }
 }
 
-impl Call {
-    fn extend(&mut self, piece: Value) {
-        match (&mut self.arguments, piece) {
-            (Value::String(text), Value::String(piece)) => text.push_str(&piece),
+impl PartialChatCall {
+    fn append_arguments(&mut self, delta: Value) {
+        match (&mut self.arguments, delta) {
+            (Value::String(text), Value::String(delta)) => text.push_str(&delta),
             (_, Value::Null) => {}
-            (arguments, piece) => *arguments = piece,
+            (arguments, delta) => *arguments = delta,
         }
     }
 
@@ -197,15 +200,18 @@ impl Call {
         self.name.is_empty() && is_blank(&self.arguments)
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         match &self.arguments {
             Value::String(text) => serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok(),
             arguments => arguments.is_object(),
         }
     }
 
-    fn made(self, names: &Names) -> ToolCall {
-        ToolCall { signature: self.signature, ..answer::call(self.id, names.own(&self.name), self.arguments) }
+    fn into_tool_call(self, names: &ToolNames) -> ToolCall {
+        ToolCall {
+            signature: self.signature,
+            ..decoding::tool_call(self.id, names.original_name(&self.name), self.arguments)
+        }
     }
 }
 
@@ -213,27 +219,27 @@ fn is_blank(arguments: &Value) -> bool {
     arguments.is_null() || arguments.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-fn say(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
+fn emit(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
     if !text.is_empty() {
-        let piece = if thought { StreamEvent::thought_piece } else { StreamEvent::text_piece };
-        out.push(piece(text, None));
+        let delta = if thought { StreamEvent::thought_delta } else { StreamEvent::text_delta };
+        out.push(delta(text, None));
     }
 }
 
-/// Mistral's parts: text, or thinking that is a list of texts.
-fn say_part(mut part: Value, out: &mut Vec<StreamEvent>) {
-    match take(&mut part, "thinking") {
+/// Mistral's content parts: text, or thinking as an array of texts.
+fn emit_part(mut part: Value, out: &mut Vec<StreamEvent>) {
+    match take_field(&mut part, "thinking") {
         Value::Array(texts) => {
             for mut text in texts {
-                say(answer::text(take(&mut text, "text")), true, out);
+                emit(decoding::string_or_empty(take_field(&mut text, "text")), true, out);
             }
         }
-        Value::String(text) => say(text, true, out),
-        _ => say(answer::text(take(&mut part, "text")), false, out),
+        Value::String(text) => emit(text, true, out),
+        _ => emit(decoding::string_or_empty(take_field(&mut part, "text")), false, out),
     }
 }
 
-fn take(object: &mut Value, key: &str) -> Value {
+fn take_field(object: &mut Value, key: &str) -> Value {
     object.get_mut(key).map(Value::take).unwrap_or_default()
 }
 

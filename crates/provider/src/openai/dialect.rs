@@ -1,35 +1,37 @@
-//! Where servers that speak chat completions differ.
+//! Differences between servers that implement Chat Completions.
 
-/// What a server takes beside the common ground. [`Dialect::of`] knows the well-known ones by their address.
+/// What a server supports beyond the common subset. [`Dialect::for_base_url`] knows the well-known servers by host
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
-    /// The limit of output tokens is `max_completion_tokens`; most others know only `max_tokens`.
+    /// The output limit is called `max_completion_tokens`; most servers know only `max_tokens`.
     pub max_completion_tokens: bool,
-    /// Schemas are enforced on demand (`strict`), and the answer's must be that of an object. Others take any schema, and
-    /// may not know the word.
+    /// Schemas can be enforced with `strict`, and the answer's schema must be an object. Other servers accept any
+    /// schema but may not know `strict`.
     pub strict: bool,
-    pub echo: Echo,
+    pub echo: ReasoningEcho,
 }
 
-/// What a server wants to be shown again of an answer, beside its text and calls. Others refuse it.
+/// Which reasoning a server requires back in later requests. Other servers reject it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
+pub enum ReasoningEcho {
     Nothing,
-    /// The reasoning of a turn that still goes on, with its calls: `reasoning_content`.
+    /// The reasoning of the current turn, together with its calls, as `reasoning_content`.
     Reasoning,
-    /// The signatures of calls: `extra_content`.
+    /// The signatures of calls, as `extra_content`.
     Signatures,
-    /// Reasoning in the form that it came in: `reasoning_details`.
+    /// Reasoning in the form it arrived, as `reasoning_details`.
     Details,
 }
 
 impl Dialect {
-    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, echo: Echo::Nothing };
+    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, echo: ReasoningEcho::Nothing };
 
-    pub const COMPATIBLE: Self = Self { max_completion_tokens: false, strict: false, echo: Echo::Nothing };
+    pub const COMPATIBLE: Self =
+        Self { max_completion_tokens: false, strict: false, echo: ReasoningEcho::Nothing };
 
-    /// The dialect of the server at this address.
-    pub fn of(base_url: &str) -> Self {
+    /// The dialect of the server at this URL.
+    pub fn for_base_url(base_url: &str) -> Self {
         let host = host(base_url);
         let is = |domains: &[&str]| {
             domains.iter().any(|domain| {
@@ -37,13 +39,13 @@ impl Dialect {
             })
         };
         let echo = if is(&["deepseek.com", "moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn"]) {
-            Echo::Reasoning
+            ReasoningEcho::Reasoning
         } else if is(&["generativelanguage.googleapis.com"]) {
-            Echo::Signatures
+            ReasoningEcho::Signatures
         } else if is(&["openrouter.ai"]) {
-            Echo::Details
+            ReasoningEcho::Details
         } else {
-            Echo::Nothing
+            ReasoningEcho::Nothing
         };
         let base = if is(&["openai.com", "openai.azure.com"]) { Self::OPENAI } else { Self::COMPATIBLE };
         Self { echo, ..base }
@@ -68,17 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_known_by_its_host() {
-        assert_eq!(Dialect::of("https://api.openai.com/v1"), Dialect::OPENAI);
-        assert_eq!(Dialect::of("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
-        assert_eq!(Dialect::of("https://api.DeepSeek.com").echo, Echo::Reasoning);
+    fn dialect_is_selected_by_host_name() {
+        assert_eq!(Dialect::for_base_url("https://api.openai.com/v1"), Dialect::OPENAI);
+        assert_eq!(Dialect::for_base_url("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
+        assert_eq!(Dialect::for_base_url("https://api.DeepSeek.com").echo, ReasoningEcho::Reasoning);
         assert_eq!(
-            Dialect::of("https://generativelanguage.googleapis.com/v1beta/openai/").echo,
-            Echo::Signatures
+            Dialect::for_base_url("https://generativelanguage.googleapis.com/v1beta/openai/").echo,
+            ReasoningEcho::Signatures
         );
-        assert_eq!(Dialect::of("https://openrouter.ai/api/v1").echo, Echo::Details);
+        assert_eq!(Dialect::for_base_url("https://openrouter.ai/api/v1").echo, ReasoningEcho::Details);
         for other in ["http://127.0.0.1:8080/v1", "https://notopenai.com", "https://x.org/openai.com", ""] {
-            assert_eq!(Dialect::of(other), Dialect::COMPATIBLE, "{other}");
+            assert_eq!(Dialect::for_base_url(other), Dialect::COMPATIBLE, "{other}");
         }
     }
 }

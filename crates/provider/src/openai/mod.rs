@@ -1,17 +1,17 @@
-//! OpenAI's chat completions, and the many servers that speak them.
+//! OpenAI Chat Completions, which many other servers implement.
 
 mod decode;
-mod details;
 mod dialect;
 mod encode;
-mod strict;
+mod reasoning_details;
+mod strict_schema;
 mod usage;
 mod wire;
 
-pub use decode::Decoder;
-pub use dialect::{Dialect, Echo};
-pub use encode::{encode, encode_for, unsupported};
+pub use decode::ChatDecoder;
+pub use dialect::{Dialect, ReasoningEcho};
+pub use encode::{encode, encode_for, unsupported_options};
 
-pub(crate) use encode::{effort, takes};
-pub(crate) use strict::strict;
-pub(crate) use usage::{Details, counted};
+pub(crate) use encode::{accepts_media, effort_level};
+pub(crate) use strict_schema::strict_schema;
+pub(crate) use usage::{OpenAiTokenDetails, normalize_usage};

@@ -1,19 +1,25 @@
-//! Tokens as OpenAI counts them, in both of its formats.
+//! Token counts of both OpenAI formats.
 
-use crate::Usage;
+use crate::TokenUsage;
 use serde::Deserialize;
 
-/// What a count holds of special tokens.
+/// The parts of a token count.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Details {
+pub(crate) struct OpenAiTokenDetails {
     pub(crate) cached_tokens: Option<u64>,
     pub(crate) reasoning_tokens: Option<u64>,
 }
 
-/// OpenAI's output includes the reasoning. Some servers count it beside the output: there the total tells.
-pub(crate) fn counted(input: u64, cached: u64, output: u64, reasoning: u64, total: Option<u64>) -> Usage {
-    let beside = total == Some(input + output + reasoning);
-    let output = if beside { output } else { output.saturating_sub(reasoning) };
-    Usage { input, cached, output, reasoning }
+/// OpenAI counts reasoning as part of the output. Some servers count it separately; the total shows which.
+pub(crate) fn normalize_usage(
+    input: u64,
+    cached: u64,
+    output: u64,
+    reasoning: u64,
+    total: Option<u64>,
+) -> TokenUsage {
+    let counted_separately = total == Some(input + output + reasoning);
+    let output = if counted_separately { output } else { output.saturating_sub(reasoning) };
+    TokenUsage { input, cached, output, reasoning }
 }

@@ -1,54 +1,54 @@
-//! The chunks of a streamed answer. Servers leave out, null or reshape nearly every field, so that nearly all are
-//! optional, and what comes in several shapes is taken as it is.
+//! The chunks of a streamed response. Servers omit, null or reshape nearly every field, so nearly all are optional, and
+//! fields with several shapes stay a [`Value`].
 
-use super::usage::{Details, counted};
-use crate::Usage;
+use super::usage::{OpenAiTokenDetails, normalize_usage};
+use crate::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Chunk {
+pub(super) struct ChatChunk {
     pub(super) error: Value,
     pub(super) model: Option<String>,
-    pub(super) choices: Option<Vec<Choice>>,
-    pub(super) usage: Option<Counts>,
+    pub(super) choices: Option<Vec<ChatChoice>>,
+    pub(super) usage: Option<ChatUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Choice {
-    pub(super) delta: Option<Delta>,
-    /// Some servers send the whole message where a piece of it is due.
-    pub(super) message: Option<Delta>,
+pub(super) struct ChatChoice {
+    pub(super) delta: Option<ChatDelta>,
+    /// Some servers send the whole message in place of a delta.
+    pub(super) message: Option<ChatDelta>,
     pub(super) finish_reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta {
-    /// Text, or a list of parts.
+pub(super) struct ChatDelta {
+    /// Text, or an array of parts.
     pub(super) content: Value,
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
-    /// OpenRouter's.
+    /// OpenRouter only.
     pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
-    pub(super) tool_calls: Option<Vec<CallPiece>>,
+    pub(super) tool_calls: Option<Vec<ChatToolCallDelta>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct CallPiece {
+pub(super) struct ChatToolCallDelta {
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
-    pub(super) function: Option<Function>,
+    pub(super) function: Option<ChatFunctionDelta>,
     pub(super) extra_content: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Function {
+pub(super) struct ChatFunctionDelta {
     pub(super) name: Option<String>,
     /// A piece of JSON text, or the whole object.
     pub(super) arguments: Value,
@@ -56,21 +56,21 @@ pub(super) struct Function {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Counts {
+pub(super) struct ChatUsage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     total_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
-    completion_tokens_details: Option<Details>,
-    /// DeepSeek's word for what was cached.
+    prompt_tokens_details: Option<OpenAiTokenDetails>,
+    completion_tokens_details: Option<OpenAiTokenDetails>,
+    /// DeepSeek's field for cached tokens.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
-impl Counts {
-    pub(super) fn usage(&self) -> Usage {
+impl ChatUsage {
+    pub(super) fn normalized(&self) -> TokenUsage {
         let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        counted(
+        normalize_usage(
             self.prompt_tokens.unwrap_or_default(),
             cached.or(self.prompt_cache_hit_tokens).unwrap_or_default(),
             self.completion_tokens.unwrap_or_default(),

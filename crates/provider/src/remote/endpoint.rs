@@ -1,9 +1,9 @@
-//! What the configuration says of a server, and the link that is made of it.
+//! The configuration of a server, and the HTTP client that is built from it.
 
-use super::{Address, Link};
+use super::{BaseUrl, EndpointClient};
 use crate::{
-    Api,
-    http::{self, Framing, Secret},
+    WireApi,
+    http::{self, Framing, SecretString},
 };
 use reqwest::{
     Url,
@@ -12,25 +12,25 @@ use reqwest::{
 use std::{fmt, path::PathBuf, time::Duration};
 
 #[derive(Clone)]
-pub struct Endpoint {
-    /// As people write it before the slash of a model's name.
+pub struct ProviderEndpoint {
+    /// The provider's part of a model name, in front of the slash.
     pub name: String,
-    pub api: Api,
+    pub api: WireApi,
     pub base_url: String,
-    pub key: Option<Secret>,
-    /// Sent with every request; they win over those of the format.
-    pub headers: Vec<(String, Secret)>,
-    /// OpenAI's name for who pays.
+    pub key: Option<SecretString>,
+    /// Sent with every request; they override the headers of the wire format.
+    pub headers: Vec<(String, SecretString)>,
+    /// The OpenAI organization that is billed.
     pub organization: Option<String>,
-    /// Certificates in PEM that are trusted beside the system's.
+    /// A PEM file with certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     pub connect_timeout: Duration,
-    /// How long the server may be silent, before its answer and in it. An answer as a whole has no limit.
+    /// The timeout of the response head and of each read. A whole response has no limit.
     pub idle_timeout: Duration,
 }
 
-impl Endpoint {
-    pub fn new(name: impl Into<String>, api: Api, base_url: impl Into<String>) -> Self {
+impl ProviderEndpoint {
+    pub fn new(name: impl Into<String>, api: WireApi, base_url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             api,
@@ -40,78 +40,84 @@ impl Endpoint {
             organization: None,
             ca_file: None,
             connect_timeout: Duration::from_secs(10),
-            // A model on a slow machine reads a long conversation in silence.
+            // A local model sends nothing while it processes a long prompt.
             idle_timeout: Duration::from_mins(5),
         }
     }
 
-    /// What no message may show: the key, the headers word by word, and what an address hides.
-    pub(super) fn secrets(&self) -> Vec<Secret> {
-        let words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
-        // A short value, `true` or a name, is no secret.
-        let mut secrets: Vec<Secret> = words.filter(|word| word.len() >= 8).map(Secret::new).collect();
+    /// Values to mask in messages: the key, each word of the headers, and the query of the URL.
+    pub(super) fn secrets(&self) -> Vec<SecretString> {
+        let header_words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
+        // Short values, such as `true`, are not secret.
+        let mut secrets: Vec<SecretString> =
+            header_words.filter(|word| word.len() >= 8).map(SecretString::new).collect();
         secrets.extend(self.key.clone());
         if let Ok(url) = Url::parse(self.base_url.trim()) {
             secrets.extend(
-                url.query_pairs().filter(|(_, value)| value.len() >= 16).map(|(_, value)| Secret::new(value)),
+                url.query_pairs()
+                    .filter(|(_, value)| value.len() >= 16)
+                    .map(|(_, value)| SecretString::new(value)),
             );
         }
         secrets
     }
 
-    pub(super) fn link(&self) -> Result<Link, String> {
-        let address = Address::parse(self.api, &self.base_url)?;
-        let extra = self.ca_file.as_deref().map(http::certificates).transpose()?.unwrap_or_default();
-        let client = http::client(address.base(), &extra, self.connect_timeout)?;
-        Ok(Link { address, client, headers: self.all_headers()? })
+    pub(super) fn build_client(&self) -> Result<EndpointClient, String> {
+        let base_url = BaseUrl::parse(self.api, &self.base_url)?;
+        let extra = self.ca_file.as_deref().map(http::read_certificates).transpose()?.unwrap_or_default();
+        let client = http::build_client(base_url.base(), &extra, self.connect_timeout)?;
+        Ok(EndpointClient { base_url, client, headers: self.header_map()? })
     }
 
-    fn all_headers(&self) -> Result<HeaderMap, String> {
+    fn header_map(&self) -> Result<HeaderMap, String> {
         let accept = match self.api.framing() {
-            Framing::Events => "text/event-stream, application/json",
-            Framing::Lines => "application/x-ndjson, application/json",
+            Framing::Sse => "text/event-stream, application/json",
+            Framing::JsonLines => "application/x-ndjson, application/json",
         };
         let mut headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
             (ACCEPT, HeaderValue::from_static(accept)),
         ]);
-        if self.api == Api::Anthropic {
+        if self.api == WireApi::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         if let Some(organization) = &self.organization {
-            headers.insert("openai-organization", hidden("organization", organization)?);
+            headers.insert("openai-organization", sensitive_value("organization", organization)?);
         }
         if let Some(key) = self.key.as_ref().filter(|key| !key.is_empty()) {
             let (name, value) = self.key_header(key);
-            headers.insert(name, hidden("the key", &value)?);
+            headers.insert(name, sensitive_value("the key", &value)?);
         }
         for (name, value) in &self.headers {
-            let wrong = |_| format!("`{name}` cannot be the name of a header");
-            headers.insert(HeaderName::try_from(name).map_err(wrong)?, hidden(name, value.reveal())?);
+            let invalid = |_| format!("`{name}` is not a valid header name");
+            headers
+                .insert(HeaderName::try_from(name).map_err(invalid)?, sensitive_value(name, value.reveal())?);
         }
         Ok(headers)
     }
 
-    fn key_header(&self, key: &Secret) -> (HeaderName, String) {
+    fn key_header(&self, key: &SecretString) -> (HeaderName, String) {
         match self.api {
-            Api::Chat | Api::Responses | Api::Ollama => (AUTHORIZATION, format!("Bearer {}", key.reveal())),
-            Api::Anthropic => (HeaderName::from_static("x-api-key"), key.reveal().to_owned()),
-            // In the address it would end in logs.
-            Api::Gemini => (HeaderName::from_static("x-goog-api-key"), key.reveal().to_owned()),
+            WireApi::Chat | WireApi::Responses | WireApi::Ollama => {
+                (AUTHORIZATION, format!("Bearer {}", key.reveal()))
+            }
+            WireApi::Anthropic => (HeaderName::from_static("x-api-key"), key.reveal().to_owned()),
+            // A key in the URL would appear in logs.
+            WireApi::Gemini => (HeaderName::from_static("x-goog-api-key"), key.reveal().to_owned()),
         }
     }
 }
 
-/// A header's value that no log shows.
-fn hidden(what: &str, value: &str) -> Result<HeaderValue, String> {
+/// A header value that is marked sensitive, so logs do not print it.
+fn sensitive_value(what: &str, value: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::try_from(value)
-        .map_err(|_| format!("{what} has a character that cannot be sent in a header"))?;
+        .map_err(|_| format!("{what} contains a character that is not allowed in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Without the address, which may hold a secret.
-impl fmt::Debug for Endpoint {
+/// Omits the URL, which may contain a secret.
+impl fmt::Debug for ProviderEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("name", &self.name).field("api", &self.api).finish_non_exhaustive()
     }

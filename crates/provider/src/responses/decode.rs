@@ -1,296 +1,320 @@
-//! An answer of OpenAI's Responses, event by event.
+//! Decodes a streamed response of the OpenAI Responses API.
 //!
-//! Servers differ in which events they send, and under which ids. What the pieces of an item did not bring, the item when
-//! it is done brings; what that did not bring, the response at the end. Nothing is told twice.
+//! Servers differ in which events they send and which ids they use. Content is taken from the deltas of an item, then
+//! from the completed item, then from the final response; nothing is emitted twice.
 //!
-//! Only the response at the end says that the answer is complete: a stream in which every item is done may still lack the
-//! next one, so that without the end it is cut off.
+//! Only the final response says that the answer is complete. A stream in which every item is done may still lack the
+//! next item, so a stream without the final response is truncated.
 
 use super::{
-    items::{self, Begun, Key, Kind},
-    sealed::{Phase, Reasoning},
-    wire::{Content, Event, Item, Response},
+    items::{self, ItemKey, ItemKind, PartialItem},
+    opaque::{OpaquePhase, OpaqueReasoning},
+    wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, Finish, Frame, Request, StreamEvent, ToolCall, answer, classify, ids::Names, parts,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, classify, decoding,
+    tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ResponsesDecoder {
     provider: String,
-    names: Names,
-    items: Vec<Begun>,
-    /// Calls wait for the end, and what comes after one waits with it: reasoning belongs to the item that it stands before.
-    held: Vec<Held>,
-    last: Option<Spot>,
+    names: ToolNames,
+    items: Vec<PartialItem>,
+    /// Calls are deferred to the end, together with everything after the first call: a reasoning item belongs to the
+    /// item that follows it.
+    deferred: Vec<DeferredItem>,
+    last_position: Option<TextPosition>,
     refusal: String,
 }
 
 #[derive(Debug)]
-enum Held {
+enum DeferredItem {
     Event(StreamEvent),
     Call(usize),
 }
 
-/// Where a piece of text stands: the item, and the part of it.
+/// The item and the part that a piece of text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Spot {
+struct TextPosition {
     item: usize,
     part: u64,
 }
 
-impl Decoder {
-    pub fn new(provider: &str, request: &Request) -> Self {
+impl ResponsesDecoder {
+    pub fn new(provider: &str, request: &ModelRequest) -> Self {
         Self {
             provider: provider.to_owned(),
-            names: Names::of(request),
+            names: ToolNames::for_request(request),
             items: Vec::new(),
-            held: Vec::new(),
-            last: None,
+            deferred: Vec::new(),
+            last_position: None,
             refusal: String::new(),
         }
     }
 
-    fn event(&mut self, kind: &str, event: Event<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn handle_event(
+        &mut self,
+        kind: &str,
+        event: ResponsesEvent<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         let id = event.item_id.as_deref().unwrap_or_default();
-        let key = |kind: Kind| Key { kind, id, call_id: "", index: event.output_index };
+        let key = |kind: ItemKind| ItemKey { kind, id, call_id: "", index: event.output_index };
         match kind {
-            "response.output_item.added" => self.begin_item(event.output_index, event.item),
-            "response.output_item.done" => self.end_item(event.output_index, event.item, out),
+            "response.output_item.added" => self.start_item(event.output_index, event.item),
+            "response.output_item.done" => self.finish_item(event.output_index, event.item, out),
             "response.output_text.delta" => {
-                let at = self.place(key(Kind::Message));
-                self.tell(at, event.content_index.unwrap_or_default(), answer::text(event.delta), out);
+                let at = self.find_or_start(key(ItemKind::Message));
+                self.emit_text(
+                    at,
+                    event.content_index.unwrap_or_default(),
+                    decoding::string_or_empty(event.delta),
+                    out,
+                );
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let at = self.place(key(Kind::Reasoning));
+                let at = self.find_or_start(key(ItemKind::Reasoning));
                 let part = event.summary_index.or(event.content_index).unwrap_or_default();
-                self.tell(at, part, answer::text(event.delta), out);
+                self.emit_text(at, part, decoding::string_or_empty(event.delta), out);
             }
-            "response.refusal.delta" => self.refusal.push_str(&answer::text(event.delta)),
+            "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
             "response.function_call_arguments.delta" => {
-                let at = self.place(key(Kind::Call));
-                self.items[at].extend(&answer::text(event.delta));
+                let at = self.find_or_start(key(ItemKind::Call));
+                self.items[at].append_arguments(&decoding::string_or_empty(event.delta));
             }
             "response.function_call_arguments.done" => {
-                let at = self.place(key(Kind::Call));
-                self.items[at].settle(event.arguments);
+                let at = self.find_or_start(key(ItemKind::Call));
+                self.items[at].set_arguments(event.arguments);
                 self.items[at].done = true;
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let status = kind.trim_start_matches("response.");
-                return self.finish(status, event.response.unwrap_or_default(), out);
+                return self.finish_response(status, event.response.unwrap_or_default(), out);
             }
             "error" => {
-                let fault = json!({"error": {"code": event.code, "message": event.message}});
-                return Err(self.failed(&fault));
+                let body = json!({"error": {"code": event.code, "message": event.message}});
+                return Err(self.error_from(&body));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn failed(&self, body: &Value) -> Error {
-        classify::in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
+    fn error_from(&self, body: &Value) -> Error {
+        classify::error_in_json(&self.provider, None, body).unwrap_or_else(|| Error::Transient {
             provider: self.provider.clone(),
-            message: "the answer failed".to_owned(),
+            message: "the response failed without an error message".to_owned(),
             retry_after: None,
             source: None,
         })
     }
 
-    fn begin_item(&mut self, index: Option<u64>, item: Value) {
-        let item = item_of(item);
-        let Some(key) = Key::of(&item, index) else { return };
-        let at = items::announced(&self.items, key).unwrap_or_else(|| self.begin(key));
-        if let Item::FunctionCall { name, arguments, .. } = item {
-            fill(&mut self.items[at].name, name);
-            self.items[at].settle(arguments);
+    fn start_item(&mut self, index: Option<u64>, item: Value) {
+        let item = parse_item(item);
+        let Some(key) = ItemKey::from_item(&item, index) else { return };
+        let at = items::find_announced(&self.items, key).unwrap_or_else(|| self.push_item(key));
+        if let ResponsesItem::FunctionCall { name, arguments, .. } = item {
+            set_if_present(&mut self.items[at].name, name);
+            self.items[at].set_arguments(arguments);
         }
     }
 
-    fn begin(&mut self, key: Key<'_>) -> usize {
+    fn push_item(&mut self, key: ItemKey<'_>) -> usize {
         let at = self.items.len();
-        self.items.push(Begun::new(key));
-        if key.kind == Kind::Call {
-            self.held.push(Held::Call(at));
+        self.items.push(PartialItem::new(key));
+        if key.kind == ItemKind::Call {
+            self.deferred.push(DeferredItem::Call(at));
         }
         at
     }
 
-    fn place(&mut self, key: Key<'_>) -> usize {
-        let found = items::known(&self.items, key).or_else(|| items::open(&self.items, key));
-        found.unwrap_or_else(|| self.begin(key))
+    fn find_or_start(&mut self, key: ItemKey<'_>) -> usize {
+        let found = items::find_known(&self.items, key).or_else(|| items::find_open(&self.items, key));
+        found.unwrap_or_else(|| self.push_item(key))
     }
 
-    fn end_item(&mut self, index: Option<u64>, item: Value, out: &mut Vec<StreamEvent>) {
-        let item = item_of(item);
-        let Some(key) = Key::of(&item, index) else { return };
-        let at = self.place(key);
-        self.complete(at, item, out);
+    fn finish_item(&mut self, index: Option<u64>, item: Value, out: &mut Vec<StreamEvent>) {
+        let item = parse_item(item);
+        let Some(key) = ItemKey::from_item(&item, index) else { return };
+        let at = self.find_or_start(key);
+        self.complete_item(at, item, out);
     }
 
-    /// Takes from a whole item what its pieces did not bring.
-    fn complete(&mut self, at: usize, item: Item, out: &mut Vec<StreamEvent>) {
-        if self.items[at].done && self.items[at].kind != Kind::Call {
+    /// Takes from a completed item what its deltas did not contain.
+    fn complete_item(&mut self, at: usize, item: ResponsesItem, out: &mut Vec<StreamEvent>) {
+        if self.items[at].done && self.items[at].kind != ItemKind::Call {
             return;
         }
         self.items[at].done = true;
         match item {
-            Item::Message { content, phase, .. } => {
+            ResponsesItem::Message { content, phase, .. } => {
                 let content = content.unwrap_or_default();
                 if self.refusal.is_empty() {
                     self.refusal = content.iter().filter_map(|part| part.refusal.as_deref()).collect();
                 }
-                self.tell_rest(at, content.into_iter().map(|part| part.text), out);
-                let phase = phase.and_then(|phase| Phase { phase }.seal());
-                if self.items[at].told > 0 && phase.is_some() {
-                    self.close(StreamEvent::text_piece(String::new(), phase), out);
+                self.emit_missing_text(at, content.into_iter().map(|part| part.text), out);
+                let phase = phase.and_then(|phase| OpaquePhase { phase }.to_signature());
+                if self.items[at].emitted > 0 && phase.is_some() {
+                    self.emit_signature(StreamEvent::text_delta(String::new(), phase), out);
                 }
             }
-            Item::Reasoning { id, summary, content, encrypted_content } => {
+            ResponsesItem::Reasoning { id, summary, content, encrypted_content } => {
                 let summary = summary.unwrap_or_default();
                 let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
-                let thought = content.unwrap_or_default().into_iter().map(|part: Content| part.text);
+                let thought = content.unwrap_or_default().into_iter().map(|part: ResponsesContent| part.text);
                 let texts: Vec<Option<String>> = summary.iter().map(text).chain(thought).collect();
-                self.tell_rest(at, texts.into_iter(), out);
+                self.emit_missing_text(at, texts.into_iter(), out);
                 let (id, encrypted_content) = (id.unwrap_or_default(), encrypted_content.unwrap_or_default());
-                let sealed = Reasoning { id, summary, encrypted_content }.seal();
-                if sealed.is_some() {
-                    self.close(StreamEvent::thought_piece(String::new(), sealed), out);
+                let signature = OpaqueReasoning { id, summary, encrypted_content }.to_signature();
+                if signature.is_some() {
+                    self.emit_signature(StreamEvent::thought_delta(String::new(), signature), out);
                 }
             }
-            Item::FunctionCall { id, call_id, name, arguments, status } => {
+            ResponsesItem::FunctionCall { id, call_id, name, arguments, status } => {
                 let call = &mut self.items[at];
-                fill(&mut call.id, id);
-                fill(&mut call.call_id, call_id);
-                fill(&mut call.name, name);
-                call.settle(arguments);
+                set_if_present(&mut call.id, id);
+                set_if_present(&mut call.call_id, call_id);
+                set_if_present(&mut call.name, name);
+                call.set_arguments(arguments);
                 call.done = status.as_deref() != Some("incomplete");
             }
-            Item::Other => {}
+            ResponsesItem::Other => {}
         }
     }
 
-    fn tell_rest(
+    fn emit_missing_text(
         &mut self,
         at: usize,
         texts: impl Iterator<Item = Option<String>>,
         out: &mut Vec<StreamEvent>,
     ) {
-        let mut told = self.items[at].told;
+        let mut emitted = self.items[at].emitted;
         for (part, text) in (0..).zip(texts.map(Option::unwrap_or_default)) {
-            let rest = text.get(told.min(text.len())..).unwrap_or_default().to_owned();
-            told = told.saturating_sub(text.len());
-            self.tell(at, part, rest, out);
+            let rest = text.get(emitted.min(text.len())..).unwrap_or_default().to_owned();
+            emitted = emitted.saturating_sub(text.len());
+            self.emit_text(at, part, rest, out);
         }
     }
 
-    /// A blank line stands between texts of different items or parts.
-    fn tell(&mut self, item: usize, part: u64, text: String, out: &mut Vec<StreamEvent>) {
+    /// Emits text. A blank line separates texts of different items or parts.
+    fn emit_text(&mut self, item: usize, part: u64, text: String, out: &mut Vec<StreamEvent>) {
         if text.is_empty() {
             return;
         }
         let kind = self.items[item].kind;
-        self.items[item].told += text.len();
-        let spot = Spot { item, part };
-        let apart = self.last.is_some_and(|last| last != spot && self.items[last.item].kind == kind);
-        let text = if apart { format!("\n\n{text}") } else { text };
-        self.last = Some(spot);
-        let piece = match kind {
-            Kind::Reasoning => StreamEvent::thought_piece,
-            Kind::Message | Kind::Call => StreamEvent::text_piece,
+        self.items[item].emitted += text.len();
+        let position = TextPosition { item, part };
+        let needs_separator =
+            self.last_position.is_some_and(|last| last != position && self.items[last.item].kind == kind);
+        let text = if needs_separator { format!("\n\n{text}") } else { text };
+        self.last_position = Some(position);
+        let delta = match kind {
+            ItemKind::Reasoning => StreamEvent::thought_delta,
+            ItemKind::Message | ItemKind::Call => StreamEvent::text_delta,
         };
-        self.send(piece(text, None), out);
+        self.emit(delta(text, None), out);
     }
 
-    fn close(&mut self, signed: StreamEvent, out: &mut Vec<StreamEvent>) {
-        self.last = None;
-        self.send(signed, out);
+    fn emit_signature(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
+        self.last_position = None;
+        self.emit(event, out);
     }
 
-    fn send(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
-        if self.held.is_empty() {
+    fn emit(&mut self, event: StreamEvent, out: &mut Vec<StreamEvent>) {
+        if self.deferred.is_empty() {
             out.push(event);
         } else {
-            self.held.push(Held::Event(event));
+            self.deferred.push(DeferredItem::Event(event));
         }
     }
 
-    fn finish(&mut self, status: &str, response: Response, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+    fn finish_response(
+        &mut self,
+        status: &str,
+        response: ResponsesBody,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         let status = response.status.as_deref().unwrap_or(status);
         if !response.error.is_null() || status == "failed" {
-            return Err(self.failed(&json!({"error": response.error})));
+            return Err(self.error_from(&json!({"error": response.error})));
         }
         if status == "cancelled" {
             return Err(Error::Truncated { provider: self.provider.clone() });
         }
-        self.complete_all(response.output.unwrap_or_default(), out);
+        self.complete_items(response.output.unwrap_or_default(), out);
         let reason = response.incomplete_details.and_then(|details| details.reason).unwrap_or_default();
         let finish = match status {
-            _ if !self.refusal.is_empty() => {
-                Finish::Refused { code: "refusal".to_owned(), message: std::mem::take(&mut self.refusal) }
-            }
-            "incomplete" if reason == "content_filter" => Finish::Refused {
-                code: reason,
-                message: "the provider's filter stopped the answer".to_owned(),
+            _ if !self.refusal.is_empty() => FinishReason::Refused {
+                code: "refusal".to_owned(),
+                message: std::mem::take(&mut self.refusal),
             },
-            "incomplete" => Finish::Length,
-            _ => Finish::Stop,
+            "incomplete" if reason == "content_filter" => FinishReason::Refused {
+                code: reason,
+                message: "the provider's content filter stopped the answer".to_owned(),
+            },
+            "incomplete" => FinishReason::Length,
+            _ => FinishReason::Stop,
         };
-        for held in std::mem::take(&mut self.held) {
-            match held {
-                Held::Event(event) => out.push(event),
-                Held::Call(at) => out.extend(self.call(at, &finish).map(StreamEvent::ToolCall)),
+        for deferred in std::mem::take(&mut self.deferred) {
+            match deferred {
+                DeferredItem::Event(event) => out.push(event),
+                DeferredItem::Call(at) => out.extend(self.take_call(at, &finish).map(StreamEvent::ToolCall)),
             }
         }
-        out.extend(response.usage.map(|counts| StreamEvent::Usage(counts.usage())));
+        out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.normalized())));
         out.push(StreamEvent::Done(Done { finish, model_version: response.model }));
         Ok(())
     }
 
-    /// The items of the whole response: those that are known by an id or by their place among their kind, and new ones.
-    fn complete_all(&mut self, output: Vec<Value>, out: &mut Vec<StreamEvent>) {
-        let mut seen: Vec<Kind> = Vec::new();
-        for item in output.into_iter().map(item_of) {
-            let Some(key) = Key::of(&item, None) else { continue };
+    /// Completes the items with those of the final response, matched by id or by position within their kind.
+    fn complete_items(&mut self, output: Vec<Value>, out: &mut Vec<StreamEvent>) {
+        let mut seen: Vec<ItemKind> = Vec::new();
+        for item in output.into_iter().map(parse_item) {
+            let Some(key) = ItemKey::from_item(&item, None) else { continue };
             let before = seen.iter().filter(|kind| **kind == key.kind).count();
             seen.push(key.kind);
-            let at = items::nth(&self.items, key, before).unwrap_or_else(|| self.begin(key));
-            self.complete(at, item, out);
+            let at = items::find_by_position(&self.items, key, before).unwrap_or_else(|| self.push_item(key));
+            self.complete_item(at, item, out);
         }
     }
 
-    /// A call that was cut off is none, and an answer that was refused asks for nothing.
-    fn call(&mut self, at: usize, finish: &Finish) -> Option<ToolCall> {
+    /// A truncated call is dropped, and a refused response has no calls.
+    fn take_call(&mut self, at: usize, finish: &FinishReason) -> Option<ToolCall> {
         let call = &mut self.items[at];
-        let is_whole = match finish {
-            Finish::Stop => true,
-            Finish::Length => call.done,
-            Finish::Refused { .. } => false,
+        let is_complete = match finish {
+            FinishReason::Stop => true,
+            FinishReason::Length => call.done,
+            FinishReason::Refused { .. } => false,
         };
         let id = if call.call_id.is_empty() { call.id.clone() } else { call.call_id.clone() };
-        is_whole.then(|| answer::call(id, self.names.own(&call.name), call.arguments.take()))
+        is_complete
+            .then(|| decoding::tool_call(id, self.names.original_name(&call.name), call.arguments.take()))
     }
 }
 
-impl crate::Decoder for Decoder {
-    fn read(&mut self, frame: Frame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if parts::says_nothing(frame.data) {
+impl crate::StreamDecoder for ResponsesDecoder {
+    fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let mut event: Event<'_> = answer::parse(&self.provider, frame.data)?;
+        let mut event: ResponsesEvent<'_> = decoding::parse_frame(&self.provider, frame.data)?;
         if !event.error.is_null() {
-            return Err(self.failed(&json!({"error": event.error})));
+            return Err(self.error_from(&json!({"error": event.error})));
         }
         let kind = std::mem::take(&mut event.kind);
         match if kind.is_empty() { frame.event } else { &kind } {
-            // A server that does not stream sends the response as it is.
+            // A server that does not stream sends the bare response.
             "" => {
-                let response: Response = answer::parse(&self.provider, frame.data)?;
-                if response.output.is_none() { Ok(()) } else { self.finish("completed", response, out) }
+                let response: ResponsesBody = decoding::parse_frame(&self.provider, frame.data)?;
+                if response.output.is_none() {
+                    Ok(())
+                } else {
+                    self.finish_response("completed", response, out)
+                }
             }
-            kind => self.event(kind, event, out),
+            kind => self.handle_event(kind, event, out),
         }
     }
 
@@ -299,11 +323,11 @@ impl crate::Decoder for Decoder {
     }
 }
 
-fn item_of(item: Value) -> Item {
-    serde_json::from_value(item).unwrap_or(Item::Other)
+fn parse_item(item: Value) -> ResponsesItem {
+    serde_json::from_value(item).unwrap_or(ResponsesItem::Other)
 }
 
-fn fill(field: &mut String, value: Option<String>) {
+fn set_if_present(field: &mut String, value: Option<String>) {
     if let Some(value) = value.filter(|value| !value.is_empty()) {
         *field = value;
     }

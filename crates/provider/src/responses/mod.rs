@@ -1,12 +1,12 @@
-//! OpenAI's Responses, without state on the server: each request carries the whole conversation as a list of items.
+//! The OpenAI Responses API, without server-side state: each request carries the whole conversation as a list of items.
 
 mod decode;
 mod encode;
 mod items;
-mod sealed;
+mod opaque;
 mod wire;
 
-pub use decode::Decoder;
-pub use encode::{encode, unsupported};
+pub use decode::ResponsesDecoder;
+pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::takes;
+pub(crate) use encode::accepts_media;

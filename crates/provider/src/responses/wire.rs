@@ -1,8 +1,8 @@
-//! The events of a streamed answer, and the items and the response within them.
+//! The events of a streamed response, with their items and the final response.
 
 use crate::{
-    Usage,
-    openai::{Details, counted},
+    TokenUsage,
+    openai::{OpenAiTokenDetails, normalize_usage},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Event<'a> {
+pub(super) struct ResponsesEvent<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
     pub(super) item_id: Option<String>,
@@ -20,21 +20,21 @@ pub(super) struct Event<'a> {
     pub(super) delta: Value,
     pub(super) arguments: Value,
     pub(super) item: Value,
-    pub(super) response: Option<Response>,
+    pub(super) response: Option<ResponsesBody>,
     pub(super) error: Value,
     pub(super) code: Value,
     pub(super) message: Value,
 }
 
-/// One thing that a model made. Servers differ in which of the ids they give.
+/// An output item. Servers differ in which ids they send.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Item {
+pub(super) enum ResponsesItem {
     Message {
         #[serde(default)]
         id: Option<String>,
         #[serde(default)]
-        content: Option<Vec<Content>>,
+        content: Option<Vec<ResponsesContent>>,
         #[serde(default)]
         phase: Option<String>,
     },
@@ -44,7 +44,7 @@ pub(super) enum Item {
         #[serde(default)]
         summary: Option<Vec<Value>>,
         #[serde(default)]
-        content: Option<Vec<Content>>,
+        content: Option<Vec<ResponsesContent>>,
         #[serde(default)]
         encrypted_content: Option<String>,
     },
@@ -60,50 +60,50 @@ pub(super) enum Item {
         #[serde(default)]
         status: Option<String>,
     },
-    /// What was not asked for.
+    /// Any other kind of item.
     #[serde(other)]
     Other,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Content {
+pub(super) struct ResponsesContent {
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Response {
+pub(super) struct ResponsesBody {
     pub(super) status: Option<String>,
     pub(super) model: Option<String>,
     pub(super) output: Option<Vec<Value>>,
-    pub(super) usage: Option<Counts>,
+    pub(super) usage: Option<ResponsesUsage>,
     pub(super) error: Value,
-    pub(super) incomplete_details: Option<Incomplete>,
+    pub(super) incomplete_details: Option<ResponsesIncompleteDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Incomplete {
+pub(super) struct ResponsesIncompleteDetails {
     pub(super) reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Counts {
+pub(super) struct ResponsesUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     total_tokens: Option<u64>,
-    input_tokens_details: Option<Details>,
-    output_tokens_details: Option<Details>,
+    input_tokens_details: Option<OpenAiTokenDetails>,
+    output_tokens_details: Option<OpenAiTokenDetails>,
 }
 
-impl Counts {
-    pub(super) fn usage(&self) -> Usage {
+impl ResponsesUsage {
+    pub(super) fn normalized(&self) -> TokenUsage {
         let cached = self.input_tokens_details.as_ref().and_then(|details| details.cached_tokens);
         let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        counted(
+        normalize_usage(
             self.input_tokens.unwrap_or_default(),
             cached.unwrap_or_default(),
             self.output_tokens.unwrap_or_default(),

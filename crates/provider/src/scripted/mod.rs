@@ -1,27 +1,29 @@
-//! A model that replays a script: the same request always gets the same answer, offline.
+//! A provider that replays a YAML script: deterministic and offline.
 //!
-//! The rules of the YAML file are tried from top to bottom; the first that fits the request's last message answers.
-//! Text leaves in pieces of one word, as a real model's does.
+//! Rules are tried from top to bottom; the first one that matches the request produces the response. Text is streamed
+//! word by word, as a model would.
 
 mod failure;
 mod prompt;
 mod script;
 mod template;
 
-use crate::{Done, Error, EventStream, Finish, Provider, Request, StreamEvent, ToolCall};
+use crate::{
+    Done, Error, FinishReason, ModelRequest, ModelStream, Provider, StreamEvent, ToolCall, split_words,
+};
 use futures::{StreamExt as _, future, stream};
-use prompt::Prompt;
-use script::{Call, Piece, Script, Step};
+use prompt::ScriptPrompt;
+use script::{ModelScript, ScriptCall, ScriptStep, ScriptText};
 use std::{path::Path, time::Duration};
 
 #[derive(Debug)]
-pub struct Scripted {
-    /// How errors call the script.
+pub struct ScriptedProvider {
+    /// The name of the script in errors.
     file: String,
-    script: Script,
+    script: ModelScript,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path.as_ref()) {
@@ -30,7 +32,7 @@ impl Scripted {
         }
     }
 
-    /// A script that is not in a file; `name` stands for it in errors.
+    /// Parses a script that is not in a file; `name` identifies it in errors.
     pub fn from_str(name: impl Into<String>, yaml: &str) -> Result<Self, Error> {
         let file = name.into();
         match serde_saphyr::from_str(yaml) {
@@ -39,70 +41,78 @@ impl Scripted {
         }
     }
 
-    /// What the script calls itself.
+    /// The model name in the script.
     pub fn model(&self) -> Option<&str> {
         self.script.model.as_deref()
     }
 
-    fn play(&self, request: &Request) -> Result<Vec<Beat>, Error> {
-        let prompt = Prompt::of(&request.messages);
+    fn response_steps(&self, request: &ModelRequest) -> Result<Vec<PlaybackStep>, Error> {
+        let prompt = ScriptPrompt::from_messages(&request.messages);
         let rule = self
             .script
             .rules
             .iter()
-            .find(|rule| prompt.fits(&rule.when))
-            .ok_or_else(|| self.complain(format!("no rule answers {}", prompt.describe())))?;
-        let mut beats = Vec::new();
+            .find(|rule| prompt.matches(&rule.when))
+            .ok_or_else(|| self.script_error(format!("no rule matches {}", prompt.describe())))?;
+        let mut steps = Vec::new();
         let mut usage = self.script.usage;
-        for step in &rule.reply {
-            match step {
-                Step::Text(piece) => self.say(&prompt, piece, StreamEvent::text_piece, &mut beats)?,
-                Step::Thought(piece) => self.say(&prompt, piece, StreamEvent::thought_piece, &mut beats)?,
-                Step::Call(call) => beats.push(Beat::Event(StreamEvent::ToolCall(self.call(&prompt, call)?))),
-                Step::Usage(counts) => usage = Some(*counts),
-                Step::DelayMs(millis) => beats.push(Beat::Wait(Duration::from_millis(*millis))),
-                Step::Hang => return Ok(with(beats, Beat::Hang)),
-                Step::Fail(failure) => {
-                    return Ok(with(beats, Beat::Event(StreamEvent::Error(failure.error()))));
+        for scripted in &rule.reply {
+            match scripted {
+                ScriptStep::Text(text) => {
+                    self.push_words(&prompt, text, StreamEvent::text_delta, &mut steps)?;
                 }
-                // A refusal carries neither a version nor usage, as with the providers that send one.
-                Step::Refuse(refusal) => {
-                    let finish =
-                        Finish::Refused { code: refusal.code.clone(), message: refusal.message.clone() };
-                    return Ok(with(beats, Beat::done(finish, None)));
+                ScriptStep::Thought(text) => {
+                    self.push_words(&prompt, text, StreamEvent::thought_delta, &mut steps)?;
                 }
-                Step::Length => return Ok(self.end(beats, usage, Finish::Length)),
+                ScriptStep::Call(call) => {
+                    steps.push(PlaybackStep::Event(StreamEvent::ToolCall(self.expand_call(&prompt, call)?)));
+                }
+                ScriptStep::Usage(counts) => usage = Some(*counts),
+                ScriptStep::DelayMs(millis) => steps.push(PlaybackStep::Wait(Duration::from_millis(*millis))),
+                ScriptStep::Hang => return Ok(append(steps, PlaybackStep::Hang)),
+                ScriptStep::Fail(failure) => {
+                    return Ok(append(steps, PlaybackStep::Event(StreamEvent::Error(failure.to_error()))));
+                }
+                // A refusal carries neither model version nor usage, like those of real providers.
+                ScriptStep::Refuse(refusal) => {
+                    let finish = FinishReason::Refused {
+                        code: refusal.code.clone(),
+                        message: refusal.message.clone(),
+                    };
+                    return Ok(append(steps, PlaybackStep::done(finish, None)));
+                }
+                ScriptStep::Length => return Ok(self.complete(steps, usage, FinishReason::Length)),
             }
         }
-        Ok(self.end(beats, usage, Finish::Stop))
+        Ok(self.complete(steps, usage, FinishReason::Stop))
     }
 
-    fn say(
+    fn push_words(
         &self,
-        prompt: &Prompt<'_>,
-        piece: &Piece,
+        prompt: &ScriptPrompt<'_>,
+        text: &ScriptText,
         event: fn(String, Option<String>) -> StreamEvent,
-        beats: &mut Vec<Beat>,
+        steps: &mut Vec<PlaybackStep>,
     ) -> Result<(), Error> {
-        let text = template::fill(piece.text(), prompt).map_err(|message| self.complain(message))?;
-        let mut words = words(&text).peekable();
+        let expanded = template::expand(text.text(), prompt).map_err(|message| self.script_error(message))?;
+        let mut words = split_words(&expanded).peekable();
         while let Some(word) = words.next() {
-            let signature = if words.peek().is_none() { piece.signature() } else { None };
-            beats.push(Beat::Event(event(word.to_owned(), signature)));
+            let signature = if words.peek().is_none() { text.signature() } else { None };
+            steps.push(PlaybackStep::Event(event(word.to_owned(), signature)));
             if let Some(millis) = self.script.word_delay_ms {
-                beats.push(Beat::Wait(Duration::from_millis(millis)));
+                steps.push(PlaybackStep::Wait(Duration::from_millis(millis)));
             }
         }
         Ok(())
     }
 
-    fn call(&self, prompt: &Prompt<'_>, call: &Call) -> Result<ToolCall, Error> {
+    fn expand_call(&self, prompt: &ScriptPrompt<'_>, call: &ScriptCall) -> Result<ToolCall, Error> {
         let args = call
             .args
             .iter()
-            .map(|(key, value)| Ok((key.clone(), template::fill_value(value, prompt)?)))
+            .map(|(key, value)| Ok((key.clone(), template::expand_value(value, prompt)?)))
             .collect::<Result<_, String>>()
-            .map_err(|message| self.complain(message))?;
+            .map_err(|message| self.script_error(message))?;
         Ok(ToolCall {
             id: call.id.clone().unwrap_or_default(),
             name: call.name.clone(),
@@ -112,42 +122,49 @@ impl Scripted {
         })
     }
 
-    fn end(&self, mut beats: Vec<Beat>, usage: Option<script::Counts>, finish: Finish) -> Vec<Beat> {
-        beats.extend(usage.map(|counts| Beat::Event(StreamEvent::Usage(counts.into()))));
-        with(beats, Beat::done(finish, self.script.model.clone()))
+    fn complete(
+        &self,
+        mut steps: Vec<PlaybackStep>,
+        usage: Option<script::ScriptUsage>,
+        finish: FinishReason,
+    ) -> Vec<PlaybackStep> {
+        steps.extend(usage.map(|counts| PlaybackStep::Event(StreamEvent::Usage(counts.into()))));
+        append(steps, PlaybackStep::done(finish, self.script.model.clone()))
     }
 
-    fn complain(&self, message: String) -> Error {
+    fn script_error(&self, message: String) -> Error {
         Error::Script { file: self.file.clone(), message }
     }
 }
 
-impl Provider for Scripted {
+impl Provider for ScriptedProvider {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    fn stream(&self, request: Request) -> EventStream {
-        let beats = self.play(&request).unwrap_or_else(|error| vec![Beat::Event(StreamEvent::Error(error))]);
-        stream::iter(beats).filter_map(Beat::act).boxed()
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let steps = self
+            .response_steps(&request)
+            .unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
+        stream::iter(steps).filter_map(PlaybackStep::perform).boxed()
     }
 }
 
-/// A moment of an answer.
+/// One step of a response.
 #[derive(Debug)]
-enum Beat {
+enum PlaybackStep {
     Event(StreamEvent),
     Wait(Duration),
-    /// Silence until the caller gives up.
+    /// Never completes.
     Hang,
 }
 
-impl Beat {
-    fn done(finish: Finish, model_version: Option<String>) -> Self {
+impl PlaybackStep {
+    fn done(finish: FinishReason, model_version: Option<String>) -> Self {
         Self::Event(StreamEvent::Done(Done { finish, model_version }))
     }
 
-    async fn act(self) -> Option<StreamEvent> {
+    async fn perform(self) -> Option<StreamEvent> {
         match self {
             Self::Event(event) => Some(event),
             Self::Wait(time) => {
@@ -159,21 +176,9 @@ impl Beat {
     }
 }
 
-fn with(mut beats: Vec<Beat>, last: Beat) -> Vec<Beat> {
-    beats.push(last);
-    beats
-}
-
-/// Words with the space in front of them; joined they are the text again.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let mut spaces = rest.char_indices().skip(1).filter(|(_, c)| *c == ' ').map(|(at, _)| at);
-        let end = spaces.next().unwrap_or(rest.len());
-        let (word, left) = rest.split_at(end);
-        rest = left;
-        (!word.is_empty()).then_some(word)
-    })
+fn append(mut steps: Vec<PlaybackStep>, last: PlaybackStep) -> Vec<PlaybackStep> {
+    steps.push(last);
+    steps
 }
 
 #[cfg(test)]

@@ -1,57 +1,57 @@
-//! The script as it stands in the file; a key that is not here is an error with its line.
+//! The schema of a script file. An unknown key is an error with its line.
 
-use super::failure::Failure;
-use crate::Usage;
+use super::failure::ScriptFailure;
+use crate::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Script {
-    /// The model version that answers carry.
+pub(super) struct ModelScript {
+    /// The model version that responses report.
     pub(super) model: Option<String>,
-    /// What each answer counts, unless it says otherwise.
-    pub(super) usage: Option<Counts>,
-    /// The pause after each word.
+    /// The token usage of each response without its own.
+    pub(super) usage: Option<ScriptUsage>,
+    /// The delay after each word.
     pub(super) word_delay_ms: Option<u64>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<ScriptRule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct ScriptRule {
     #[serde(default)]
-    pub(super) when: When,
-    pub(super) reply: Vec<Step>,
+    pub(super) when: ScriptCondition,
+    pub(super) reply: Vec<ScriptStep>,
 }
 
-/// All that is said must hold. Nothing said: always.
+/// Conditions that must all hold. Without conditions the rule always matches.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct When {
-    /// The user's first word, whatever its case.
+pub(super) struct ScriptCondition {
+    /// The user's first word, case-insensitive.
     pub(super) first_word: Option<String>,
     pub(super) exact: Option<String>,
     pub(super) starts_with: Option<String>,
     pub(super) contains: Option<String>,
-    /// The last message is the result of this tool, or of `any`.
+    /// The last message is a result of this tool, or of `any` tool.
     pub(super) tool: Option<String>,
-    /// The last message is a tool's result, and its JSON has this in it.
+    /// The last message is a tool result whose JSON contains this text.
     pub(super) result_contains: Option<String>,
-    /// How many answers the model has given since the user spoke.
+    /// The number of assistant messages since the last user text.
     pub(super) turn: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Step {
-    Text(Piece),
-    Thought(Piece),
-    Call(Call),
-    Usage(Counts),
-    Refuse(Refusal),
-    Fail(Failure),
-    /// The answer is cut off by the limit of output tokens.
+pub(super) enum ScriptStep {
+    Text(ScriptText),
+    Thought(ScriptText),
+    Call(ScriptCall),
+    Usage(ScriptUsage),
+    Refuse(ScriptRefusal),
+    Fail(ScriptFailure),
+    /// The response ends at the output token limit.
     Length,
     DelayMs(u64),
     Hang,
@@ -61,14 +61,14 @@ pub(super) enum Step {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "expected a text, or a mapping with `text` and `signature`"
+    expecting = "expected a string, or a mapping with `text` and `signature`"
 )]
-pub(super) enum Piece {
+pub(super) enum ScriptText {
     Plain(String),
     Signed { text: String, signature: String },
 }
 
-impl Piece {
+impl ScriptText {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Plain(text) | Self::Signed { text, .. } => text,
@@ -85,14 +85,14 @@ impl Piece {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Refusal {
+pub(super) struct ScriptRefusal {
     pub(super) code: String,
     pub(super) message: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) name: String,
     #[serde(default)]
     pub(super) args: Map<String, Value>,
@@ -102,7 +102,7 @@ pub(super) struct Call {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Counts {
+pub(super) struct ScriptUsage {
     input: u64,
     output: u64,
     #[serde(default)]
@@ -111,9 +111,9 @@ pub(super) struct Counts {
     reasoning: u64,
 }
 
-impl From<Counts> for Usage {
-    fn from(counts: Counts) -> Self {
-        let Counts { input, output, cached, reasoning } = counts;
+impl From<ScriptUsage> for TokenUsage {
+    fn from(usage: ScriptUsage) -> Self {
+        let ScriptUsage { input, output, cached, reasoning } = usage;
         Self { input, cached, output, reasoning }
     }
 }

@@ -1,59 +1,60 @@
-//! `{user}`, `{model}`, `{tool.name}`, `{tool.response}` and `{tool.response.a.path}` inside texts and arguments.
+//! Expansion of `{user}`, `{model}`, `{tool.name}`, `{tool.response}` and `{tool.response.a.path}` in texts and
+//! arguments.
 //!
-//! Other braces stay as they are, so that a script can say JSON.
+//! Other braces stay unchanged, so a script can contain JSON.
 
-use super::prompt::Prompt;
+use super::prompt::ScriptPrompt;
 use serde_json::Value;
 
-pub(super) fn fill(text: &str, prompt: &Prompt<'_>) -> Result<String, String> {
-    let mut filled = String::with_capacity(text.len());
+pub(super) fn expand(text: &str, prompt: &ScriptPrompt<'_>) -> Result<String, String> {
+    let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find('{') {
-        filled.push_str(&rest[..open]);
+        expanded.push_str(&rest[..open]);
         rest = &rest[open..];
         let found = rest.find('}').map(|close| (&rest[1..close], &rest[close + 1..]));
-        if let Some((name, after)) = found.filter(|(name, _)| is_ours(name)) {
-            filled.push_str(&shown(&look_up(name, prompt)?));
+        if let Some((name, after)) = found.filter(|(name, _)| is_placeholder(name)) {
+            expanded.push_str(&display(&look_up(name, prompt)?));
             rest = after;
         } else {
-            filled.push('{');
+            expanded.push('{');
             rest = &rest[1..];
         }
     }
-    filled.push_str(rest);
-    Ok(filled)
+    expanded.push_str(rest);
+    Ok(expanded)
 }
 
-/// Fills the strings of an argument; one that is nothing but a name becomes the value itself, with its type.
-pub(super) fn fill_value(value: &Value, prompt: &Prompt<'_>) -> Result<Value, String> {
+/// Expands the strings of an argument. A string that is a single placeholder becomes the value itself, with its type.
+pub(super) fn expand_value(value: &Value, prompt: &ScriptPrompt<'_>) -> Result<Value, String> {
     match value {
         Value::String(text) => {
             let name = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-            match name.filter(|name| is_ours(name)) {
+            match name.filter(|name| is_placeholder(name)) {
                 Some(name) => look_up(name, prompt),
-                None => fill(text, prompt).map(Value::String),
+                None => expand(text, prompt).map(Value::String),
             }
         }
-        Value::Array(items) => items.iter().map(|item| fill_value(item, prompt)).collect(),
+        Value::Array(items) => items.iter().map(|item| expand_value(item, prompt)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, item)| Ok((key.clone(), fill_value(item, prompt)?))).collect()
+            fields.iter().map(|(key, item)| Ok((key.clone(), expand_value(item, prompt)?))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
     }
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_placeholder(name: &str) -> bool {
     matches!(name, "user" | "model" | "tool.name" | "tool.response") || name.starts_with("tool.response.")
 }
 
-fn look_up(name: &str, prompt: &Prompt<'_>) -> Result<Value, String> {
+fn look_up(name: &str, prompt: &ScriptPrompt<'_>) -> Result<Value, String> {
     if name == "user" {
         return Ok(Value::String(prompt.user.clone()));
     }
     if name == "model" {
         return Ok(Value::String(prompt.model.clone()));
     }
-    let result = prompt.tool.ok_or_else(|| format!("{{{name}}} where no tool has answered"))?;
+    let result = prompt.tool.ok_or_else(|| format!("{{{name}}} needs a tool result, and there is none"))?;
     if name == "tool.name" {
         return Ok(Value::String(result.name.clone()));
     }
@@ -66,7 +67,7 @@ fn look_up(name: &str, prompt: &Prompt<'_>) -> Result<Value, String> {
     found.cloned().ok_or_else(|| format!("{{{name}}} is not in the response of {}", result.name))
 }
 
-fn shown(value: &Value) -> String {
+fn display(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {

@@ -1,42 +1,44 @@
-//! The script's words one by one, and all words of the canned agent.
+//! Every keyword of a script, and the script of the canned agent.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult};
+use crate::{MessagePart, ModelMessage, Role, ToolResult};
 use insta::assert_snapshot;
 use serde_json::json;
 
-fn canned() -> Scripted {
+fn canned() -> ScriptedProvider {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/canned/agents/canned/canned.yaml");
-    Scripted::from_file(file).expect("the canned script is whole")
+    ScriptedProvider::from_file(file).expect("the canned script is valid")
 }
 
-fn script(yaml: &str) -> Scripted {
-    Scripted::from_str("test.yaml", yaml).expect("the script is whole")
+fn script(yaml: &str) -> ScriptedProvider {
+    ScriptedProvider::from_str("test.yaml", yaml).expect("the script is valid")
 }
 
-fn refusal(yaml: &str) -> String {
-    Scripted::from_str("test.yaml", yaml).expect_err("the script is broken").to_string()
+fn parse_error(yaml: &str) -> String {
+    ScriptedProvider::from_str("test.yaml", yaml).expect_err("the script is invalid").to_string()
 }
 
-fn user(text: &str) -> Message {
-    Message::text(Role::User, text)
+fn user(text: &str) -> ModelMessage {
+    ModelMessage::text(Role::User, text)
 }
 
-fn result(name: &str, response: serde_json::Value) -> Message {
+fn result(name: &str, response: serde_json::Value) -> ModelMessage {
     let result = ToolResult { id: "c1".to_owned(), name: name.to_owned(), response };
-    Message::new(Role::Tool, vec![Part::from(result)])
+    ModelMessage::new(Role::Tool, vec![MessagePart::from(result)])
 }
 
-/// One line per event; deltas are separated by bars.
-fn shape(provider: &Scripted, messages: Vec<Message>) -> String {
-    let request = Request { messages, ..Request::default() };
-    let beats = provider.play(&request).unwrap_or_else(|error| vec![Beat::Event(StreamEvent::Error(error))]);
+/// One line per event; deltas are separated by `|`.
+fn shape(provider: &ScriptedProvider, messages: Vec<ModelMessage>) -> String {
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let steps = provider
+        .response_steps(&request)
+        .unwrap_or_else(|error| vec![PlaybackStep::Event(StreamEvent::Error(error))]);
     let mut lines: Vec<String> = Vec::new();
-    for beat in beats {
-        let line = match beat {
-            Beat::Wait(time) => format!("wait {time:?}"),
-            Beat::Hang => "hang".to_owned(),
-            Beat::Event(event) => line(event),
+    for step in steps {
+        let line = match step {
+            PlaybackStep::Wait(time) => format!("wait {time:?}"),
+            PlaybackStep::Hang => "hang".to_owned(),
+            PlaybackStep::Event(event) => line(event),
         };
         let kind = line.split(' ').next().unwrap_or_default();
         match lines.last_mut() {
@@ -71,7 +73,7 @@ fn line(event: StreamEvent) -> String {
 }
 
 #[test]
-fn the_canned_model_echoes_what_it_has_no_word_for() {
+fn canned_script_echoes_unmatched_text() {
     assert_snapshot!(shape(&canned(), vec![user("hi there")]), @r#"
     text Hello| from| canned| model.| You| said:| hi| there
     usage 10/5
@@ -80,8 +82,8 @@ fn the_canned_model_echoes_what_it_has_no_word_for() {
 }
 
 #[test]
-fn the_canned_model_has_an_answer_for_each_of_its_words() {
-    let words = [
+fn canned_script_answers_each_of_its_keywords() {
+    let keywords = [
         "tool please",
         "parallel",
         "Texttool",
@@ -97,7 +99,7 @@ fn the_canned_model_has_an_answer_for_each_of_its_words() {
         "errcode",
     ];
     let all: Vec<String> =
-        words.iter().map(|word| format!("> {word}\n{}", shape(&canned(), vec![user(word)]))).collect();
+        keywords.iter().map(|word| format!("> {word}\n{}", shape(&canned(), vec![user(word)]))).collect();
     assert_snapshot!(all.join("\n").replace("\nusage 10/5\ndone Stop \"canned-1\"", " ∎"), @r#"
     > tool please
     call get_weather({"city":"Paris"}) ∎
@@ -132,10 +134,10 @@ fn the_canned_model_has_an_answer_for_each_of_its_words() {
 }
 
 #[test]
-fn the_canned_model_tells_the_last_of_several_results() {
+fn canned_script_reports_the_last_of_several_results() {
     let mut results = result("get_weather", json!({"city": "Paris"}));
     results.parts.extend(result("get_weather", json!({"city": "Tokyo"})).parts);
-    assert_snapshot!(shape(&canned(), vec![user("parallel"), Message::new(Role::Assistant, vec![]), results]), @r#"
+    assert_snapshot!(shape(&canned(), vec![user("parallel"), ModelMessage::new(Role::Assistant, vec![]), results]), @r#"
     text Tool| get_weather| said:| {"city":"Tokyo"}
     usage 10/5
     done Stop "canned-1"
@@ -143,7 +145,7 @@ fn the_canned_model_tells_the_last_of_several_results() {
 }
 
 #[test]
-fn a_loop_is_scripted_by_its_turns() {
+fn turn_condition_scripts_a_tool_loop() {
     let looping = script(
         "rules:
   - when: {first_word: count, turn: 0}
@@ -157,7 +159,7 @@ fn a_loop_is_scripted_by_its_turns() {
     let mut seen = Vec::new();
     for next in [2, 3] {
         seen.push(shape(&looping, log.clone()));
-        log.extend([Message::new(Role::Assistant, vec![]), result("step", json!({"next": next}))]);
+        log.extend([ModelMessage::new(Role::Assistant, vec![]), result("step", json!({"next": next}))]);
     }
     seen.push(shape(&looping, log));
     assert_snapshot!(seen.join("\n"), @r#"
@@ -171,14 +173,15 @@ fn a_loop_is_scripted_by_its_turns() {
 }
 
 #[test]
-fn a_rule_on_the_users_words_does_not_answer_the_results_they_led_to() {
+fn user_text_rule_does_not_match_a_tool_result() {
     let once = script("rules: [{when: {contains: weather}, reply: [{call: {name: w}}]}]");
-    let log = vec![user("the weather?"), Message::new(Role::Assistant, vec![]), result("w", json!("rain"))];
-    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: the script test.yaml: no rule answers the result of w: "rain""#);
+    let log =
+        vec![user("the weather?"), ModelMessage::new(Role::Assistant, vec![]), result("w", json!("rain"))];
+    assert_snapshot!(shape(&once, log), @r#"error SCRIPT: script test.yaml: no rule matches the result of w: "rain""#);
 }
 
 #[test]
-fn opaque_data_ids_and_usage_are_told_as_written() {
+fn signatures_ids_and_usage_are_emitted_verbatim() {
     let signed = script(
         "rules:
   - when: {exact: go}
@@ -201,7 +204,7 @@ fn opaque_data_ids_and_usage_are_told_as_written() {
 }
 
 #[test]
-fn every_kind_of_failure_can_be_played() {
+fn every_failure_kind_maps_to_its_error() {
     let kinds = [
         "kind: auth, message: m",
         "kind: quota, message: m",
@@ -222,21 +225,21 @@ fn every_kind_of_failure_can_be_played() {
         })
         .collect();
     assert_snapshot!(all.join("\n"), @"
-    error AUTH: scripted refuses the key: m
-    error QUOTA: the quota at scripted is used up: m
-    error RATE_LIMITED: scripted asks to slow down: m
+    error AUTH: scripted rejected the API key: m
+    error QUOTA: the quota at scripted is exhausted: m
+    error RATE_LIMITED: rate limit at scripted reached: m
     error CONTEXT_OVERFLOW: the conversation is too long for the model: m
-    error BAD_REQUEST: scripted does not accept the request: m
-    error TRANSIENT: scripted is not available right now: m
-    error TRUNCATED: scripted ended its answer before it was complete
-    error PROTOCOL: scripted answered with something that cannot be read: m
-    error STALLED: scripted has been silent for 30s
+    error BAD_REQUEST: scripted rejected the request: m
+    error TRANSIENT: scripted is temporarily unavailable: m
+    error TRUNCATED: scripted ended the stream before the answer was complete
+    error PROTOCOL: scripted sent a response that cannot be parsed: m
+    error STALLED: scripted sent no data for 30s
     error X1: m
     ");
 }
 
 #[test]
-fn a_broken_script_is_refused_with_its_line_and_column() {
+fn invalid_script_error_has_line_and_column() {
     let broken = [
         "rules:\n  - wenn: {}\n    reply: []",
         "rules:\n  - reply:\n      - txt: hello",
@@ -245,42 +248,34 @@ fn a_broken_script_is_refused_with_its_line_and_column() {
         "rules:\n  - reply:\n      - fail: {message: x}",
         "rules: [",
     ];
-    let all: Vec<String> = broken.iter().map(|yaml| refusal(yaml)).collect();
+    let all: Vec<String> = broken.iter().map(|yaml| parse_error(yaml)).collect();
     assert_snapshot!(all.join("\n"), @"
-    the script test.yaml: unknown field `wenn`, expected one of when, reply at line 2, column 5
-    the script test.yaml: unknown variant `txt`, expected one of text, thought, call, usage, refuse, fail, length, delay_ms, hang at line 3, column 9
-    the script test.yaml: expected a text, or a mapping with `text` and `signature` at line 3, column 15
-    the script test.yaml: `retry_after` belongs to `kind: rate_limited` at line 3, column 15
-    the script test.yaml: a failure has either a `kind` or a `code` at line 3, column 15
-    the script test.yaml: unclosed bracket '[' at line 1, column 8
+    script test.yaml: unknown field `wenn`, expected one of when, reply at line 2, column 5
+    script test.yaml: unknown variant `txt`, expected one of text, thought, call, usage, refuse, fail, length, delay_ms, hang at line 3, column 9
+    script test.yaml: expected a string, or a mapping with `text` and `signature` at line 3, column 15
+    script test.yaml: `retry_after` is valid only with `kind: rate_limited` at line 3, column 15
+    script test.yaml: a failure needs either `kind` or `code` at line 3, column 15
+    script test.yaml: unclosed bracket '[' at line 1, column 8
     ");
     assert_snapshot!(
-        Scripted::from_file("no/such.yaml").expect_err("no such file"),
-        @"the script no/such.yaml: cannot be read: No such file or directory (os error 2)"
+        ScriptedProvider::from_file("no/such.yaml").expect_err("no such file"),
+        @"script no/such.yaml: cannot be read: No such file or directory (os error 2)"
     );
 }
 
 #[test]
-fn a_request_that_no_rule_fits_is_an_error_that_names_script_and_question() {
+fn unmatched_request_error_names_script_and_prompt() {
     let narrow = script("rules: [{when: {starts_with: A}, reply: []}]");
-    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: the script test.yaml: no rule answers "B""#);
+    assert_snapshot!(shape(&narrow, vec![user("B")]), @r#"error SCRIPT: script test.yaml: no rule matches "B""#);
     let missing = script("rules: [{reply: [{text: '{tool.response.x.0}'}]}]");
-    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: the script test.yaml: {tool.response.x.0} where no tool has answered");
-    assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: the script test.yaml: {tool.response.x.0} is not in the response of t");
-}
-
-#[test]
-fn words_keep_every_space_and_line() {
-    for text in ["", " ", "a  b ", " lead", "line\nbreak x", "日本 語"] {
-        assert_eq!(words(text).collect::<String>(), text);
-    }
-    assert_eq!(words("a b").collect::<Vec<_>>(), ["a", " b"]);
+    assert_snapshot!(shape(&missing, vec![user("B")]), @"error SCRIPT: script test.yaml: {tool.response.x.0} needs a tool result, and there is none");
+    assert_snapshot!(shape(&missing, vec![result("t", json!({"y": 1}))]), @"error SCRIPT: script test.yaml: {tool.response.x.0} is not in the response of t");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_hangs_stays_silent_after_what_it_said() {
+async fn hang_step_stalls_after_the_preceding_text() {
     let hanging = script("word_delay_ms: 10\nrules: [{reply: [{text: one two}, hang]}]");
-    let mut stream = hanging.stream(Request::default());
+    let mut stream = hanging.stream(ModelRequest::default());
     assert!(matches!(stream.next().await, Some(StreamEvent::TextDelta { .. })));
     assert!(matches!(stream.next().await, Some(StreamEvent::TextDelta { .. })));
     let silence = tokio::time::timeout(Duration::from_hours(1), stream.next()).await;
@@ -288,8 +283,8 @@ async fn a_script_that_hangs_stays_silent_after_what_it_said() {
 }
 
 #[test]
-fn a_script_may_repeat_what_the_model_said_last() {
+fn model_placeholder_expands_to_the_last_answer() {
     let echo = script("rules: [{reply: [{text: 'again: {model}'}]}]");
-    let said = vec![user("a"), Message::text(Role::Assistant, "one"), user("b")];
-    assert_eq!(shape(&echo, said).lines().next(), Some("text again:| one"));
+    let messages = vec![user("a"), ModelMessage::text(Role::Assistant, "one"), user("b")];
+    assert_eq!(shape(&echo, messages).lines().next(), Some("text again:| one"));
 }

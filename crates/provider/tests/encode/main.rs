@@ -1,54 +1,55 @@
-//! Whatever a repaired history holds, every request that leaves is legal, keeps calls and results together, and begins
-//! with the request before it.
+//! Properties of encoded requests for any repaired history: each is legal, keeps calls and results together, and
+//! extends the previous request.
 
-mod made;
-mod wire;
+mod generated;
+mod wire_calls;
 
-use made::{Made, Tally};
+use generated::{CaseTally, GeneratedRequest};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use provider::{Request, anthropic, gemini, ollama, openai, responses};
+use provider::{ModelRequest, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 use std::{cell::RefCell, collections::HashSet};
-use testkit::legal::{self, Api};
-use wire::Wire;
+use testkit::{ProviderApi, legal};
+use wire_calls::WireCalls;
 
-/// For each law, and each for all wire formats.
+/// Cases per property; each case covers all wire formats.
 const CASES: u32 = 1000;
 
-type Encode = fn(&Request, bool) -> Value;
+type Encode = fn(&ModelRequest, bool) -> Value;
 
-const ENCODERS: [(Api, Encode); 5] = [
-    (Api::OpenAi, openai::encode),
-    (Api::Responses, responses::encode),
-    (Api::Anthropic, anthropic::encode),
-    (Api::Gemini, gemini::encode),
-    (Api::Ollama, ollama::encode),
+const ENCODERS: [(ProviderApi, Encode); 5] = [
+    (ProviderApi::OpenAi, openai::encode),
+    (ProviderApi::Responses, responses::encode),
+    (ProviderApi::Anthropic, anthropic::encode),
+    (ProviderApi::Gemini, gemini::encode),
+    (ProviderApi::Ollama, ollama::encode),
 ];
 
-/// Runs a law over generated requests. A run that met no hard case has proved nothing, and fails.
-fn for_all(law: impl Fn(&Made, Api, Encode) -> Result<(), String>) {
+/// Checks a property for generated requests. A run without hard cases proves nothing and fails.
+fn for_all(property: impl Fn(&GeneratedRequest, ProviderApi, Encode) -> Result<(), String>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let tally = RefCell::new(Tally::default());
-    let outcome = runner.run(&made::requests(), |made| {
-        tally.borrow_mut().count(&made.request);
+    let tally = RefCell::new(CaseTally::default());
+    let outcome = runner.run(&generated::requests(), |generated| {
+        tally.borrow_mut().count(&generated.request);
         for (api, encode) in ENCODERS {
-            law(&made, api, encode).map_err(|broken| TestCaseError::fail(format!("{api:?}: {broken}")))?;
+            property(&generated, api, encode)
+                .map_err(|violation| TestCaseError::fail(format!("{api:?}: {violation}")))?;
         }
         Ok(())
     });
-    let broken = outcome.err().map(|broken| broken.to_string()).unwrap_or_default();
-    assert!(broken.is_empty(), "{broken}");
-    tally.borrow().demand();
+    let violation = outcome.err().map(|violation| violation.to_string()).unwrap_or_default();
+    assert!(violation.is_empty(), "{violation}");
+    tally.borrow().assert_hard_cases();
 }
 
 #[test]
-fn every_encoded_request_is_legal_for_its_provider() {
-    for_all(|made, api, encode| {
+fn encoded_requests_are_legal_for_their_provider() {
+    for_all(|generated, api, encode| {
         for stream in [true, false] {
-            let body = encode(&made.request, stream);
-            let broken = legal::check(api, &body);
-            if let Some(violation) = broken.first() {
+            let body = encode(&generated.request, stream);
+            let violation = legal::check(api, &body);
+            if let Some(violation) = violation.first() {
                 return Err(format!("{violation}\n{body:#}"));
             }
         }
@@ -57,32 +58,32 @@ fn every_encoded_request_is_legal_for_its_provider() {
 }
 
 #[test]
-fn every_result_keeps_its_call_under_an_id_of_its_own() {
-    for_all(|made, api, encode| {
-        let wire = Wire::read(api, &encode(&made.request, false));
+fn results_keep_their_calls_under_unique_ids() {
+    for_all(|generated, api, encode| {
+        let wire = WireCalls::read(api, &encode(&generated.request, false));
         let ids: HashSet<&String> = wire.calls.iter().map(|(id, _)| id).collect();
-        if ids.len() != wire.calls.len() || wire.calls.len() != made.calls.len() {
-            return Err(format!("{} calls became {:?}", made.calls.len(), wire.calls));
+        if ids.len() != wire.calls.len() || wire.calls.len() != generated.calls.len() {
+            return Err(format!("{} calls became {:?}", generated.calls.len(), wire.calls));
         }
-        for ((id, number), call) in wire.calls.iter().zip(&made.calls) {
+        for ((id, number), call) in wire.calls.iter().zip(&generated.calls) {
             if *number != call.number {
-                return Err(format!("the calls changed places: {:?}", wire.calls));
+                return Err(format!("the order of the calls changed: {:?}", wire.calls));
             }
-            let first = !made
+            let first = !generated
                 .calls
                 .iter()
                 .take_while(|other| other.number != call.number)
                 .any(|other| other.id == call.id);
             let taken =
                 wire.calls.iter().take_while(|(other, _)| other != id).any(|(other, _)| *other == call.id);
-            if first && !taken && wire::is_legal(api, &call.id) && *id != call.id {
-                return Err(format!("{:?} was legal and new, and became {id:?}", call.id));
+            if first && !taken && wire_calls::is_legal(api, &call.id) && *id != call.id {
+                return Err(format!("the legal and unique id {:?} became {id:?}", call.id));
             }
         }
         let answers: Vec<&(String, u64)> = wire.results.iter().collect();
         let stray = answers.iter().find(|answer| !wire.calls.contains(answer));
         match stray {
-            Some(answer) => Err(format!("{answer:?} answers another call than it did")),
+            Some(answer) => Err(format!("{answer:?} belongs to another call")),
             None if answers.len() != wire.calls.len() => Err("a result is missing".to_owned()),
             None => Ok(()),
         }
@@ -90,17 +91,17 @@ fn every_result_keeps_its_call_under_an_id_of_its_own() {
 }
 
 #[test]
-fn an_older_request_is_the_beginning_of_a_newer_one() {
-    for_all(|made, api, encode| {
-        let whole = wire::messages(api, &encode(&made.request, false));
-        for cut in made.cuts() {
-            let mut older = made.request.clone();
-            older.messages.truncate(cut);
-            let mut older = wire::messages(api, &encode(&older, false));
-            // What follows may be merged into the last one.
+fn earlier_request_is_a_prefix_of_a_later_one() {
+    for_all(|generated, api, encode| {
+        let whole = wire_calls::messages(api, &encode(&generated.request, false));
+        for length in generated.earlier_lengths() {
+            let mut older = generated.request.clone();
+            older.messages.truncate(length);
+            let mut older = wire_calls::messages(api, &encode(&older, false));
+            // A later message may be merged into the last one.
             older.pop();
             if !whole.starts_with(&older) {
-                return Err(format!("cut after {cut} messages:\n{older:#?}\n{whole:#?}"));
+                return Err(format!("cut after {length} messages:\n{older:#?}\n{whole:#?}"));
             }
         }
         Ok(())
@@ -108,10 +109,10 @@ fn an_older_request_is_the_beginning_of_a_newer_one() {
 }
 
 #[test]
-fn signatures_leave_byte_for_byte() {
-    for_all(|made, api, encode| {
-        let body = encode(&made.request, false).to_string();
-        let lost = made.signatures(api).into_iter().find(|signature| !body.contains(signature.as_str()));
-        lost.map_or(Ok(()), |signature| Err(format!("{signature} is lost")))
+fn signatures_are_encoded_verbatim() {
+    for_all(|generated, api, encode| {
+        let body = encode(&generated.request, false).to_string();
+        let lost = generated.signatures(api).into_iter().find(|signature| !body.contains(signature.as_str()));
+        lost.map_or(Ok(()), |signature| Err(format!("signature {signature} is missing")))
     });
 }

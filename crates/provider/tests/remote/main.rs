@@ -1,6 +1,6 @@
-//! Providers behind real sockets: every fault of the fake in every wire format, and the way out through proxies and TLS.
+//! Providers on real sockets: every fault of the fake server in every wire format, proxies and TLS.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed test shows the line")]
 
 mod network;
 mod scenarios;

@@ -1,9 +1,12 @@
-//! The system's proxies and private certificates are honoured.
+//! System proxies and private certificates.
 //!
-//! What the environment says is read when a client is built, so such a test runs this binary again with its own.
+//! A client reads the environment when it is built, so these tests run this binary again with an environment of their
+//! own.
 
 use futures::StreamExt as _;
-use provider::{Api, Endpoint, Message, Provider as _, Remote, Request, Role, StreamEvent};
+use provider::{
+    ModelMessage, ModelRequest, Provider as _, ProviderEndpoint, RemoteProvider, Role, StreamEvent, WireApi,
+};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -26,7 +29,7 @@ use tokio_rustls::{
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
     data: {\"choices\":[{\"delta\":{\"content\":\"hello\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// Made for these tests: an authority, and a certificate of it for `localhost` and 127.0.0.1.
+/// Test data: a CA, and its certificate for `localhost` and 127.0.0.1.
 fn tls(file: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "remote", "tls", file].iter().collect()
 }
@@ -35,20 +38,20 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What the model says at this address, or what went wrong.
-async fn ask(endpoint: Endpoint) -> String {
-    let messages = vec![Message::text(Role::User, "hi")];
-    let request = Request { model: "m".to_owned(), messages, ..Request::default() };
-    let events: Vec<StreamEvent> = Remote::new(endpoint).stream(request).collect().await;
-    let said = |event: &StreamEvent| match event {
+/// The answer of the model at this endpoint, or the error.
+async fn call(endpoint: ProviderEndpoint) -> String {
+    let messages = vec![ModelMessage::text(Role::User, "hi")];
+    let request = ModelRequest { model: "m".to_owned(), messages, ..ModelRequest::default() };
+    let events: Vec<StreamEvent> = RemoteProvider::new(endpoint).stream(request).collect().await;
+    let output = |event: &StreamEvent| match event {
         StreamEvent::TextDelta { text, .. } => Some(text.clone()),
         StreamEvent::Error(error) => Some(error.to_string()),
         _ => None,
     };
-    events.iter().filter_map(said).collect::<Vec<_>>().join(" ")
+    events.iter().filter_map(output).collect::<Vec<_>>().join(" ")
 }
 
-/// Answers one request and gives its first line.
+/// Answers one request and returns its first line.
 async fn answer(mut socket: impl AsyncRead + AsyncWrite + Unpin) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"}") {
@@ -87,15 +90,15 @@ async fn tls_server() -> u16 {
 
 const BASE_URL: &str = "LANGO_TEST_BASE_URL";
 
-/// The same question from a process with this environment.
-async fn ask_with<const N: usize>(variables: [(&'static str, String); N], base_url: String) -> String {
+/// Calls the model from a process with these environment variables.
+async fn call_with_env<const N: usize>(variables: [(&'static str, String); N], base_url: String) -> String {
     let run = move || {
         let mut command = Command::new(env::current_exe().unwrap());
         for inherited in ["http_proxy", "no_proxy", "NO_PROXY"] {
             command.env_remove(inherited);
         }
         command
-            .args(["--exact", "network::asks_by_its_environment", "--ignored", "--nocapture"])
+            .args(["--exact", "network::call_with_own_environment", "--ignored", "--nocapture"])
             .envs(variables)
             .env(BASE_URL, base_url)
             .output()
@@ -106,71 +109,79 @@ async fn ask_with<const N: usize>(variables: [(&'static str, String); N], base_u
 }
 
 #[tokio::test]
-#[ignore = "a part of other tests, which run it with an environment of their own"]
-async fn asks_by_its_environment() {
-    let base_url = env::var(BASE_URL).expect("set by the test that runs this one");
-    println!("[{}]", ask(Endpoint::new("test", Api::Chat, base_url)).await);
+#[ignore = "run by other tests, with an environment of their own"]
+async fn call_with_own_environment() {
+    let base_url = env::var(BASE_URL).expect("the calling test sets the variable");
+    println!("[{}]", call(ProviderEndpoint::new("test", WireApi::Chat, base_url)).await);
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_by_its_file() {
+async fn private_ca_is_trusted_by_ca_file() {
     let base_url = format!("https://localhost:{}", tls_server().await);
-    let endpoint = Endpoint { ca_file: Some(tls("ca.pem")), ..Endpoint::new("test", Api::Chat, base_url) };
-    assert_eq!(ask(endpoint).await, "hello");
+    let endpoint = ProviderEndpoint {
+        ca_file: Some(tls("ca.pem")),
+        ..ProviderEndpoint::new("test", WireApi::Chat, base_url)
+    };
+    assert_eq!(call(endpoint).await, "hello");
 }
 
 #[tokio::test]
-async fn a_stranger_is_not_trusted_and_the_remedy_is_named() {
+async fn untrusted_certificate_error_names_ca_file() {
     let base_url = format!("https://127.0.0.1:{}", tls_server().await);
-    // Beside an authority that knows it not: a machine without certificates would fail sooner.
-    let endpoint =
-        Endpoint { ca_file: Some(tls("server.pem")), ..Endpoint::new("test", Api::Chat, base_url) };
-    let told = ask(endpoint).await;
-    assert!(told.contains("is not trusted (") && told.contains("can be given as ca_file"), "{told}");
+    // With a CA file that does not match: without any CA the client fails earlier.
+    let endpoint = ProviderEndpoint {
+        ca_file: Some(tls("server.pem")),
+        ..ProviderEndpoint::new("test", WireApi::Chat, base_url)
+    };
+    let output = call(endpoint).await;
+    assert!(
+        output.contains("is not trusted (") && output.contains("set ca_file to the certificate"),
+        "{output}"
+    );
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_systems_certificates_may_be_named_by_the_environment() {
+async fn ssl_cert_file_overrides_the_system_certificates() {
     let base_url = format!("https://localhost:{}", tls_server().await);
-    let said = ask_with([("SSL_CERT_FILE", path(&tls("ca.pem")))], base_url).await;
-    assert!(said.contains("[hello]"), "{said}");
+    let output = call_with_env([("SSL_CERT_FILE", path(&tls("ca.pem")))], base_url).await;
+    assert!(output.contains("[hello]"), "{output}");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn without_any_certificate_only_what_needs_one_fails() {
+async fn missing_certificates_fail_https_only() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("none.pem");
     fs::write(&file, "").unwrap();
     let none = || [("SSL_CERT_FILE", path(&file)), ("SSL_CERT_DIR", path(folder.path()))];
-    let told = ask_with(none(), "https://localhost:9/v1".to_owned()).await;
+    let output = call_with_env(none(), "https://localhost:9/v1".to_owned()).await;
     assert!(
-        told.contains("No CA certificates were loaded from the system; certificates can be given as ca_file"),
-        "{told}"
+        output.contains("No CA certificates were loaded from the system; set ca_file to add CA certificates"),
+        "{output}"
     );
 
     let (proxy, _) = plain_server().await;
     let [one, other] = none();
     let variables = [one, other, ("HTTP_PROXY", format!("http://127.0.0.1:{proxy}"))];
-    let said = ask_with(variables, "http://models.invalid/v1".to_owned()).await;
-    assert!(said.contains("[hello]"), "{said}");
+    let output = call_with_env(variables, "http://models.invalid/v1".to_owned()).await;
+    assert!(output.contains("[hello]"), "{output}");
 }
 
 #[tokio::test]
-async fn the_systems_proxy_is_used() {
-    let (proxy, asked) = plain_server().await;
+async fn http_proxy_is_used() {
+    let (proxy, request_line) = plain_server().await;
     let proxy = format!("http://127.0.0.1:{proxy}");
-    let said = ask_with([("HTTP_PROXY", proxy)], "http://models.invalid/v1".to_owned()).await;
-    assert!(said.contains("[hello]"), "{said}");
-    assert_eq!(asked.await.unwrap(), "POST http://models.invalid/v1/chat/completions HTTP/1.1");
+    let output = call_with_env([("HTTP_PROXY", proxy)], "http://models.invalid/v1".to_owned()).await;
+    assert!(output.contains("[hello]"), "{output}");
+    assert_eq!(request_line.await.unwrap(), "POST http://models.invalid/v1/chat/completions HTTP/1.1");
 }
 
 #[tokio::test]
-async fn loopback_needs_no_proxy() {
-    let (port, asked) = plain_server().await;
-    let nobody = "http://127.0.0.1:9".to_owned();
-    let said = ask_with([("HTTP_PROXY", nobody)], format!("http://localhost:{port}/v1")).await;
-    assert!(said.contains("[hello]"), "{said}");
-    assert_eq!(asked.await.unwrap(), "POST /v1/chat/completions HTTP/1.1");
+async fn loopback_bypasses_the_proxy() {
+    let (port, request_line) = plain_server().await;
+    let closed_port = "http://127.0.0.1:9".to_owned();
+    let output = call_with_env([("HTTP_PROXY", closed_port)], format!("http://localhost:{port}/v1")).await;
+    assert!(output.contains("[hello]"), "{output}");
+    assert_eq!(request_line.await.unwrap(), "POST /v1/chat/completions HTTP/1.1");
 }

@@ -1,9 +1,9 @@
-//! Every scenario of the fake in every wire format, and what becomes of it.
+//! Every scenario of the fake server in every wire format, with its outcome.
 
 use futures::{StreamExt as _, future::join_all};
 use provider::{
-    Api, Endpoint, Error, Finish, Message, Provider as _, Remote, Request, Role, Secret, StreamEvent,
-    ToolSpec,
+    Error, FinishReason, ModelMessage, ModelRequest, Provider as _, ProviderEndpoint, RemoteProvider, Role,
+    SecretString, StreamEvent, ToolSpec, WireApi,
 };
 use serde_json::json;
 use std::{fmt::Write as _, time::Duration};
@@ -11,40 +11,40 @@ use testkit::fakeprov::{Fake, SCENARIOS};
 
 const KEY: &str = "sk-canary-0123456789";
 
-fn endpoint(api: Api, base_url: String) -> Endpoint {
-    Endpoint { key: Some(Secret::new(KEY)), ..Endpoint::new("fake", api, base_url) }
+fn endpoint(api: WireApi, base_url: String) -> ProviderEndpoint {
+    ProviderEndpoint { key: Some(SecretString::new(KEY)), ..ProviderEndpoint::new("fake", api, base_url) }
 }
 
-fn request() -> Request {
+fn request() -> ModelRequest {
     let weather = ToolSpec {
         name: "get_weather".to_owned(),
         description: "Weather of a city".to_owned(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
     };
-    let messages = vec![Message::text(Role::User, "Weather in Zürich and Tōkyō?")];
-    Request { model: "m".to_owned(), messages, tools: vec![weather], ..Request::default() }
+    let messages = vec![ModelMessage::text(Role::User, "Weather in Zürich and Tōkyō?")];
+    ModelRequest { model: "m".to_owned(), messages, tools: vec![weather], ..ModelRequest::default() }
 }
 
-/// The answer in one line: neighbours of one kind as one, with what they hold or without.
-fn shape(events: &[StreamEvent], holds: bool) -> String {
+/// The events on one line. Neighbours of one kind are merged; `with_content` includes what they hold.
+fn shape(events: &[StreamEvent], with_content: bool) -> String {
     let mut parts: Vec<(&str, String)> = Vec::new();
     for event in events {
-        let (kind, what) = part(event);
+        let (kind, content) = describe(event);
         match parts.last_mut() {
-            Some((last, all)) if *last == kind && kind != "call" => *all += &what,
-            Some(_) | None => parts.push((kind, what)),
+            Some((last, all)) if *last == kind && kind != "call" => *all += &content,
+            Some(_) | None => parts.push((kind, content)),
         }
     }
-    let word = |(kind, what): &(&str, String)| match *kind {
-        "" => what.clone(),
-        "text" if what.len() > 40 => format!("{} bytes of text", what.len()),
-        kind if holds => format!("{kind}({what})"),
+    let word = |(kind, content): &(&str, String)| match *kind {
+        "" => content.clone(),
+        "text" if content.len() > 40 => format!("{} bytes of text", content.len()),
+        kind if with_content => format!("{kind}({content})"),
         kind => kind.to_owned(),
     };
     parts.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn part(event: &StreamEvent) -> (&'static str, String) {
+fn describe(event: &StreamEvent) -> (&'static str, String) {
     match event {
         StreamEvent::TextDelta { text, .. } => ("text", text.clone()),
         StreamEvent::Thought { text, signature } => {
@@ -57,15 +57,15 @@ fn part(event: &StreamEvent) -> (&'static str, String) {
         }
         StreamEvent::Warning(text) => ("warning", text.clone()),
         StreamEvent::Done(done) => match &done.finish {
-            Finish::Stop => ("", "done".to_owned()),
-            Finish::Length => ("", "length".to_owned()),
-            Finish::Refused { .. } => ("", "refused".to_owned()),
+            FinishReason::Stop => ("", "done".to_owned()),
+            FinishReason::Length => ("", "length".to_owned()),
+            FinishReason::Refused { .. } => ("", "refused".to_owned()),
         },
-        StreamEvent::Error(error) => ("", failure(error)),
+        StreamEvent::Error(error) => ("", error_code(error)),
     }
 }
 
-fn failure(error: &Error) -> String {
+fn error_code(error: &Error) -> String {
     match error {
         Error::RateLimited { retry_after: Some(wait), .. }
         | Error::Transient { retry_after: Some(wait), .. } => {
@@ -75,25 +75,26 @@ fn failure(error: &Error) -> String {
     }
 }
 
-const APIS: [Api; 5] = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Ollama];
+const APIS: [WireApi; 5] =
+    [WireApi::Chat, WireApi::Responses, WireApi::Anthropic, WireApi::Gemini, WireApi::Ollama];
 
-async fn ask(fake: &Fake, api: Api, scenario: &str) -> Vec<StreamEvent> {
+async fn call(fake: &Fake, api: WireApi, scenario: &str) -> Vec<StreamEvent> {
     let mut endpoint = endpoint(api, fake.url(scenario));
     if scenario.starts_with("hang") {
         endpoint.idle_timeout = Duration::from_millis(700);
     }
-    let events: Vec<StreamEvent> = Remote::new(endpoint).stream(request()).collect().await;
+    let events: Vec<StreamEvent> = RemoteProvider::new(endpoint).stream(request()).collect().await;
     let ends = events.iter().filter(|event| matches!(event, StreamEvent::Done(_) | StreamEvent::Error(_)));
     assert_eq!(ends.count(), 1, "{api:?} {scenario}: {events:?}");
     assert!(!format!("{events:?}").contains(KEY), "{api:?} {scenario}: {events:?}");
     events
 }
 
-/// What a scenario comes to, with the formats in which it does.
-async fn row(fake: &Fake, scenario: &str, whole: &[String]) -> String {
-    let mut row: Vec<(String, Vec<Api>)> = Vec::new();
-    let answers = join_all(APIS.map(|api| ask(fake, api, scenario))).await;
-    for ((api, events), ok) in APIS.into_iter().zip(answers).zip(whole) {
+/// The outcomes of a scenario, each with the wire formats that have it.
+async fn outcomes(fake: &Fake, scenario: &str, undisturbed: &[String]) -> String {
+    let mut row: Vec<(String, Vec<WireApi>)> = Vec::new();
+    let answers = join_all(APIS.map(|api| call(fake, api, scenario))).await;
+    for ((api, events), ok) in APIS.into_iter().zip(answers).zip(undisturbed) {
         let as_ok = shape(&events, true) == *ok;
         let outcome = if as_ok { "as ok".to_owned() } else { shape(&events, false) };
         match row.iter_mut().find(|(known, _)| *known == outcome) {
@@ -101,23 +102,23 @@ async fn row(fake: &Fake, scenario: &str, whole: &[String]) -> String {
             None => row.push((outcome, vec![api])),
         }
     }
-    let line = |(outcome, apis): &(String, Vec<Api>)| match apis.len() {
+    let line = |(outcome, apis): &(String, Vec<WireApi>)| match apis.len() {
         5 => outcome.clone(),
         _ => format!("{outcome} {apis:?}"),
     };
     format!("{scenario}: {}", row.iter().map(line).collect::<Vec<_>>().join("; "))
 }
 
-/// What nothing disturbs, in every format.
-async fn whole(fake: &Fake) -> Vec<String> {
-    let answers = join_all(APIS.map(|api| ask(fake, api, "ok"))).await;
+/// The events of the undisturbed scenario in every format.
+async fn undisturbed(fake: &Fake) -> Vec<String> {
+    let answers = join_all(APIS.map(|api| call(fake, api, "ok"))).await;
     answers.iter().map(|events| shape(events, true)).collect()
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_the_same_in_every_format() {
-    let whole = whole(&Fake::start().await).await;
-    insta::assert_snapshot!(whole.join("\n"), @r#"
+async fn undisturbed_answer_is_equal_in_every_wire_api() {
+    let undisturbed = undisturbed(&Fake::start().await).await;
+    insta::assert_snapshot!(undisturbed.join("\n"), @r#"
     thought(Let me think.) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
     thought(Let me think.+signature) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
     thought(Let me think.+signature+signature) text(Grüß dich 🌍) call(toolu_AAA {"city":"Zürich","n":1}) call(toolu_BBB {"city":"Tōkyō"}) usage(100/64/20/0) done
@@ -127,12 +128,12 @@ async fn a_whole_answer_is_the_same_in_every_format() {
 }
 
 #[tokio::test]
-async fn every_scenario_has_its_outcome_in_every_format() {
+async fn every_scenario_has_its_outcome_in_every_wire_api() {
     let fake = Fake::start().await;
-    let whole = whole(&fake).await;
+    let undisturbed = undisturbed(&fake).await;
     let mut rows = Vec::new();
     for scenario in SCENARIOS {
-        rows.push(row(&fake, scenario, &whole).await);
+        rows.push(outcomes(&fake, scenario, &undisturbed).await);
     }
     insta::assert_snapshot!(rows.join("\n"), @"
     ok: as ok
@@ -185,11 +186,11 @@ async fn every_scenario_has_its_outcome_in_every_format() {
 }
 
 #[tokio::test]
-async fn models_are_listed_in_every_format() {
+async fn models_are_listed_in_every_wire_api() {
     let fake = Fake::start().await;
     let mut all = String::new();
     for api in APIS {
-        let models = Remote::new(endpoint(api, fake.url("ok"))).models().await.unwrap();
+        let models = RemoteProvider::new(endpoint(api, fake.url("ok"))).models().await.unwrap();
         let models: Vec<String> =
             models.iter().map(|model| format!("{} {:?}", model.id, model.context)).collect();
         writeln!(all, "{api:?}: {}", models.join(", ")).unwrap();

@@ -1,60 +1,65 @@
-//! `/login`: a link becomes a cookie. The code is all that an address ever holds, and it is spent by then.
+//! `/login`: exchanges the one-time code of a login link for a cookie.
 
-use super::{Secret, cookie};
-use crate::{access::Access, error::Failure, guard::Passed, principal::Principal};
+use super::{TokenSecret, cookie};
+use crate::{
+    access::AccessControl, error::ApiError, host_policy::RequestOrigin, input::QueryParams,
+    mount_path::MountPath, principal::Principal,
+};
 use axum::{
     Extension,
-    extract::RawQuery,
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
 
-const NOT_GOOD: &str =
-    "This link has been used or is too old. `lango serve` prints a new one when it starts.\n";
+const INVALID_CODE: &str =
+    "This login link has been used or has expired. `lango serve` prints a new one when it starts.\n";
 
-/// The address of a link, below where the server is.
-pub fn path(code: &Secret) -> String {
+/// The path of a login link, relative to the router.
+pub fn login_path(code: &TokenSecret) -> String {
     format!("/login?code={}", code.reveal())
 }
 
-/// Lets the browser in that brings a good code, and sends it to the page.
+/// Redeems a login code: sets the cookie and redirects to the web page.
 pub(crate) async fn enter(
-    Extension(access): Extension<Access>,
-    Extension(seen): Extension<Passed>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Failure> {
-    let Some(auth) = access.auth() else { return Ok(to_the_page(None)) };
-    let query = query.unwrap_or_default();
-    let code = query.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
-    let failed = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
-    let Some(value) = auth.log_in(code).map_err(failed)? else {
-        let kind = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
-        return Ok((StatusCode::UNAUTHORIZED, [kind, NO_STORE], NOT_GOOD).into_response());
+    Extension(access): Extension<AccessControl>,
+    Extension(origin): Extension<RequestOrigin>,
+    mount: MountPath,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
+    let Some(authenticator) = access.authenticator() else { return Ok(redirect_to_page(&mount, None)) };
+    let code = query.text("code").unwrap_or_default();
+    let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
+    let Some(value) = authenticator.redeem_login_code(&code).map_err(failed)? else {
+        let content_type = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
+        return Ok((StatusCode::UNAUTHORIZED, [content_type, NO_STORE], INVALID_CODE).into_response());
     };
-    Ok(to_the_page(Some(&cookie::hand_out(access.cookie(), value.reveal(), seen.https))))
+    let cookie = cookie::set_cookie(access.cookie(), value.reveal(), mount.root(), origin.https);
+    Ok(redirect_to_page(&mount, Some(&cookie)))
 }
 
-/// A new link, for an administrator's program to show.
-pub(crate) async fn link(
-    Extension(access): Extension<Access>,
+/// Creates a login link. Only for an administrator of all users.
+pub(crate) async fn create_link(
+    Extension(access): Extension<AccessControl>,
     principal: Principal,
-) -> Result<impl IntoResponse, Failure> {
-    let auth = access.auth().filter(|_| principal.user.is_none() && principal.admin);
-    let code = auth.and_then(|auth| auth.login_code().ok());
-    let code =
-        code.ok_or_else(|| Failure::new(StatusCode::FORBIDDEN, "only an administrator makes links"))?;
-    let body = json!({ "path": path(&code) }).to_string();
+    mount: MountPath,
+) -> Result<impl IntoResponse, ApiError> {
+    let authenticator = access.authenticator().filter(|_| principal.user.is_none() && principal.admin);
+    let code = authenticator.and_then(|authenticator| authenticator.issue_login_code().ok());
+    let code = code.ok_or_else(|| {
+        ApiError::new(StatusCode::FORBIDDEN, "only an administrator can create login links")
+    })?;
+    let body = json!({ "path": mount.join(&login_path(&code)) }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json"), NO_STORE], body))
 }
 
 const NO_STORE: (HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
-fn to_the_page(cookie: Option<&str>) -> Response {
-    let headers = [(header::LOCATION, "/"), NO_STORE, (header::REFERRER_POLICY, "no-referrer")];
-    let mut answer = (StatusCode::SEE_OTHER, headers).into_response();
+fn redirect_to_page(mount: &MountPath, cookie: Option<&str>) -> Response {
+    let headers = [(header::LOCATION, mount.root()), NO_STORE, (header::REFERRER_POLICY, "no-referrer")];
+    let mut response = (StatusCode::SEE_OTHER, headers).into_response();
     if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(cookie).ok()) {
-        answer.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
-    answer
+    response
 }

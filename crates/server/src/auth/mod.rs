@@ -1,161 +1,165 @@
-//! Who may come in. A principal comes from a token and from nothing else.
+//! Authentication. The principal of a request follows from its token or cookie and from nothing else.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`token`], [`store`] | secrets, and what is kept of them |
-//! | [`local`] | the token of whoever sits at the machine |
-//! | [`codes`], [`login`], [`cookie`] | the link that lets a browser in, and what it becomes |
-//! | [`jwt`] | tokens of a team's own issuer |
+//! | [`secret`], [`token_store`] | secrets and digests; the file of tokens |
+//! | [`local_token`] | the token of the machine's owner |
+//! | [`login_codes`], [`login`], [`cookie`] | login links for browsers, and the cookie that they set |
+//! | [`jwt`] | JWTs of an external issuer |
 //!
-//! **Invariant.** What cannot be checked is refused. No secret is in a log, an error or an address; the code of a link is good
-//! once.
+//! **Invariant.** Credentials that cannot be verified are refused. No secret appears in a log, an error or a URL, except the code of a
+//! login link, which is valid once.
 
-pub mod codes;
 pub mod cookie;
-mod file;
 pub mod jwt;
-pub mod local;
+pub mod local_token;
 pub mod login;
-pub mod store;
-pub mod token;
+pub mod login_codes;
+mod private_file;
+pub mod secret;
+pub mod token_store;
 
-pub use jwt::{Jwt, JwtConfig};
-pub use store::{Store, StoreError, Token};
-pub use token::Secret;
+pub use jwt::{JwtConfig, JwtVerifier};
+pub use secret::TokenSecret;
+pub use token_store::{TokenRecord, TokenStore, TokenStoreError};
 
 use crate::principal::Principal;
 use axum::http::{HeaderMap, header};
+use secret::TokenDigest;
 use std::{
     io,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
-use token::Digest;
 
-/// The files of the data directory.
-pub const TOKENS: &str = "tokens.json";
-const LOGINS: &str = "logins.json";
+/// The file of tokens in the data directory.
+pub const TOKENS_FILE: &str = "tokens.json";
+/// The file of cookies in the data directory.
+const LOGINS_FILE: &str = "logins.json";
 
+/// Why the authenticator cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     #[error("{}: {source}", path.display())]
-    Local { path: std::path::PathBuf, source: io::Error },
+    LocalToken { path: std::path::PathBuf, source: io::Error },
     #[error(transparent)]
-    Store(#[from] StoreError),
+    TokenStore(#[from] TokenStoreError),
     #[error("[server.jwt] jwks: {0}")]
-    Jwt(#[from] jwt::SourceError),
+    Jwks(#[from] jwt::JwksError),
 }
 
+/// Verifies tokens, cookies and JWTs.
 #[derive(Debug)]
-pub struct Auth {
-    local: Digest,
-    tokens: Store,
-    /// Browsers that are in.
-    logins: Store,
-    codes: codes::Codes,
-    jwt: Option<Jwt>,
+pub struct Authenticator {
+    local_token: TokenDigest,
+    tokens: TokenStore,
+    /// The cookies of browsers that are logged in.
+    logins: TokenStore,
+    login_codes: login_codes::LoginCodes,
+    jwt: Option<JwtVerifier>,
 }
 
-/// Somebody who has been let in.
+/// An authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub principal: Principal,
-    /// Under which name requests are counted; whoever sits at the machine is not counted.
-    pub counted: Option<String>,
+    /// The key of its rate limit. `None` for the machine's owner, who is not limited.
+    pub rate_limit_key: Option<String>,
 }
 
 impl Caller {
-    /// Whoever sits at the machine.
+    /// The machine's owner.
     pub fn local() -> Self {
-        Self { principal: Principal::administrator(), counted: None }
+        Self { principal: Principal::administrator(), rate_limit_key: None }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stranger {
-    /// Nothing was shown.
-    NoToken,
-    /// What was shown is not good.
-    BadToken,
+pub enum CredentialError {
+    /// The request has neither a token nor a cookie.
+    Missing,
+    Invalid,
 }
 
-impl Auth {
-    /// Opens the data directory's tokens; the first time, makes the one for this machine.
+impl Authenticator {
+    /// Opens the token files of the data directory, and generates the local token at the first start.
     pub fn open(home: &Path, jwt: Option<JwtConfig>) -> Result<Self, AuthError> {
-        let tokens = Store::new(home.join(TOKENS));
+        let tokens = TokenStore::new(home.join(TOKENS_FILE));
         tokens.tokens()?;
-        let logins = Store::new(home.join(LOGINS));
-        logins.sweep(now())?;
-        let local = local::token(home)?.digest();
-        let jwt = jwt.map(Jwt::open).transpose()?;
-        Ok(Self { local, tokens, logins, codes: codes::Codes::default(), jwt })
+        let logins = TokenStore::new(home.join(LOGINS_FILE));
+        logins.remove_expired(unix_time())?;
+        let local_token = local_token::load_or_create(home)?.digest();
+        let jwt = jwt.map(JwtVerifier::open).transpose()?;
+        Ok(Self { local_token, tokens, logins, login_codes: login_codes::LoginCodes::default(), jwt })
     }
 
-    /// Who sends a request: by its token, or else by its cookie.
-    pub async fn caller(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, Stranger> {
-        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-        match (shown.next(), shown.next()) {
+    /// Authenticates a request by its token or, without one, by the cookie named `cookie`.
+    pub async fn authenticate(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, CredentialError> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
             (Some(value), None) => {
-                let token = value.to_str().ok().and_then(bearer).ok_or(Stranger::BadToken)?;
-                self.by_token(token).await.ok_or(Stranger::BadToken)
+                let token = value.to_str().ok().and_then(parse_bearer).ok_or(CredentialError::Invalid)?;
+                self.find_token(token).await.ok_or(CredentialError::Invalid)
             }
-            (Some(_), Some(_)) => Err(Stranger::BadToken),
-            (None, _) => self.by_cookie(headers, cookie),
+            (Some(_), Some(_)) => Err(CredentialError::Invalid),
+            (None, _) => self.find_cookie(headers, cookie),
         }
     }
 
-    async fn by_token(&self, token: &str) -> Option<Caller> {
-        let digest = Digest::of(token);
-        if digest == self.local {
+    async fn find_token(&self, token: &str) -> Option<Caller> {
+        let digest = TokenDigest::new(token);
+        if digest == self.local_token {
             return Some(Caller::local());
         }
-        // Ours have no dots.
+        // Tokens of this server contain no dots.
         if let (true, Some(jwt)) = (token.contains('.'), &self.jwt) {
-            let user = jwt.user(token, now()).await.ok()?;
-            let counted = Some(format!("user {user}"));
-            return Some(Caller { principal: Principal { user: Some(user), admin: false }, counted });
+            let user = jwt.verify(token, unix_time()).await.ok()?;
+            let rate_limit_key = Some(format!("user {user}"));
+            return Some(Caller { principal: Principal { user: Some(user), admin: false }, rate_limit_key });
         }
-        let token = self.tokens.find(digest, now())?;
-        Some(Caller { principal: token.principal(), counted: Some(format!("token {}", token.name)) })
+        let token = self.tokens.find(digest, unix_time())?;
+        Some(Caller { principal: token.principal(), rate_limit_key: Some(format!("token {}", token.name)) })
     }
 
-    fn by_cookie(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, Stranger> {
-        let mut shown = cookie::values(headers, cookie).peekable();
-        if shown.peek().is_none() {
-            return Err(Stranger::NoToken);
+    fn find_cookie(&self, headers: &HeaderMap, cookie: &str) -> Result<Caller, CredentialError> {
+        let mut values = cookie::values(headers, cookie).peekable();
+        if values.peek().is_none() {
+            return Err(CredentialError::Missing);
         }
-        let found = shown.find_map(|value| self.logins.find(Digest::of(value), now()));
-        found.map(|_| Caller::local()).ok_or(Stranger::BadToken)
+        let found = values.find_map(|value| self.logins.find(TokenDigest::new(value), unix_time()));
+        found.map(|_| Caller::local()).ok_or(CredentialError::Invalid)
     }
 
-    /// The code for a link that lets one browser in.
-    pub fn login_code(&self) -> io::Result<Secret> {
-        self.codes.issue()
+    /// Issues the code of a login link.
+    pub fn issue_login_code(&self) -> io::Result<TokenSecret> {
+        self.login_codes.issue()
     }
 
-    /// Makes a code the value of a cookie; `None` if it is not good.
-    pub fn log_in(&self, code: &str) -> Result<Option<Secret>, StoreError> {
-        if !self.codes.redeem(code) {
+    /// Exchanges a login code for the value of a cookie. `None` if the code is invalid.
+    pub fn redeem_login_code(&self, code: &str) -> Result<Option<TokenSecret>, TokenStoreError> {
+        if !self.login_codes.redeem(code) {
             return Ok(None);
         }
-        let (now, name) = (now(), uuid::Uuid::new_v4().to_string());
-        let made = store::fresh(&name, Principal::administrator(), now, Some(now + cookie::LIFE));
-        let (login, value) = made.map_err(|source| StoreError::File { path: LOGINS.into(), source })?;
-        self.logins.sweep(now)?;
+        let (now, name) = (unix_time(), uuid::Uuid::new_v4().to_string());
+        let expires_at = Some(now + cookie::LIFETIME);
+        let generated = token_store::generate(&name, Principal::administrator(), now, expires_at);
+        let file_error = |source| TokenStoreError::File { path: LOGINS_FILE.into(), source };
+        let (login, value) = generated.map_err(file_error)?;
+        self.logins.remove_expired(now)?;
         self.logins.add(login)?;
         Ok(Some(value))
     }
 }
 
-/// The token of an `Authorization` header.
-fn bearer(value: &str) -> Option<&str> {
+/// The token of an `Authorization: Bearer` header.
+fn parse_bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Seconds since 1970.
-pub fn now() -> u64 {
+/// Seconds since the Unix epoch.
+pub fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
@@ -164,9 +168,9 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn auth() -> (tempfile::TempDir, Auth) {
+    fn auth() -> (tempfile::TempDir, Authenticator) {
         let home = tempfile::tempdir().unwrap();
-        let auth = Auth::open(home.path(), None).unwrap();
+        let auth = Authenticator::open(home.path(), None).unwrap();
         (home, auth)
     }
 
@@ -178,66 +182,82 @@ mod tests {
         headers
     }
 
-    async fn shown(auth: &Auth, all: &[(header::HeaderName, &str)]) -> Result<Principal, Stranger> {
-        auth.caller(&headers(all), "lango-1").await.map(|caller| caller.principal)
+    async fn authenticate(
+        auth: &Authenticator,
+        all: &[(header::HeaderName, &str)],
+    ) -> Result<Principal, CredentialError> {
+        auth.authenticate(&headers(all), "lango-1").await.map(|caller| caller.principal)
     }
 
     #[tokio::test]
-    async fn whoever_shows_nothing_or_nonsense_is_a_stranger() {
+    async fn missing_and_invalid_credentials_are_refused() {
         let (_home, auth) = auth();
-        assert_eq!(shown(&auth, &[]).await, Err(Stranger::NoToken));
-        for bad in ["", "Bearer", "Bearer ", "Bearer guess", "Basic dXNlcg==", "guess", "Bearer a.b.c"] {
-            assert_eq!(shown(&auth, &[(header::AUTHORIZATION, bad)]).await, Err(Stranger::BadToken), "{bad}");
+        assert_eq!(authenticate(&auth, &[]).await, Err(CredentialError::Missing));
+        for invalid in ["", "Bearer", "Bearer ", "Bearer guess", "Basic dXNlcg==", "guess", "Bearer a.b.c"] {
+            assert_eq!(
+                authenticate(&auth, &[(header::AUTHORIZATION, invalid)]).await,
+                Err(CredentialError::Invalid),
+                "{invalid}"
+            );
         }
-        assert_eq!(shown(&auth, &[(header::COOKIE, "lango-1=guess")]).await, Err(Stranger::BadToken));
-    }
-
-    #[tokio::test]
-    async fn the_token_of_the_machine_is_an_administrators_and_stays_the_same() {
-        let (home, auth) = auth();
-        let local = format!("bearer {}", local::token(home.path()).unwrap().reveal());
-        assert_eq!(shown(&auth, &[(header::AUTHORIZATION, &local)]).await, Ok(Principal::administrator()));
-        let again = Auth::open(home.path(), None).unwrap();
-        assert_eq!(shown(&again, &[(header::AUTHORIZATION, &local)]).await, Ok(Principal::administrator()));
-    }
-
-    #[tokio::test]
-    async fn a_token_is_its_users_alone() {
-        let (home, auth) = auth();
-        let ann = Principal { user: Some("ann".to_owned()), admin: false };
-        let (token, secret) = store::fresh("laptop", ann.clone(), now(), None).unwrap();
-        Store::new(home.path().join(TOKENS)).add(token).unwrap();
-        let shown_by_ann = format!("Bearer {}", secret.reveal());
-        assert_eq!(shown(&auth, &[(header::AUTHORIZATION, &shown_by_ann)]).await, Ok(ann));
-        let twice = [(header::AUTHORIZATION, &*shown_by_ann), (header::AUTHORIZATION, &*shown_by_ann)];
-        assert_eq!(shown(&auth, &twice).await, Err(Stranger::BadToken));
-    }
-
-    #[tokio::test]
-    async fn a_code_becomes_a_cookie_once_and_the_cookie_outlives_the_server() {
-        let (home, auth) = auth();
-        let code = auth.login_code().unwrap();
-        let value = auth.log_in(code.reveal()).unwrap().unwrap();
-        assert_eq!(auth.log_in(code.reveal()).unwrap(), None);
-        let cookie = format!("theme=dark; lango-1={}", value.reveal());
-        let cookie = [(header::COOKIE, &*cookie)];
-        assert_eq!(shown(&auth, &cookie).await, Ok(Principal::administrator()));
-        let again = Auth::open(home.path(), None).unwrap();
-        assert_eq!(shown(&again, &cookie).await, Ok(Principal::administrator()));
         assert_eq!(
-            again.caller(&headers(&cookie), "lango-2").await,
-            Err(Stranger::NoToken),
-            "another port's"
+            authenticate(&auth, &[(header::COOKIE, "lango-1=guess")]).await,
+            Err(CredentialError::Invalid)
         );
     }
 
     #[tokio::test]
-    async fn a_bad_token_is_not_mended_by_a_good_cookie() {
+    async fn the_local_token_is_an_administrators_and_survives_a_restart() {
+        let (home, auth) = auth();
+        let local = format!("bearer {}", local_token::load_or_create(home.path()).unwrap().reveal());
+        assert_eq!(
+            authenticate(&auth, &[(header::AUTHORIZATION, &local)]).await,
+            Ok(Principal::administrator())
+        );
+        let again = Authenticator::open(home.path(), None).unwrap();
+        assert_eq!(
+            authenticate(&again, &[(header::AUTHORIZATION, &local)]).await,
+            Ok(Principal::administrator())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_token_authenticates_its_user() {
+        let (home, auth) = auth();
+        let ann = Principal { user: Some("ann".to_owned()), admin: false };
+        let (token, secret) = token_store::generate("laptop", ann.clone(), unix_time(), None).unwrap();
+        TokenStore::new(home.path().join(TOKENS_FILE)).add(token).unwrap();
+        let bearer = format!("Bearer {}", secret.reveal());
+        assert_eq!(authenticate(&auth, &[(header::AUTHORIZATION, &bearer)]).await, Ok(ann));
+        let twice = [(header::AUTHORIZATION, &*bearer), (header::AUTHORIZATION, &*bearer)];
+        assert_eq!(authenticate(&auth, &twice).await, Err(CredentialError::Invalid));
+    }
+
+    #[tokio::test]
+    async fn a_login_code_is_redeemed_once_and_its_cookie_survives_a_restart() {
+        let (home, auth) = auth();
+        let code = auth.issue_login_code().unwrap();
+        let value = auth.redeem_login_code(code.reveal()).unwrap().unwrap();
+        assert_eq!(auth.redeem_login_code(code.reveal()).unwrap(), None);
+        let cookie = format!("theme=dark; lango-1={}", value.reveal());
+        let cookie = [(header::COOKIE, &*cookie)];
+        assert_eq!(authenticate(&auth, &cookie).await, Ok(Principal::administrator()));
+        let again = Authenticator::open(home.path(), None).unwrap();
+        assert_eq!(authenticate(&again, &cookie).await, Ok(Principal::administrator()));
+        assert_eq!(
+            again.authenticate(&headers(&cookie), "lango-2").await,
+            Err(CredentialError::Missing),
+            "the cookie of another port"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_invalid_token_is_refused_despite_a_valid_cookie() {
         let (_home, auth) = auth();
-        let code = auth.login_code().unwrap();
-        let value = auth.log_in(code.reveal()).unwrap().unwrap();
+        let code = auth.issue_login_code().unwrap();
+        let value = auth.redeem_login_code(code.reveal()).unwrap().unwrap();
         let cookie = format!("lango-1={}", value.reveal());
         let both = [(header::AUTHORIZATION, "Bearer guess"), (header::COOKIE, &*cookie)];
-        assert_eq!(shown(&auth, &both).await, Err(Stranger::BadToken));
+        assert_eq!(authenticate(&auth, &both).await, Err(CredentialError::Invalid));
     }
 }

@@ -1,7 +1,14 @@
-//! Which apps there are, and what they are made of.
+//! The server's identity, and the apps that it serves.
 
-use super::{Json, toolsets::Tools};
-use crate::{apps::App, error::Failure, input::Query, params::Params, principal::Principal, state::Server};
+use super::{Json, agent_tools::AgentTools, json_response};
+use crate::{
+    app_registry::ServedApp,
+    error::ApiError,
+    input::QueryParams,
+    path_params::{AppPath, PathParams},
+    principal::Principal,
+    state::ServerState,
+};
 use adk::agent::Node;
 use axum::{
     extract::State,
@@ -9,48 +16,54 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-/// The version of ADK whose API this is.
-const ADK: &str = "2.13.0";
+/// The version of ADK whose API the server implements.
+const ADK_VERSION: &str = "2.13.0";
 
 pub(crate) async fn health() -> Response {
-    super::json(r#"{"status":"ok"}"#)
+    json_response(r#"{"status":"ok"}"#)
 }
 
 pub(crate) async fn version() -> Response {
-    Json(json!({"version": ADK, "language": "rust", "language_version": env!("CARGO_PKG_RUST_VERSION")}))
+    Json(json!({"version": ADK_VERSION, "language": "rust", "language_version": env!("CARGO_PKG_RUST_VERSION")}))
         .into_response()
 }
 
-/// Who the caller's token says they are; without a user they may be any.
+/// The principal of the request. `user` is null for an administrator of all users.
 pub(crate) async fn whoami(caller: Principal) -> Response {
     Json(json!({"user": caller.user, "admin": caller.admin})).into_response()
 }
 
-pub(crate) async fn list(State(server): State<Server>, query: Query) -> Result<Response, Failure> {
+pub(crate) async fn list(
+    State(server): State<ServerState>,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let names = server.apps.names();
     if !query.flag("detailed")? {
         return Ok(Json(names).into_response());
     }
-    let sound = names.iter().filter_map(|name| server.apps.find(name).ok());
-    let apps: Vec<Value> = sound.map(|app| Value::Object(summary(&app, Value::Null))).collect();
+    let usable = names.iter().filter_map(|name| server.apps.find(name).ok());
+    let apps: Vec<Value> = usable.map(|app| Value::Object(summarize(&app, Value::Null))).collect();
     Ok(Json(json!({ "apps": apps })).into_response())
 }
 
-pub(crate) async fn info(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
-    let app = server.app(params.get("app"))?;
+pub(crate) async fn info(
+    State(server): State<ServerState>,
+    PathParams(AppPath { app }): PathParams<AppPath>,
+) -> Result<Response, ApiError> {
+    let app = server.app(&app)?;
     let mut agents = Map::new();
-    let tools = Tools::of(&app).await;
-    describe((&app, &tools), app.agent.tree().root(), &mut agents);
-    Ok(Json(summary(&app, agents.into())).into_response())
+    let tools = AgentTools::list(&app).await;
+    describe_agents((&app, &tools), app.agent.tree().root(), &mut agents);
+    Ok(Json(summarize(&app, agents.into())).into_response())
 }
 
-fn summary(app: &App, agents: Value) -> Map<String, Value> {
+fn summarize(app: &ServedApp, agents: Value) -> Map<String, Value> {
     let root = &app.agent.tree().root().agent;
     let fields = [
         ("name", app.name.as_str().into()),
         ("rootAgentName", root.name.as_str().into()),
         ("description", root.description.as_str().into()),
-        // Of the agent, which is configuration.
+        // The language of the agent, which is a YAML configuration.
         ("language", "yaml".into()),
         ("isComputerUse", false.into()),
         ("agents", agents),
@@ -58,14 +71,14 @@ fn summary(app: &App, agents: Value) -> Map<String, Value> {
     fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
-/// An agent and all below it, those first.
-fn describe((app, tools): (&App, &Tools), node: &Node, agents: &mut Map<String, Value>) {
+/// Adds an agent and its descendants in post-order, as ADK lists them.
+fn describe_agents((app, tools): (&ServedApp, &AgentTools), node: &Node, agents: &mut Map<String, Value>) {
     let tree = app.agent.tree();
     for child in tree.children(node) {
-        describe((app, tools), child, agents);
+        describe_agents((app, tools), child, agents);
     }
     let agent = &node.agent;
-    let tools: Vec<Value> = tools.all(agent).iter().map(|tool| declaration(&**tool)).collect();
+    let tools: Vec<Value> = tools.of_agent(agent).iter().map(|tool| describe_tool(&**tool)).collect();
     let children: Vec<&str> = tree.children(node).map(|child| child.agent.name.as_str()).collect();
     let details = json!({
         "name": agent.name,
@@ -77,14 +90,15 @@ fn describe((app, tools): (&App, &Tools), node: &Node, agents: &mut Map<String, 
     agents.insert(agent.name.clone(), details);
 }
 
-fn declaration(tool: &dyn adk::tool::Tool) -> Value {
+fn describe_tool(tool: &dyn adk::tool::Tool) -> Value {
     let mut declaration = json!(tool.declaration());
     if tool.is_long_running() {
-        let told = format!(
-            "{}\n\nIts first answer may not be the last: what is under way is not to be asked for again.",
+        let description = format!(
+            "{}\n\nThis is a long-running operation: its first result may be provisional. Do not call it again while a call \
+             is pending.",
             tool.declaration().description
         );
-        declaration["description"] = told.into();
+        declaration["description"] = description.into();
     }
     json!({ "functionDeclarations": [declaration] })
 }

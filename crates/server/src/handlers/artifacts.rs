@@ -1,16 +1,13 @@
-//! Files of a session, in versions.
+//! Artifacts: the versioned files of a session.
 
-use super::{Json, null};
+use super::{Json, null_response};
 use crate::{
-    error::Failure,
-    input::{Query, Sent, bodies},
-    params::{OfSession, Params},
-    state::Server,
+    error::ApiError,
+    input::{QueryParams, RequestBody, bodies::SaveArtifactBody},
+    path_params::{ArtifactPath, PathParams, SessionPath},
+    state::ServerState,
 };
-use adk::{
-    content::{Data, Part},
-    session::SessionKey,
-};
+use adk::{content::Data, session::SessionKey};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -20,142 +17,143 @@ use bridge::store::archive::ArtifactVersion;
 use serde_json::{Value, json};
 
 pub(crate) async fn list(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-) -> Result<Response, Failure> {
-    Ok(Json(server.archive.files(&key).await?).into_response())
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<SessionPath>,
+) -> Result<Response, ApiError> {
+    Ok(Json(server.archive.files(&path.key()).await?).into_response())
 }
 
 pub(crate) async fn save(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let mut fields = sent.required(&bodies::SAVE_ARTIFACT)?;
-    let name = fields.text("filename").unwrap_or_default();
-    let part: Part = fields.read("artifact")?.unwrap_or_default();
-    let metadata = fields.map("customMetadata").unwrap_or_default();
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<SessionPath>,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let SaveArtifactBody { filename: name, artifact, custom_metadata } = body.required()?;
     check_name(&name)?;
-    if !matches!(part.data, Data::InlineData(_) | Data::Text(_)) {
-        return Err(Failure::bad_request("Artifact must have either inline_data or text content."));
+    if !matches!(artifact.data, Data::InlineData(_) | Data::Text(_)) {
+        return Err(ApiError::bad_request("Artifact must have either inline_data or text content."));
     }
-    let number = server.archive.save_file(&key, &name, &part, &metadata).await?;
+    let key = path.key();
+    let metadata = custom_metadata.unwrap_or_default();
+    let number = server.archive.save_file(&key, &name, &artifact, &metadata).await?;
     let saved = server.archive.file(&key, &name, Some(number)).await?;
-    let (_, version) = saved.ok_or_else(not_found)?;
-    Ok(Json(described(&key, &name, &version)).into_response())
+    let (_, version) = saved.ok_or_else(artifact_not_found)?;
+    Ok(Json(version_json(&key, &name, &version)).into_response())
 }
 
-/// Names are names here and not paths; still, what looks like a way out is refused, as ADK does.
-fn check_name(name: &str) -> Result<(), Failure> {
+/// Names are keys and never become file paths. Parent traversal is refused all the same, as in ADK.
+fn check_name(name: &str) -> Result<(), ApiError> {
     if name.is_empty() {
-        return Err(Failure::bad_request("Artifact filename must not be empty."));
+        return Err(ApiError::bad_request("Artifact filename must not be empty."));
     }
-    if name.split(['/', '\\']).any(|piece| piece == "..") {
-        let told = format!("Artifact filename '{name}' must not contain parent traversal.");
-        return Err(Failure::bad_request(told));
+    if name.split(['/', '\\']).any(|segment| segment == "..") {
+        let detail = format!("Artifact filename '{name}' must not contain parent traversal.");
+        return Err(ApiError::bad_request(detail));
     }
     Ok(())
 }
 
-/// A name may have slashes in it: what a path asks for shows at its end.
-enum Asked<'a> {
+/// The resource that a path below `artifacts/` names.
+enum ArtifactResource<'a> {
     File,
     Versions,
     AllMetadata,
-    ArtifactVersion(&'a str),
+    Version(&'a str),
     Metadata(&'a str),
 }
 
-fn asked(path: &str) -> (&str, Asked<'_>) {
+/// Splits a path into the name of the artifact and the resource. A name may contain slashes, so the suffix decides.
+fn parse_resource(path: &str) -> (&str, ArtifactResource<'_>) {
     if let Some(name) = path.strip_suffix("/versions/metadata") {
-        return (name, Asked::AllMetadata);
+        return (name, ArtifactResource::AllMetadata);
     }
     if let Some(name) = path.strip_suffix("/versions") {
-        return (name, Asked::Versions);
+        return (name, ArtifactResource::Versions);
     }
     let (inner, metadata) = path.strip_suffix("/metadata").map_or((path, false), |inner| (inner, true));
     match inner.rsplit_once("/versions/") {
-        Some((name, version)) if !version.contains('/') => {
-            (name, if metadata { Asked::Metadata(version) } else { Asked::ArtifactVersion(version) })
-        }
-        Some(_) | None => (path, Asked::File),
+        Some((name, version)) if !version.contains('/') => (
+            name,
+            if metadata { ArtifactResource::Metadata(version) } else { ArtifactResource::Version(version) },
+        ),
+        Some(_) | None => (path, ArtifactResource::File),
     }
 }
 
 pub(crate) async fn get(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-    query: Query,
-) -> Result<Response, Failure> {
-    let (name, asked) = asked(params.get("path"));
-    match asked {
-        Asked::File => file(&server, &key, name, query.number("version")?).await,
-        Asked::ArtifactVersion(version) => file(&server, &key, name, number(version)?).await,
-        Asked::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
-        Asked::Metadata(version) => {
-            let found = server.archive.file(&key, name, number(version)?).await?;
-            let (_, version) = found.ok_or_else(|| Failure::not_found("Artifact version not found"))?;
-            Ok(Json(described(&key, name, &version)).into_response())
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<ArtifactPath>,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
+    let key = path.session.key();
+    let (name, resource) = parse_resource(&path.path);
+    match resource {
+        ArtifactResource::File => get_file(&server, &key, name, query.number("version")?).await,
+        ArtifactResource::Version(version) => get_file(&server, &key, name, parse_version(version)?).await,
+        ArtifactResource::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
+        ArtifactResource::Metadata(version) => {
+            let found = server.archive.file(&key, name, parse_version(version)?).await?;
+            let (_, version) = found.ok_or_else(|| ApiError::not_found("Artifact version not found"))?;
+            Ok(Json(version_json(&key, name, &version)).into_response())
         }
-        Asked::AllMetadata => {
+        ArtifactResource::AllMetadata => {
             let mut all = Vec::new();
             for number in server.archive.versions(&key, name).await? {
                 let found = server.archive.file(&key, name, Some(number)).await?;
-                all.extend(found.map(|(_, version)| described(&key, name, &version)));
+                all.extend(found.map(|(_, version)| version_json(&key, name, &version)));
             }
             Ok(Json(all).into_response())
         }
     }
 }
 
-async fn file(
-    server: &Server,
+/// A version of a file; the newest if none is named.
+async fn get_file(
+    server: &ServerState,
     key: &SessionKey,
     name: &str,
     version: Option<u64>,
-) -> Result<Response, Failure> {
+) -> Result<Response, ApiError> {
     let found = server.archive.file(key, name, version).await?;
-    let (part, _) = found.ok_or_else(not_found)?;
+    let (part, _) = found.ok_or_else(artifact_not_found)?;
     Ok(Json(part).into_response())
 }
 
-/// `None` for the newest.
-fn number(version: &str) -> Result<Option<u64>, Failure> {
+/// A version number, or `None` for `latest`.
+fn parse_version(version: &str) -> Result<Option<u64>, ApiError> {
     if version == "latest" {
         return Ok(None);
     }
-    let wrong = |_| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid version ID");
-    version.parse().map(Some).map_err(wrong)
+    let invalid = |_| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid version ID");
+    version.parse().map(Some).map_err(invalid)
 }
 
-fn not_found() -> Failure {
-    Failure::not_found("Artifact not found")
+fn artifact_not_found() -> ApiError {
+    ApiError::not_found("Artifact not found")
 }
 
-fn described(key: &SessionKey, name: &str, version: &ArtifactVersion) -> Value {
+fn version_json(key: &SessionKey, name: &str, version: &ArtifactVersion) -> Value {
     let SessionKey { app_name, user_id, session_id } = key;
     let session = if name.starts_with("user:") { String::new() } else { format!("/sessions/{session_id}") };
     let number = version.number;
-    let mut described = json!({
+    let mut json = json!({
         "version": number,
         "canonicalUri": format!("lango://apps/{app_name}/users/{user_id}{session}/artifacts/{name}/versions/{number}"),
         "customMetadata": version.custom_metadata,
         "createTime": version.created_at,
     });
-    if let Some(kind) = &version.mime_type {
-        described["mimeType"] = kind.as_str().into();
+    if let Some(mime_type) = &version.mime_type {
+        json["mimeType"] = mime_type.as_str().into();
     }
-    described
+    json
 }
 
 pub(crate) async fn delete(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
-    server.archive.remove_file(&key, params.get("path")).await?;
-    Ok(null())
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<ArtifactPath>,
+) -> Result<Response, ApiError> {
+    server.archive.remove_file(&path.session.key(), &path.path).await?;
+    Ok(null_response())
 }
 
 #[cfg(test)]
@@ -163,27 +161,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_shows_at_the_end_of_the_path() {
+    fn the_suffix_of_a_path_selects_the_resource() {
         let table = [
-            ("a.txt", "a.txt: the file"),
-            ("dir/a.txt", "dir/a.txt: the file"),
-            ("dir/a.txt/versions", "dir/a.txt: its versions"),
-            ("a/versions/metadata", "a: all about them"),
+            ("a.txt", "a.txt: file"),
+            ("dir/a.txt", "dir/a.txt: file"),
+            ("dir/a.txt/versions", "dir/a.txt: versions"),
+            ("a/versions/metadata", "a: all metadata"),
             ("a/versions/3", "a: version 3"),
-            ("a/versions/latest/metadata", "a: about version latest"),
-            ("a/versions/b/c", "a/versions/b/c: the file"),
-            ("a/metadata", "a/metadata: the file"),
+            ("a/versions/latest/metadata", "a: metadata of version latest"),
+            ("a/versions/b/c", "a/versions/b/c: file"),
+            ("a/metadata", "a/metadata: file"),
         ];
-        for (path, meant) in table {
-            let (name, asked) = asked(path);
-            let what = match asked {
-                Asked::File => "the file".to_owned(),
-                Asked::Versions => "its versions".to_owned(),
-                Asked::AllMetadata => "all about them".to_owned(),
-                Asked::ArtifactVersion(version) => format!("version {version}"),
-                Asked::Metadata(version) => format!("about version {version}"),
+        for (path, expected) in table {
+            let (name, resource) = parse_resource(path);
+            let resource = match resource {
+                ArtifactResource::File => "file".to_owned(),
+                ArtifactResource::Versions => "versions".to_owned(),
+                ArtifactResource::AllMetadata => "all metadata".to_owned(),
+                ArtifactResource::Version(version) => format!("version {version}"),
+                ArtifactResource::Metadata(version) => format!("metadata of version {version}"),
             };
-            assert_eq!(format!("{name}: {what}"), meant, "{path}");
+            assert_eq!(format!("{name}: {resource}"), expected, "{path}");
         }
     }
 }

@@ -1,15 +1,16 @@
-//! What ADK's web page asks for beside the API: drawings, and lists that are empty here.
+//! Endpoints of ADK's web page besides the REST API: graphs, and lists that are always empty in this server.
 
 use super::{
     Json,
-    graph::{Action, draw},
-    toolsets::Tools,
+    agent_tools::AgentTools,
+    graph::{GraphHighlight, draw},
+    json_response,
 };
 use crate::{
-    apps::App,
-    error::Failure,
-    params::{OfSession, Params},
-    state::Server,
+    app_registry::ServedApp,
+    error::ApiError,
+    path_params::{AppPath, EventPath, PathParams},
+    state::ServerState,
 };
 use adk::agent::{IncludeContents, Node};
 use axum::{
@@ -19,109 +20,121 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-/// Events that are looked through at a time.
-const PAGE: usize = 256;
+/// Events per page while searching a session for an event.
+const PAGE_SIZE: usize = 256;
 
-pub(crate) async fn build_graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
-    let app = server.app(params.get("app"))?;
-    let tools = Tools::of(&app).await;
-    let root = agent((&app, &tools), app.agent.tree().root(), true);
+pub(crate) async fn build_graph(
+    State(server): State<ServerState>,
+    PathParams(AppPath { app }): PathParams<AppPath>,
+) -> Result<Response, ApiError> {
+    let app = server.app(&app)?;
+    let tools = AgentTools::list(&app).await;
+    let root = describe_agent((&app, &tools), app.agent.tree().root(), true);
     Ok(Json(json!({"name": app.name, "root_agent": root})).into_response())
 }
 
-fn agent((app, tools): (&App, &Tools), node: &Node, is_root: bool) -> Value {
-    let own = &node.agent;
+fn describe_agent((app, tools): (&ServedApp, &AgentTools), node: &Node, is_root: bool) -> Value {
+    let agent = &node.agent;
     let children: Vec<Value> =
-        app.agent.tree().children(node).map(|child| agent((app, tools), child, false)).collect();
-    let tools: Vec<Value> =
-        tools.all(own).iter().map(|tool| json!({"name": tool.declaration().name, "type": "tool"})).collect();
-    let mut shown = json!({
-        "name": own.name,
-        "description": own.description,
+        app.agent.tree().children(node).map(|child| describe_agent((app, tools), child, false)).collect();
+    let tools: Vec<Value> = tools
+        .of_agent(agent)
+        .iter()
+        .map(|tool| json!({"name": tool.declaration().name, "type": "tool"}))
+        .collect();
+    let mut description = json!({
+        "name": agent.name,
+        "description": agent.description,
         "rerun_on_resume": false,
         "wait_for_output": false,
         "sub_agents": children,
-        "model": own.model.name().split_once('/').map_or(own.model.name(), |(_, model)| model),
-        "instruction": own.instruction,
+        "model": agent.model.name().split_once('/').map_or(agent.model.name(), |(_, model)| model),
+        "instruction": agent.instruction,
         "global_instruction": "",
         "tools": tools,
     });
     if !is_root {
-        shown["mode"] = "chat".into();
+        description["mode"] = "chat".into();
     }
-    shown["disallow_transfer_to_parent"] = own.disallow_transfer_to_parent.into();
-    shown["disallow_transfer_to_peers"] = own.disallow_transfer_to_peers.into();
-    let contents = match own.include_contents {
+    description["disallow_transfer_to_parent"] = agent.disallow_transfer_to_parent.into();
+    description["disallow_transfer_to_peers"] = agent.disallow_transfer_to_peers.into();
+    let contents = match agent.include_contents {
         IncludeContents::Default => "default",
         IncludeContents::None => "none",
     };
-    shown["include_contents"] = contents.into();
-    shown
+    description["include_contents"] = contents.into();
+    description
 }
 
-pub(crate) async fn graph(State(server): State<Server>, params: Params) -> Result<Response, Failure> {
-    let app = server.app(params.get("app"))?;
-    Ok(Json(json!({ "dotSrc": draw((&app, &Tools::of(&app).await), None) })).into_response())
+pub(crate) async fn graph(
+    State(server): State<ServerState>,
+    PathParams(AppPath { app }): PathParams<AppPath>,
+) -> Result<Response, ApiError> {
+    let app = server.app(&app)?;
+    Ok(Json(json!({ "dotSrc": draw((&app, &AgentTools::list(&app).await), None) })).into_response())
 }
 
 pub(crate) async fn build_graph_image(
-    State(server): State<Server>,
-    params: Params,
-) -> Result<Response, Failure> {
-    let app = server.app(params.get("app"))?;
-    Ok(Json(json!({"": {"dotSrc": draw((&app, &Tools::of(&app).await), None)}})).into_response())
+    State(server): State<ServerState>,
+    PathParams(AppPath { app }): PathParams<AppPath>,
+) -> Result<Response, ApiError> {
+    let app = server.app(&app)?;
+    Ok(Json(json!({"": {"dotSrc": draw((&app, &AgentTools::list(&app).await), None)}})).into_response())
 }
 
-/// What an event did, drawn; nothing for an event that is not there.
+/// The graph with an event highlighted. An unknown event answers `{}`, as in ADK.
 pub(crate) async fn event_graph(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    params: Params,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<EventPath>,
+) -> Result<Response, ApiError> {
+    let (key, id) = (path.session.key(), path.event);
     let app = server.app(&key.app_name)?;
     if server.archive.head(&key).await?.is_none() {
         return Ok(Json(Map::new()).into_response());
     }
     let mut pages = server.archive.events(&key, &app.agent.tree().root().agent.name, 0);
     loop {
-        let page = pages.next(PAGE).await?;
+        let page = pages.next(PAGE_SIZE).await?;
         if page.is_empty() {
             return Ok(Json(Map::new()).into_response());
         }
-        if let Some((_, event)) = page.iter().find(|(_, event)| event.id == params.get("event")) {
-            return Ok(Json(
-                json!({ "dotSrc": draw((&app, &Tools::of(&app).await), Some(&Action::of(event))) }),
-            )
-            .into_response());
+        if let Some((_, event)) = page.iter().find(|(_, event)| event.id == id) {
+            let tools = AgentTools::list(&app).await;
+            let graph = draw((&app, &tools), Some(&GraphHighlight::new(event)));
+            return Ok(Json(json!({ "dotSrc": graph })).into_response());
         }
     }
 }
 
-pub(crate) async fn none() -> Response {
-    super::json("[]")
+pub(crate) async fn empty_list() -> Response {
+    json_response("[]")
 }
 
 pub(crate) async fn no_eval_sets() -> Response {
-    super::json(r#"{"evalSetIds":[]}"#)
+    json_response(r#"{"evalSetIds":[]}"#)
 }
 
 pub(crate) async fn no_eval_results() -> Response {
-    super::json(r#"{"evalResultIds":[]}"#)
+    json_response(r#"{"evalResultIds":[]}"#)
 }
 
-pub(crate) async fn no_metrics() -> Failure {
-    Failure::bad_request("evaluation is not part of this server")
+pub(crate) async fn no_metrics() -> ApiError {
+    ApiError::bad_request("this server does not support evaluation")
 }
 
 pub(crate) async fn no_builder() -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], "").into_response()
 }
 
+/// The consent to ADK's usage reports, which this server never sends.
 pub(crate) async fn telemetry() -> Response {
-    super::json(r#"{"telemetry":false}"#)
+    json_response(r#"{"telemetry":false}"#)
 }
 
-/// ADK's socket for audio.
-pub(crate) async fn no_live() -> Failure {
-    Failure::new(StatusCode::NOT_IMPLEMENTED, "audio is not part of this server; send messages to /run_sse")
+/// ADK's WebSocket for live audio.
+pub(crate) async fn no_live() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "this server does not support live audio; send messages to /run_sse",
+    )
 }

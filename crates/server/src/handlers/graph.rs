@@ -1,7 +1,7 @@
-//! The agents of an app as a drawing, in the words of Graphviz.
+//! The agents and tools of an app as a Graphviz graph.
 
-use super::toolsets::Tools;
-use crate::apps::App;
+use super::agent_tools::AgentTools;
+use crate::app_registry::ServedApp;
 use adk::{agent::Node, event::Event};
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -9,72 +9,80 @@ const GREY: &str = "#cccccc";
 const GREEN: &str = "#0F5223";
 const BRIGHT: &str = "#69CB87";
 
-/// What an event did: who, and with which tools; `None` draws the app at rest.
+/// The agent and the tools of an event, which the graph highlights.
 #[derive(Debug)]
-pub(crate) struct Action<'a> {
+pub(crate) struct GraphHighlight<'a> {
     agent: &'a str,
-    /// Tools that were called, or that answered.
+    /// Tools that the event calls, or whose responses it holds.
     tools: Vec<&'a str>,
-    answers: bool,
+    is_response: bool,
 }
 
-impl<'a> Action<'a> {
-    pub(crate) fn of(event: &'a Event) -> Self {
+impl<'a> GraphHighlight<'a> {
+    pub(crate) fn new(event: &'a Event) -> Self {
         let calls: Vec<&str> = event.calls().map(|call| call.name.as_str()).collect();
         let responses = event.responses().map(|response| response.name.as_str());
-        let answers = calls.is_empty();
-        let tools = if answers { responses.collect() } else { calls };
-        Self { agent: &event.author, tools, answers }
+        let is_response = calls.is_empty();
+        let tools = if is_response { responses.collect() } else { calls };
+        Self { agent: &event.author, tools, is_response }
     }
 }
 
-pub(crate) fn draw((app, tools): (&App, &Tools), action: Option<&Action<'_>>) -> String {
-    let background = if action.is_some() { "#333537" } else { "#ffffff" };
+pub(crate) fn draw(
+    (app, tools): (&ServedApp, &AgentTools),
+    highlight: Option<&GraphHighlight<'_>>,
+) -> String {
+    let background = if highlight.is_some() { "#333537" } else { "#ffffff" };
     let mut dot = format!("strict digraph {{\n\tgraph [bgcolor=\"{background}\" rankdir=LR]\n");
-    add(&mut dot, (app, tools), app.agent.tree().root(), action);
+    add_agent(&mut dot, (app, tools), app.agent.tree().root(), highlight);
     dot.push_str("}\n");
     dot
 }
 
-fn add(dot: &mut String, (app, tools): (&App, &Tools), node: &Node, action: Option<&Action<'_>>) {
+fn add_agent(
+    dot: &mut String,
+    (app, tools): (&ServedApp, &AgentTools),
+    node: &Node,
+    highlight: Option<&GraphHighlight<'_>>,
+) {
     let agent = &node.agent;
-    let is_active = action.is_some_and(|action| action.agent == agent.name);
-    shape(dot, "🤖", &agent.name, "ellipse", is_active);
+    let is_active = highlight.is_some_and(|highlight| highlight.agent == agent.name);
+    add_node(dot, "🤖", &agent.name, "ellipse", is_active);
     for child in app.agent.tree().children(node) {
-        add(dot, (app, tools), child, action);
-        edge(dot, &agent.name, &child.agent.name, None);
+        add_agent(dot, (app, tools), child, highlight);
+        add_edge(dot, &agent.name, &child.agent.name, None);
     }
-    for tool in tools.all(agent) {
+    for tool in tools.of_agent(agent) {
         let name = &tool.declaration().name;
-        let used = action.filter(|action| is_active && action.tools.contains(&name.as_str()));
-        shape(dot, "🔧", name, "box", used.is_some());
-        edge(dot, &agent.name, name, used);
+        let used = highlight.filter(|highlight| is_active && highlight.tools.contains(&name.as_str()));
+        add_node(dot, "🔧", name, "box", used.is_some());
+        add_edge(dot, &agent.name, name, used);
     }
 }
 
-fn shape(dot: &mut String, icon: &str, name: &str, shape: &str, is_active: bool) {
-    let colours = if is_active {
+fn add_node(dot: &mut String, icon: &str, name: &str, shape: &str, is_active: bool) {
+    let style = if is_active {
         format!(
             "color=\"{GREEN}\" fillcolor=\"{GREEN}\" fontcolor=\"{GREY}\" shape={shape} style=\"filled,rounded\""
         )
     } else {
         format!("color=\"{GREY}\" fontcolor=\"{GREY}\" shape={shape} style=rounded")
     };
-    let id = id(name);
-    let _ = writeln!(dot, "\t{id} [label=\"{icon} {name}\" {colours}]");
+    let id = quote_id(name);
+    let _ = writeln!(dot, "\t{id} [label=\"{icon} {name}\" {style}]");
 }
 
-fn edge(dot: &mut String, from: &str, to: &str, used: Option<&Action<'_>>) {
-    let look = match used {
+fn add_edge(dot: &mut String, from: &str, to: &str, used: Option<&GraphHighlight<'_>>) {
+    let style = match used {
         None => format!("arrowhead=none color=\"{GREY}\""),
-        Some(action) if action.answers => format!("color=\"{BRIGHT}\" dir=back"),
+        Some(highlight) if highlight.is_response => format!("color=\"{BRIGHT}\" dir=back"),
         Some(_) => format!("color=\"{BRIGHT}\""),
     };
-    let _ = writeln!(dot, "\t{} -> {} [{look}]", id(from), id(to));
+    let _ = writeln!(dot, "\t{} -> {} [{style}]", quote_id(from), quote_id(to));
 }
 
-/// Servers' tools may have names that Graphviz reads only in quotes.
-fn id(name: &str) -> Cow<'_, str> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.chars().all(is_word) { Cow::Borrowed(name) } else { Cow::Owned(format!("\"{name}\"")) }
+/// Quotes an id that is not a Graphviz identifier, as the names of MCP tools may not be.
+fn quote_id(name: &str) -> Cow<'_, str> {
+    let is_identifier = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.chars().all(is_identifier) { Cow::Borrowed(name) } else { Cow::Owned(format!("\"{name}\"")) }
 }

@@ -1,12 +1,16 @@
-//! ADK's two ways to send a message: wait for all events, or read them as they happen. Either way the run is the server's.
+//! ADK's endpoints for messages: `/run` returns all events at once, `/run_sse` streams them. The server owns the run in both
+//! cases; it continues if the client disconnects.
 
 use crate::{
-    apps::App,
-    error::Failure,
-    input::{Fields, Sent, bodies},
+    app_registry::ServedApp,
+    error::ApiError,
+    input::{
+        RequestBody,
+        bodies::{RunBody, SessionRunBody},
+    },
     principal::Principal,
-    sse::{self, Splits},
-    state::Server,
+    sse::{self, ArtifactSplit},
+    state::ServerState,
 };
 use adk::{
     content::Content,
@@ -28,22 +32,21 @@ use bridge::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Which run a request became.
+/// Response header with the id of the run.
 pub(crate) const RUN_ID: HeaderName = HeaderName::from_static("x-run-id");
-/// A repeated request with this key is the same run.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Waits for all events of the run.
+/// Starts a run and returns its events when it ends.
 pub(crate) async fn run(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    origin: Origin,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let mut asked = Asked::new(&server, &caller, sent).await?;
-    asked.request.config.streaming = StreamingMode::None;
-    let key = asked.request.key.clone();
-    let mut reader = start(&server, asked, origin).await?;
+    headers: RunHeaders,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let mut command = RunCommand::new(&server, &caller, body.required()?).await?;
+    command.request.config.streaming = StreamingMode::None;
+    let key = command.request.key.clone();
+    let mut reader = start(&server, command, headers).await?;
     let id = reader.id().to_owned();
     let mut body = b"[".to_vec();
     let mut last: Option<Arc<Event>> = None;
@@ -62,87 +65,91 @@ pub(crate) async fn run(
     };
     body.push(b']');
     match end {
-        RunOutcome::Done => Ok(named(super::json(body), &id)),
-        RunOutcome::NotFound => Err(no_session(&key.session_id)),
-        RunOutcome::Cancelled => Err(Failure::conflict("the run was cancelled")),
-        RunOutcome::UnknownCall { message } => Err(Failure::conflict(message)),
+        RunOutcome::Done => Ok(with_run_id(super::json_response(body), &id)),
+        RunOutcome::NotFound => Err(session_not_found(&key.session_id)),
+        RunOutcome::Cancelled => Err(ApiError::conflict("the run was cancelled")),
+        RunOutcome::UnknownCall { message } => Err(ApiError::conflict(message)),
         RunOutcome::Failed { message, .. } => {
-            let (kind, message) = sse::failure(last.as_deref(), message);
-            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
+            let (kind, message) = sse::failure_details(last.as_deref(), message);
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
         }
     }
 }
 
-/// Shows the events of the run as they happen.
+/// Starts a run and streams its events.
 pub(crate) async fn run_sse(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    origin: Origin,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let asked = Asked::new(&server, &caller, sent).await?;
-    let splits = asked.splits;
-    let reader = start(&server, asked, origin).await?;
+    headers: RunHeaders,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let command = RunCommand::new(&server, &caller, body.required()?).await?;
+    let split = command.split;
+    let reader = start(&server, command, headers).await?;
     let id = reader.id().to_owned();
-    Ok(named(sse::answer(reader, splits, &server), &id))
+    Ok(with_run_id(sse::stream_events(reader, split, &server), &id))
 }
 
-pub(crate) fn named(mut response: Response, id: &str) -> Response {
+pub(crate) fn with_run_id(mut response: Response, id: &str) -> Response {
     if let Ok(id) = HeaderValue::from_str(id) {
         response.headers_mut().insert(RUN_ID, id);
     }
     response
 }
 
-pub(crate) async fn exists(server: &Server, key: &SessionKey) -> Result<(), Failure> {
+pub(crate) async fn require_session(server: &ServerState, key: &SessionKey) -> Result<(), ApiError> {
     let head = server.archive.head(key).await?;
-    head.map(drop).ok_or_else(|| no_session(&key.session_id))
+    head.map(drop).ok_or_else(|| session_not_found(&key.session_id))
 }
 
-fn no_session(id: &str) -> Failure {
-    Failure::not_found(format!("Session not found: {id}"))
+fn session_not_found(id: &str) -> ApiError {
+    ApiError::not_found(format!("Session not found: {id}"))
 }
 
-/// A message that was asked to be sent.
-pub(crate) struct Asked {
-    app: Arc<App>,
+/// A validated request to start a run, with the permit for it.
+pub(crate) struct RunCommand {
+    app: Arc<ServedApp>,
     pub(crate) request: RunRequest,
-    splits: Splits,
-    seat: Option<RunPermit>,
+    split: ArtifactSplit,
+    permit: Option<RunPermit>,
 }
 
-impl Asked {
-    async fn new(server: &Server, caller: &Principal, sent: Sent) -> Result<Self, Failure> {
-        let mut fields = sent.required(&bodies::RUN)?;
-        let app = fields.text("appName").filter(|name| !name.is_empty());
+impl RunCommand {
+    async fn new(server: &ServerState, caller: &Principal, body: RunBody) -> Result<Self, ApiError> {
+        let app = body.app_name.filter(|name| !name.is_empty());
         let app = app.ok_or_else(|| {
-            Failure::bad_request("app_name is required when ADK_DEFAULT_APP_NAME is not set")
+            ApiError::bad_request("app_name is required when ADK_DEFAULT_APP_NAME is not set")
         })?;
-        let user = fields.text("userId").unwrap_or_default();
-        let session = fields.text("sessionId").unwrap_or_default();
-        if !caller.may_be(&user) {
-            return Err(no_session(&session));
+        if !caller.may_access(&body.user_id) {
+            return Err(session_not_found(&body.session_id));
         }
-        Self::of(server, caller, SessionKey::new(app, user, session), fields).await
+        let key = SessionKey::new(app, body.user_id, body.session_id);
+        let split = match body.function_call_event_id {
+            Some(_) => ArtifactSplit::Keep,
+            None => ArtifactSplit::Split,
+        };
+        let body = SessionRunBody {
+            new_message: body.new_message,
+            streaming: body.streaming,
+            state_delta: body.state_delta,
+            custom_metadata: body.custom_metadata,
+        };
+        Ok(Self { split, ..Self::in_session(server, caller, key, body).await? })
     }
 
-    pub(crate) async fn of(
-        server: &Server,
+    pub(crate) async fn in_session(
+        server: &ServerState,
         caller: &Principal,
         key: SessionKey,
-        mut fields: Fields,
-    ) -> Result<Self, Failure> {
+        body: SessionRunBody,
+    ) -> Result<Self, ApiError> {
         let app = server.app(&key.app_name)?;
-        let state_delta = fields.map("stateDelta").unwrap_or_default();
-        let state_delta = signed(server, caller, &key, state_delta).await?;
-        let seat = server.seat(caller)?;
-        let message: Option<Content> = fields.read("newMessage")?;
-        let streaming = if fields.flag("streaming") { StreamingMode::Sse } else { StreamingMode::None };
-        let config =
-            RunConfig { streaming, custom_metadata: fields.map("customMetadata"), ..RunConfig::default() };
-        let splits =
-            if fields.text("functionCallEventId").is_some() { Splits::Nothing } else { Splits::Artifacts };
-        let (input, content) = match message {
+        let state_delta = body.state_delta.unwrap_or_default();
+        let state_delta = authorize_delta(server, caller, &key, state_delta).await?;
+        let permit = server.run_permit(caller)?;
+        let streaming = if body.streaming { StreamingMode::Sse } else { StreamingMode::None };
+        let config = RunConfig { streaming, custom_metadata: body.custom_metadata, ..RunConfig::default() };
+        let (input, content) = match body.new_message {
             Some(mut content) => {
                 content.role.get_or_insert_with(|| "user".to_owned());
                 (None, content)
@@ -153,20 +160,21 @@ impl Asked {
         if let Some(input) = input {
             request.input = input;
         }
-        Ok(Self { app, request, splits, seat })
+        Ok(Self { app, request, split: ArtifactSplit::Keep, permit })
     }
 }
 
-/// What the caller may change of the state, and that it is no administrator who speaks, if it is none.
-async fn signed(
-    server: &Server,
+/// The part of the delta that the caller may write. Unless the caller is an administrator, it also sets the guest key, with which
+/// the tool guard refuses calls that need approval.
+async fn authorize_delta(
+    server: &ServerState,
     caller: &Principal,
     key: &SessionKey,
     delta: Map<String, Value>,
-) -> Result<Map<String, Value>, Failure> {
-    let mut delta = if delta.keys().any(|name| caller.reads_only(name).is_some()) {
+) -> Result<Map<String, Value>, ApiError> {
+    let mut delta = if delta.keys().any(|name| caller.read_only_reason(name).is_some()) {
         let head = server.archive.head(key).await?;
-        caller.changes(delta, &head.map(|head| head.state).unwrap_or_default())?
+        caller.writable_delta(delta, &head.map(|head| head.state).unwrap_or_default())?
     } else {
         delta
     };
@@ -176,51 +184,57 @@ async fn signed(
     Ok(delta)
 }
 
-/// What a request says beside its body.
-pub(crate) struct Origin {
+/// The headers of a request that concern its run.
+pub(crate) struct RunHeaders {
     trace: Trace,
     idempotency_key: Option<String>,
 }
 
-impl<S: Sync> FromRequestParts<S> for Origin {
-    type Rejection = Failure;
+impl<S: Sync> FromRequestParts<S> for RunHeaders {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let key = parts.headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().map(str::to_owned));
-        let key = key.transpose().map_err(|_| Failure::bad_request("Idempotency-Key is not text"))?;
+        let key = key
+            .transpose()
+            .map_err(|_| ApiError::bad_request("Idempotency-Key has characters other than visible ASCII"))?;
         let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
         Ok(Self { trace, idempotency_key: key })
     }
 }
 
-/// In the shape of all answers with this status: a list of what is wrong.
-fn key_reused() -> Failure {
+/// A validation error, as every response with this status.
+fn key_reused() -> ApiError {
     let message = "the Idempotency-Key was used for another session, message or options; use a new key";
-    let wrong = json!({
+    let error = json!({
         "type": "idempotency_key_reused",
         "loc": ["header", IDEMPOTENCY_KEY.as_str()],
         "msg": message,
         "input": null,
     });
-    Failure::new(StatusCode::UNPROCESSABLE_ENTITY, json!([wrong]))
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([error]))
 }
 
-/// Begins the run. The message is stored when this returns.
-pub(crate) async fn start(server: &Server, mut asked: Asked, origin: Origin) -> Result<Reader, Failure> {
-    let session = asked.request.key.session_id.clone();
-    asked.request.config.trace = origin.trace;
-    let terms = StartOptions { idempotency_key: origin.idempotency_key, permit: asked.seat };
-    let started = server.runs.start(&asked.app.agent, asked.request, terms).await;
+/// Starts the run. When this returns, the message is stored.
+pub(crate) async fn start(
+    server: &ServerState,
+    mut command: RunCommand,
+    headers: RunHeaders,
+) -> Result<Reader, ApiError> {
+    let session = command.request.key.session_id.clone();
+    command.request.config.trace = headers.trace;
+    let options = StartOptions { idempotency_key: headers.idempotency_key, permit: command.permit };
+    let started = server.runs.start(&command.app.agent, command.request, options).await;
     started.map_err(|error| match error {
         StartError::KeyReused => key_reused(),
         StartError::Run(error) => match error {
             RunError::SessionNotFound(_) | RunError::Service(ServiceError::NotFound(_)) => {
-                no_session(&session)
+                session_not_found(&session)
             }
-            RunError::UnknownCall { .. } => Failure::conflict(error.to_string()),
-            RunError::Cancelled => Failure::conflict("the run was cancelled"),
+            RunError::UnknownCall { .. } => ApiError::conflict(error.to_string()),
+            RunError::Cancelled => ApiError::conflict("the run was cancelled"),
             RunError::Service(error) => error.into(),
-            other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            other => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         },
     })
 }

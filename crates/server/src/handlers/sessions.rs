@@ -1,94 +1,93 @@
-//! Sessions: made, looked at, changed and removed.
+//! Sessions: create, read, list, change the state, delete.
 
-use super::{Json, null};
+use super::{json_response, null_response};
 use crate::{
-    error::Failure,
-    input::{Query, Sent, bodies},
-    params::{OfSession, OfUser},
+    error::ApiError,
+    input::{
+        QueryParams, RequestBody,
+        bodies::{CreateSessionBody, PatchMemoryBody, PatchSessionBody},
+    },
+    path_params::{PathParams, SessionPath, UserPath},
     principal::Principal,
     session_json,
-    state::Server,
+    state::ServerState,
 };
 use adk::{
     event::{Event, EventActions, mint_id, now},
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     session::SessionKey,
 };
 use axum::{
     extract::State,
     http::{HeaderName, HeaderValue},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use bridge::store::archive::SessionSummary;
 use serde_json::{Map, Value};
 
-/// The most events that one page may have.
-const LARGEST: u64 = 1000;
-/// Where the page after this one begins.
-const NEXT: HeaderName = HeaderName::from_static("x-next-after");
+/// The maximum number of events per page.
+const MAX_LIMIT: u64 = 1000;
+/// Response header with the `after` parameter of the next page.
+const NEXT_AFTER: HeaderName = HeaderName::from_static("x-next-after");
 
 pub(crate) async fn create(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    place: OfUser,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let mut id = None;
-    let (mut state, mut events) = (Map::new(), Vec::new());
-    if let Some(mut fields) = sent.optional(&bodies::CREATE_SESSION)? {
-        id = fields.text("sessionId");
-        state = fields.map("state").unwrap_or_default();
-        events = restored(fields.read("events")?.unwrap_or_default())?;
-        if fields.map("options").is_some_and(|options| !options.is_empty()) {
-            return Err(Failure::bad_request(
-                "Session options are not supported by the configured session service.",
-            ));
-        }
+    PathParams(path): PathParams<UserPath>,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let body: CreateSessionBody = body.optional()?.unwrap_or_default();
+    let events = check_initial_events(body.events.unwrap_or_default())?;
+    if body.options.is_some_and(|options| !options.is_empty()) {
+        return Err(ApiError::bad_request(
+            "Session options are not supported by the configured session service.",
+        ));
     }
-    let key = SessionKey::new(place.app, place.user, id.unwrap_or_else(mint_id));
-    make(&server, &caller, &key, (state, &events)).await
+    let key = SessionKey::new(path.app, path.user, body.session_id.unwrap_or_else(mint_id));
+    store_session(&server, &caller, &key, (body.state.unwrap_or_default(), &events)).await
 }
 
-/// The older form: the id is in the path, and the body is the state.
-pub(crate) async fn create_as(
-    State(server): State<Server>,
+/// The older form of the request: the path holds the id, the body is the state.
+pub(crate) async fn create_with_id(
+    State(server): State<ServerState>,
     caller: Principal,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    make(&server, &caller, &key, (sent.map()?, &[])).await
+    PathParams(path): PathParams<SessionPath>,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    store_session(&server, &caller, &path.key(), (body.dict()?, &[])).await
 }
 
-async fn make(
-    server: &Server,
+async fn store_session(
+    server: &ServerState,
     caller: &Principal,
     key: &SessionKey,
     (state, events): (Map<String, Value>, &[Event]),
-) -> Result<Response, Failure> {
-    let state = caller.changes(state, &Map::new())?;
+) -> Result<Response, ApiError> {
+    let state = caller.writable_delta(state, &Map::new())?;
     let head = server.archive.create(key, &state, events).await?;
-    whole(server, head).await
+    session_response(server, head).await
 }
 
-/// Events from elsewhere: what was said, and nothing that would do anything here.
-fn restored(events: Vec<Event>) -> Result<Vec<Event>, Failure> {
-    let refused = |number: usize, what: &str| {
-        Failure::bad_request(format!("Session initialization event {number} cannot include {what}."))
+/// Refuses initial events that would act here: a client may supply contents, but no actions, calls or confirmations. Missing ids
+/// and timestamps are filled in, and partial events dropped.
+fn check_initial_events(events: Vec<Event>) -> Result<Vec<Event>, ApiError> {
+    let refuse = |index: usize, what: &str| {
+        ApiError::bad_request(format!("Session initialization event {index} cannot include {what}."))
     };
-    for (number, event) in events.iter().enumerate() {
+    for (index, event) in events.iter().enumerate() {
         if event.actions != EventActions::default() {
-            return Err(refused(number, "event actions"));
+            return Err(refuse(index, "event actions"));
         }
         if event.long_running_tool_ids.as_ref().is_some_and(|ids| !ids.is_empty()) {
-            return Err(refused(number, "long-running tool IDs"));
+            return Err(refuse(index, "long-running tool IDs"));
         }
         let calls = event.calls().map(|call| call.name.as_str());
         let responses = event.responses().map(|response| response.name.as_str());
         if calls.chain(responses).any(|name| name == REQUEST_CONFIRMATION) {
-            return Err(refused(number, "ADK protocol function calls"));
+            return Err(refuse(index, "ADK protocol function calls"));
         }
     }
-    let named = |mut event: Event| {
+    let complete = |mut event: Event| {
         if event.id.is_empty() {
             event.id = mint_id();
         }
@@ -97,89 +96,96 @@ fn restored(events: Vec<Event>) -> Result<Vec<Event>, Failure> {
         }
         event
     };
-    Ok(events.into_iter().filter(|event| !event.is_partial()).map(named).collect())
+    Ok(events.into_iter().filter(|event| !event.is_partial()).map(complete).collect())
 }
 
 pub(crate) async fn get(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-    query: Query,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<SessionPath>,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
+    let key = path.key();
     let (after, limit, last) = (query.number("after")?, query.number("limit")?, query.number("last")?);
-    let head = found(&server, &key).await?;
+    let head = load_head(&server, &key).await?;
     let after = after.or(last.map(|last| head.last_seq.saturating_sub(last))).unwrap_or(0);
     let pages = server.archive.events(&key, &root_agent(&server, &key), after);
-    let Some(limit) = limit else { return session_json::answer(head, pages).await };
-    let (body, next) = session_json::page(&head, pages, limit.min(LARGEST)).await?;
-    let mut response = super::json(body);
+    let Some(limit) = limit else { return session_json::session_response(head, pages).await };
+    let (body, next) = session_json::session_page(&head, pages, limit.min(MAX_LIMIT)).await?;
+    let mut response = json_response(body);
     if let Some(next) = next {
-        response.headers_mut().insert(NEXT, HeaderValue::from(next));
+        response.headers_mut().insert(NEXT_AFTER, HeaderValue::from(next));
     }
     Ok(response)
 }
 
-/// The name that events without an author are given.
-fn root_agent(server: &Server, key: &SessionKey) -> String {
+/// The author of stored events that have none.
+fn root_agent(server: &ServerState, key: &SessionKey) -> String {
     let app = server.apps.find(&key.app_name);
     app.map(|app| app.agent.tree().root().agent.name.clone()).unwrap_or_default()
 }
 
-async fn found(server: &Server, key: &SessionKey) -> Result<SessionSummary, Failure> {
-    server.archive.head(key).await?.ok_or_else(|| Failure::not_found("Session not found"))
+async fn load_head(server: &ServerState, key: &SessionKey) -> Result<SessionSummary, ApiError> {
+    server.archive.head(key).await?.ok_or_else(|| ApiError::not_found("Session not found"))
 }
 
-async fn whole(server: &Server, head: SessionSummary) -> Result<Response, Failure> {
+async fn session_response(server: &ServerState, head: SessionSummary) -> Result<Response, ApiError> {
     let pages = server.archive.events(&head.key, &root_agent(server, &head.key), 0);
-    session_json::answer(head, pages).await
+    session_json::session_response(head, pages).await
 }
 
-/// Without their events, the one that was changed last at the end.
-pub(crate) async fn list(State(server): State<Server>, place: OfUser) -> Result<Response, Failure> {
-    session_json::list(server.archive.list(&place.app, &place.user).await?).await
+/// The sessions of a user without their events, in the order of their last change.
+pub(crate) async fn list(
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<UserPath>,
+) -> Result<Response, ApiError> {
+    session_json::list_response(server.archive.list(&path.app, &path.user).await?).await
 }
 
 pub(crate) async fn patch(
-    State(server): State<Server>,
+    State(server): State<ServerState>,
     caller: Principal,
-    OfSession(key): OfSession,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let delta = sent.required(&bodies::PATCH_SESSION)?.map("stateDelta").unwrap_or_default();
-    let head = found(&server, &key).await?;
-    let delta = caller.changes(delta, &head.state)?;
+    PathParams(path): PathParams<SessionPath>,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let PatchSessionBody { state_delta } = body.required()?;
+    let key = path.key();
+    let head = load_head(&server, &key).await?;
+    let delta = caller.writable_delta(state_delta, &head.state)?;
     if server.runs.is_running(&key) {
-        return Err(Failure::conflict(format!(
-            "session {} is in a run; its state can be changed when the run is over, or with the next message",
+        return Err(ApiError::conflict(format!(
+            "session {} has an active run; change its state after the run, or with the next message",
             key.session_id
         )));
     }
     server.archive.change_state(&key, &delta, Some(head.last_seq)).await?;
-    let mut head = found(&server, &key).await?;
-    let fleeting = delta.into_iter().filter(|(name, _)| name.starts_with("temp:"));
-    head.state.extend(fleeting);
-    whole(&server, head).await
+    let mut head = load_head(&server, &key).await?;
+    // Temporary keys are not stored; ADK's response shows them once.
+    let temporary = delta.into_iter().filter(|(name, _)| name.starts_with("temp:"));
+    head.state.extend(temporary);
+    session_response(&server, head).await
 }
 
-/// What runs in it ends first.
+/// Cancels the runs of a session, then deletes it. Deleting an unknown session succeeds, as in ADK.
 pub(crate) async fn delete(
-    State(server): State<Server>,
-    OfSession(key): OfSession,
-) -> Result<Response, Failure> {
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<SessionPath>,
+) -> Result<Response, ApiError> {
+    let key = path.key();
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
     if let Ok(app) = server.app(&key.app_name) {
         app.agent.sessions().evict(&key);
     }
-    Ok(null())
+    Ok(null_response())
 }
 
-/// Every session is remembered as it is; there is nothing to add it to.
-pub(crate) async fn remember(
-    State(server): State<Server>,
-    place: OfUser,
-    sent: Sent,
-) -> Result<Response, Failure> {
-    let id = sent.required(&bodies::PATCH_MEMORY)?.text("sessionId").unwrap_or_default();
-    found(&server, &SessionKey::new(place.app, place.user, id)).await?;
-    Ok(Json(Value::Null).into_response())
+/// Adds a session to ADK's memory service. This server has none: the request only checks that the session exists.
+pub(crate) async fn add_to_memory(
+    State(server): State<ServerState>,
+    PathParams(path): PathParams<UserPath>,
+    body: RequestBody,
+) -> Result<Response, ApiError> {
+    let PatchMemoryBody { session_id } = body.required()?;
+    load_head(&server, &SessionKey::new(path.app, path.user, session_id)).await?;
+    Ok(null_response())
 }

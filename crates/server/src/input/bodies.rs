@@ -1,170 +1,260 @@
-//! The bodies of ADK's API. What is not named in an open one is left alone.
+//! The request bodies of ADK's API: for each its validation table and its struct. Unknown fields of an open table are ignored.
 
-use super::shape::{Field, Object, Shape};
+use super::{
+    body::BodyType,
+    shape::{FieldShape, ObjectShape, Shape},
+};
+use adk::{
+    content::{Content, Part},
+    event::Event,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-pub(crate) static RUN: Object = Object {
+type JsonMap = Map<String, Value>;
+
+/// The body of `/run` and `/run_sse`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunBody {
+    pub(crate) app_name: Option<String>,
+    pub(crate) user_id: String,
+    pub(crate) session_id: String,
+    pub(crate) new_message: Option<Content>,
+    #[serde(default)]
+    pub(crate) streaming: bool,
+    pub(crate) state_delta: Option<JsonMap>,
+    pub(crate) function_call_event_id: Option<String>,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for RunBody {
+    const SHAPE: &'static ObjectShape = &RUN;
+}
+
+pub(crate) static RUN: ObjectShape = ObjectShape {
     name: "RunRequest",
     fields: &[
-        Field::optional("appName", Shape::Text),
-        Field::required("userId", Shape::Text),
-        Field::required("sessionId", Shape::Text),
-        Field::optional("newMessage", Shape::Object(&CONTENT)),
-        Field::defaulted("streaming", Shape::Flag),
-        Field::optional("stateDelta", Shape::Dict),
-        Field::optional("functionCallEventId", Shape::Text),
-        Field::optional("invocationId", Shape::Text),
-        Field::optional("customMetadata", Shape::Dict),
-        Field::optional("serviceTier", Shape::Text),
+        FieldShape::optional("appName", Shape::Text),
+        FieldShape::required("userId", Shape::Text),
+        FieldShape::required("sessionId", Shape::Text),
+        FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
+        FieldShape::defaulted("streaming", Shape::Flag),
+        FieldShape::optional("stateDelta", Shape::Dict),
+        FieldShape::optional("functionCallEventId", Shape::Text),
+        FieldShape::optional("invocationId", Shape::Text),
+        FieldShape::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("serviceTier", Shape::Text),
     ],
     closed: false,
 };
 
-/// The same where the path says which session.
-pub(crate) static RUN_HERE: Object = Object {
+/// The body of `POST …/runs`, whose path names the session.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionRunBody {
+    pub(crate) new_message: Option<Content>,
+    #[serde(default)]
+    pub(crate) streaming: bool,
+    pub(crate) state_delta: Option<JsonMap>,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for SessionRunBody {
+    const SHAPE: &'static ObjectShape = &SESSION_RUN;
+}
+
+pub(crate) static SESSION_RUN: ObjectShape = ObjectShape {
     name: "RunHereRequest",
     fields: &[
-        Field::optional("newMessage", Shape::Object(&CONTENT)),
-        Field::defaulted("streaming", Shape::Flag),
-        Field::optional("stateDelta", Shape::Dict),
-        Field::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
+        FieldShape::defaulted("streaming", Shape::Flag),
+        FieldShape::optional("stateDelta", Shape::Dict),
+        FieldShape::optional("customMetadata", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static CREATE_SESSION: Object = Object {
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateSessionBody {
+    pub(crate) session_id: Option<String>,
+    pub(crate) state: Option<JsonMap>,
+    pub(crate) events: Option<Vec<Event>>,
+    pub(crate) options: Option<JsonMap>,
+}
+
+impl BodyType for CreateSessionBody {
+    const SHAPE: &'static ObjectShape = &CREATE_SESSION;
+}
+
+pub(crate) static CREATE_SESSION: ObjectShape = ObjectShape {
     name: "CreateSessionRequest",
     fields: &[
-        Field::optional("sessionId", Shape::Text),
-        Field::optional("state", Shape::Dict),
-        Field::optional("events", Shape::List(&Shape::Object(&EVENT))),
-        Field::optional("options", Shape::Dict),
+        FieldShape::optional("sessionId", Shape::Text),
+        FieldShape::optional("state", Shape::Dict),
+        FieldShape::optional("events", Shape::List(&Shape::Object(&EVENT))),
+        FieldShape::optional("options", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static PATCH_SESSION: Object = Object {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PatchSessionBody {
+    pub(crate) state_delta: JsonMap,
+}
+
+impl BodyType for PatchSessionBody {
+    const SHAPE: &'static ObjectShape = &PATCH_SESSION;
+}
+
+pub(crate) static PATCH_SESSION: ObjectShape = ObjectShape {
     name: "PatchSessionRequest",
-    fields: &[Field::required("stateDelta", Shape::Dict)],
+    fields: &[FieldShape::required("stateDelta", Shape::Dict)],
     closed: false,
 };
 
-pub(crate) static PATCH_MEMORY: Object = Object {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PatchMemoryBody {
+    pub(crate) session_id: String,
+}
+
+impl BodyType for PatchMemoryBody {
+    const SHAPE: &'static ObjectShape = &PATCH_MEMORY;
+}
+
+pub(crate) static PATCH_MEMORY: ObjectShape = ObjectShape {
     name: "PatchMemoryRequest",
-    fields: &[Field::required("sessionId", Shape::Text)],
+    fields: &[FieldShape::required("sessionId", Shape::Text)],
     closed: false,
 };
 
-pub(crate) static SAVE_ARTIFACT: Object = Object {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SaveArtifactBody {
+    pub(crate) filename: String,
+    pub(crate) artifact: Part,
+    pub(crate) custom_metadata: Option<JsonMap>,
+}
+
+impl BodyType for SaveArtifactBody {
+    const SHAPE: &'static ObjectShape = &SAVE_ARTIFACT;
+}
+
+pub(crate) static SAVE_ARTIFACT: ObjectShape = ObjectShape {
     name: "SaveArtifactRequest",
     fields: &[
-        Field::required("filename", Shape::Text),
-        Field::required("artifact", Shape::Object(&PART)),
-        Field::optional("customMetadata", Shape::Dict),
+        FieldShape::required("filename", Shape::Text),
+        FieldShape::required("artifact", Shape::Object(&PART)),
+        FieldShape::optional("customMetadata", Shape::Dict),
     ],
     closed: false,
 };
 
-pub(crate) static EVENT: Object = Object {
+/// An event, as clients send it with a new session and as responses print it.
+pub(crate) static EVENT: ObjectShape = ObjectShape {
     name: "Event",
     fields: &[
-        Field::optional("modelVersion", Shape::Text),
-        Field::optional("content", Shape::Object(&CONTENT)),
-        Field::optional("partial", Shape::Flag),
-        Field::optional("turnComplete", Shape::Flag),
-        Field::optional("finishReason", Shape::Text),
-        Field::optional("errorCode", Shape::Text),
-        Field::optional("errorMessage", Shape::Text),
-        Field::optional("interrupted", Shape::Flag),
-        Field::optional("customMetadata", Shape::Dict),
-        Field::optional("usageMetadata", Shape::Object(&OPEN)),
-        Field::defaulted("invocationId", Shape::Text),
-        Field::defaulted("author", Shape::Text),
-        Field::defaulted("actions", Shape::Object(&OPEN)),
-        Field::defaulted("nodeInfo", Shape::Object(&OPEN)),
-        Field::optional("longRunningToolIds", Shape::List(&Shape::Text)),
-        Field::optional("branch", Shape::Text),
-        Field::defaulted("id", Shape::Text),
-        Field::defaulted("timestamp", Shape::Number),
+        FieldShape::optional("modelVersion", Shape::Text),
+        FieldShape::optional("content", Shape::Object(&CONTENT)),
+        FieldShape::optional("partial", Shape::Flag),
+        FieldShape::optional("turnComplete", Shape::Flag),
+        FieldShape::optional("finishReason", Shape::Text),
+        FieldShape::optional("errorCode", Shape::Text),
+        FieldShape::optional("errorMessage", Shape::Text),
+        FieldShape::optional("interrupted", Shape::Flag),
+        FieldShape::optional("customMetadata", Shape::Dict),
+        FieldShape::optional("usageMetadata", Shape::Object(&OPEN)),
+        FieldShape::defaulted("invocationId", Shape::Text),
+        FieldShape::defaulted("author", Shape::Text),
+        FieldShape::defaulted("actions", Shape::Object(&OPEN)),
+        FieldShape::defaulted("nodeInfo", Shape::Object(&OPEN)),
+        FieldShape::optional("longRunningToolIds", Shape::List(&Shape::Text)),
+        FieldShape::optional("branch", Shape::Text),
+        FieldShape::defaulted("id", Shape::Text),
+        FieldShape::defaulted("timestamp", Shape::Number),
     ],
     closed: false,
 };
 
-static OPEN: Object = Object { name: "Anything", fields: &[], closed: false };
+static OPEN: ObjectShape = ObjectShape { name: "Anything", fields: &[], closed: false };
 
-static CONTENT: Object = Object {
+static CONTENT: ObjectShape = ObjectShape {
     name: "Content",
     fields: &[
-        Field::optional("parts", Shape::List(&Shape::Object(&PART))),
-        Field::optional("role", Shape::Text),
+        FieldShape::optional("parts", Shape::List(&Shape::Object(&PART))),
+        FieldShape::optional("role", Shape::Text),
     ],
     closed: true,
 };
 
-static PART: Object = Object {
+static PART: ObjectShape = ObjectShape {
     name: "Part",
     fields: &[
-        Field::optional("mediaResolution", Shape::Any),
-        Field::optional("codeExecutionResult", Shape::Object(&OPEN)),
-        Field::optional("executableCode", Shape::Object(&OPEN)),
-        Field::optional("fileData", Shape::Object(&FILE_DATA)),
-        Field::optional("functionCall", Shape::Object(&FUNCTION_CALL)),
-        Field::optional("functionResponse", Shape::Object(&FUNCTION_RESPONSE)),
-        Field::optional("inlineData", Shape::Object(&BLOB)),
-        Field::optional("text", Shape::Text),
-        Field::optional("thought", Shape::Flag),
-        Field::optional("thoughtSignature", Shape::Bytes),
-        Field::optional("videoMetadata", Shape::Object(&OPEN)),
-        Field::optional("toolCall", Shape::Object(&OPEN)),
-        Field::optional("toolResponse", Shape::Object(&OPEN)),
-        Field::optional("partMetadata", Shape::Dict),
-        Field::optional("audioTranscription", Shape::Object(&OPEN)),
-        Field::optional("mediaProcessing", Shape::Any),
-        Field::optional("speechMetadata", Shape::Object(&OPEN)),
+        FieldShape::optional("mediaResolution", Shape::Any),
+        FieldShape::optional("codeExecutionResult", Shape::Object(&OPEN)),
+        FieldShape::optional("executableCode", Shape::Object(&OPEN)),
+        FieldShape::optional("fileData", Shape::Object(&FILE_DATA)),
+        FieldShape::optional("functionCall", Shape::Object(&FUNCTION_CALL)),
+        FieldShape::optional("functionResponse", Shape::Object(&FUNCTION_RESPONSE)),
+        FieldShape::optional("inlineData", Shape::Object(&BLOB)),
+        FieldShape::optional("text", Shape::Text),
+        FieldShape::optional("thought", Shape::Flag),
+        FieldShape::optional("thoughtSignature", Shape::Bytes),
+        FieldShape::optional("videoMetadata", Shape::Object(&OPEN)),
+        FieldShape::optional("toolCall", Shape::Object(&OPEN)),
+        FieldShape::optional("toolResponse", Shape::Object(&OPEN)),
+        FieldShape::optional("partMetadata", Shape::Dict),
+        FieldShape::optional("audioTranscription", Shape::Object(&OPEN)),
+        FieldShape::optional("mediaProcessing", Shape::Any),
+        FieldShape::optional("speechMetadata", Shape::Object(&OPEN)),
     ],
     closed: true,
 };
 
-static BLOB: Object = Object {
+static BLOB: ObjectShape = ObjectShape {
     name: "Blob",
     fields: &[
-        Field::optional("data", Shape::Bytes),
-        Field::optional("displayName", Shape::Text),
-        Field::optional("mimeType", Shape::Text),
+        FieldShape::optional("data", Shape::Bytes),
+        FieldShape::optional("displayName", Shape::Text),
+        FieldShape::optional("mimeType", Shape::Text),
     ],
     closed: true,
 };
 
-static FILE_DATA: Object = Object {
+static FILE_DATA: ObjectShape = ObjectShape {
     name: "FileData",
     fields: &[
-        Field::optional("displayName", Shape::Text),
-        Field::optional("fileUri", Shape::Text),
-        Field::optional("mimeType", Shape::Text),
+        FieldShape::optional("displayName", Shape::Text),
+        FieldShape::optional("fileUri", Shape::Text),
+        FieldShape::optional("mimeType", Shape::Text),
     ],
     closed: true,
 };
 
-static FUNCTION_CALL: Object = Object {
+static FUNCTION_CALL: ObjectShape = ObjectShape {
     name: "FunctionCall",
     fields: &[
-        Field::optional("id", Shape::Text),
-        Field::optional("args", Shape::Dict),
-        Field::optional("name", Shape::Text),
-        Field::optional("partialArgs", Shape::List(&Shape::Object(&OPEN))),
-        Field::optional("willContinue", Shape::Flag),
+        FieldShape::optional("id", Shape::Text),
+        FieldShape::optional("args", Shape::Dict),
+        FieldShape::optional("name", Shape::Text),
+        FieldShape::optional("partialArgs", Shape::List(&Shape::Object(&OPEN))),
+        FieldShape::optional("willContinue", Shape::Flag),
     ],
     closed: true,
 };
 
-static FUNCTION_RESPONSE: Object = Object {
+static FUNCTION_RESPONSE: ObjectShape = ObjectShape {
     name: "FunctionResponse",
     fields: &[
-        Field::optional("willContinue", Shape::Flag),
-        Field::optional("scheduling", Shape::Text),
-        Field::optional("parts", Shape::List(&Shape::Object(&OPEN))),
-        Field::optional("id", Shape::Text),
-        Field::optional("name", Shape::Text),
-        Field::optional("response", Shape::Dict),
+        FieldShape::optional("willContinue", Shape::Flag),
+        FieldShape::optional("scheduling", Shape::Text),
+        FieldShape::optional("parts", Shape::List(&Shape::Object(&OPEN))),
+        FieldShape::optional("id", Shape::Text),
+        FieldShape::optional("name", Shape::Text),
+        FieldShape::optional("response", Shape::Dict),
     ],
     closed: true,
 };

@@ -1,21 +1,23 @@
-//! What clients send, checked as FastAPI checks it: everything that is wrong is told at once, each with its place.
+//! Request input: bodies and query parameters, validated as FastAPI does. A response lists every error with its location.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`shape`] | what a body may look like, and the check itself |
-//! | [`bodies`] | the bodies of ADK's API |
-//! | [`sent`] | the body of a request |
-//! | [`query`] | what stands behind the question mark |
-//! | [`wrong`] | one thing that is wrong |
+//! | [`shape`] | the vocabulary of the validation tables |
+//! | [`bodies`] | the body of each request: its table, and the struct that it deserializes into |
+//! | [`validator`] | checks a JSON value against a table |
+//! | [`body`] | extracts, validates and deserializes the body of a request |
+//! | [`query_params`] | the query string |
+//! | [`validation_error`] | one validation error in pydantic's format |
 
 pub(crate) mod bodies;
-pub(crate) mod query;
-pub(crate) mod sent;
+pub(crate) mod body;
+pub(crate) mod query_params;
 pub(crate) mod shape;
-pub(crate) mod wrong;
+pub(crate) mod validation_error;
+pub(crate) mod validator;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use query::Query;
-pub(crate) use sent::{Fields, Sent};
+pub(crate) use body::RequestBody;
+pub(crate) use query_params::QueryParams;

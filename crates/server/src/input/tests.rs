@@ -1,29 +1,47 @@
-//! Bodies that the real server was sent, and what it said.
+//! Bodies against the responses of the real ADK server, and validation tables against their structs.
 
 use super::{
-    bodies,
-    shape::{Check, Object, Shape, is_named},
-    wrong::unreadable,
+    bodies::{
+        self, CreateSessionBody, PatchMemoryBody, PatchSessionBody, RunBody, SaveArtifactBody, SessionRunBody,
+    },
+    body::{BodyType, RequestBody},
+    shape::{FieldShape, ObjectShape, Requirement, Shape, is_spelling_of},
+    validation_error::json_syntax_error,
+    validator::Validator,
 };
-use crate::error::Failure;
+use crate::error::ApiError;
+use axum::{
+    body::Body,
+    extract::{FromRequest, Request},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, Visitor},
+};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
-fn told(mut body: Value, object: &'static Object) -> String {
-    let mut check = Check::new("body");
-    check.value(&mut body, &Shape::Object(object));
-    if check.found.is_empty() { body.to_string() } else { Failure::from(check.found).detail.to_string() }
+/// The normalised body if it is valid, else its errors.
+fn validate(mut body: Value, object: &'static ObjectShape) -> String {
+    let mut validator = Validator::new("body");
+    validator.check(&mut body, &Shape::Object(object));
+    if validator.errors.is_empty() {
+        body.to_string()
+    } else {
+        ApiError::from(validator.errors).detail.to_string()
+    }
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_in_the_order_of_the_fields() {
+fn all_errors_are_listed_in_the_order_of_the_fields() {
     let body = json!({"appName": 1, "userId": 2, "sessionId": null, "newMessage": {"role": 3, "parts": {"a": 1}},
         "streaming": "maybe", "stateDelta": [], "customMetadata": 4});
-    let wrong: Value = serde_json::from_str(&told(body, &bodies::RUN)).unwrap();
-    let lines: Vec<String> = wrong
+    let errors: Value = serde_json::from_str(&validate(body, &bodies::RUN)).unwrap();
+    let lines: Vec<String> = errors
         .as_array()
         .unwrap()
         .iter()
-        .map(|wrong| format!("{} {} {}", wrong["type"], wrong["loc"], wrong["msg"]).replace('"', ""))
+        .map(|error| format!("{} {} {}", error["type"], error["loc"], error["msg"]).replace('"', ""))
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
     string_type [body,appName] Input should be a valid string
@@ -38,40 +56,141 @@ fn everything_that_is_wrong_is_told_at_once_in_the_order_of_the_fields() {
 }
 
 #[test]
-fn a_misspelt_field_of_a_part_is_told_with_its_place() {
+fn an_unknown_field_of_a_part_is_an_error_with_its_location() {
     let body = json!({"userId": "u", "sessionId": "s", "newMessage": {"parts": [{"txet": "hi"}]}});
-    insta::assert_snapshot!(told(body, &bodies::RUN), @r#"[{"type":"extra_forbidden","loc":["body","newMessage","parts",0,"txet"],"msg":"Extra inputs are not permitted","input":"hi"}]"#);
+    insta::assert_snapshot!(validate(body, &bodies::RUN), @r#"[{"type":"extra_forbidden","loc":["body","newMessage","parts",0,"txet"],"msg":"Extra inputs are not permitted","input":"hi"}]"#);
 }
 
 #[test]
-fn bytes_that_are_not_base64_are_told_with_the_first_odd_one() {
+fn invalid_base64_is_an_error_with_the_first_invalid_symbol() {
     let body = json!({"filename": "f", "artifact": {"inlineData": {"data": "@@@"}}});
-    insta::assert_snapshot!(told(body, &bodies::SAVE_ARTIFACT), @r#"[{"type":"bytes_invalid_encoding","loc":["body","artifact","inlineData","data"],"msg":"Data should be valid base64: Invalid symbol 64, offset 0.","input":"@@@","ctx":{"encoding":"base64","encoding_error":"Invalid symbol 64, offset 0."}}]"#);
+    insta::assert_snapshot!(validate(body, &bodies::SAVE_ARTIFACT), @r#"[{"type":"bytes_invalid_encoding","loc":["body","artifact","inlineData","data"],"msg":"Data should be valid base64: Invalid symbol 64, offset 0.","input":"@@@","ctx":{"encoding":"base64","encoding_error":"Invalid symbol 64, offset 0."}}]"#);
 }
 
 #[test]
-fn null_is_absence_and_words_for_yes_are_true() {
+fn null_is_removed_and_words_for_true_become_booleans() {
     let body = json!({"user_id": "u", "session_id": "s", "appName": null, "streaming": "on",
         "new_message": {"parts": [{"text": "hi", "thought": null}], "role": null}});
     assert_eq!(
-        told(body, &bodies::RUN),
+        validate(body, &bodies::RUN),
         r#"{"user_id":"u","session_id":"s","streaming":true,"new_message":{"parts":[{"text":"hi"}]}}"#
     );
 }
 
 #[test]
-fn a_field_has_two_spellings_and_no_third() {
-    for (key, fits) in
+fn a_field_has_a_camel_case_and_a_snake_case_spelling() {
+    for (key, matches) in
         [("userId", true), ("user_id", true), ("userid", false), ("user_Id", false), ("user_i", false)]
     {
-        assert_eq!(is_named(key, "userId"), fits, "{key}");
+        assert_eq!(is_spelling_of(key, "userId"), matches, "{key}");
     }
 }
 
 #[test]
-fn json_that_breaks_off_is_told_at_its_end() {
+fn the_error_of_truncated_json_is_located_at_its_end() {
     let bytes = br#"{"state":"#;
     let error = serde_json::from_slice::<Value>(bytes).unwrap_err();
-    let failure = Failure::from(unreadable(bytes, &error));
-    insta::assert_snapshot!(failure.detail, @r#"[{"type":"json_invalid","loc":["body",9],"msg":"JSON decode error","input":{},"ctx":{"error":"Expecting value"}}]"#);
+    let error = ApiError::from(json_syntax_error(bytes, &error));
+    insta::assert_snapshot!(error.detail, @r#"[{"type":"json_invalid","loc":["body",9],"msg":"JSON decode error","input":{},"ctx":{"error":"Expecting value"}}]"#);
+}
+
+async fn parse<T: BodyType>(body: Value) -> Result<T, ApiError> {
+    let request = Request::new(Body::from(body.to_string()));
+    RequestBody::from_request(request, &()).await?.required()
+}
+
+#[tokio::test]
+async fn a_body_deserializes_from_both_spellings_and_camel_case_wins() {
+    let body = json!({"app_name": "a", "userId": "u", "user_id": "ignored", "session_id": "s", "streaming": "yes",
+        "state_delta": {"snake_key": 1}, "new_message": {"parts": [{"text": "hi"}]}});
+    let body: RunBody = parse(body).await.unwrap();
+    assert_eq!(
+        (body.app_name.as_deref(), body.user_id.as_str(), body.session_id.as_str()),
+        (Some("a"), "u", "s")
+    );
+    assert!(body.streaming);
+    assert_eq!(body.state_delta.unwrap(), *json!({"snake_key": 1}).as_object().unwrap());
+    assert_eq!(body.new_message.unwrap().parts.len(), 1);
+}
+
+#[tokio::test]
+async fn a_value_that_only_the_struct_rejects_is_an_error_of_its_field() {
+    let body = json!({"state": {}, "events": [{"actions": {"stateDelta": 7}}]});
+    let error = parse::<CreateSessionBody>(body).await.unwrap_err();
+    assert_eq!(error.status.as_u16(), 422);
+    assert_eq!(error.detail[0]["type"], "value_error");
+    assert_eq!(error.detail[0]["loc"], json!(["body", "events"]));
+}
+
+/// A valid value of a shape. Objects and lists are empty: the test is about the fields of a body.
+fn example(shape: &Shape) -> Value {
+    match shape {
+        Shape::Any => json!(1),
+        Shape::Text | Shape::Bytes => json!("text"),
+        Shape::Flag => json!(true),
+        Shape::Number => json!(1.5),
+        Shape::Dict => json!({"key": 1}),
+        Shape::List(_) => json!([]),
+        Shape::Object(_) => json!({}),
+    }
+}
+
+/// Fails with the names of the fields that a struct deserializes.
+struct FieldNames;
+
+impl<'de> Deserializer<'de> for FieldNames {
+    type Error = serde_json::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::custom(fields.join(",")))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::custom("not a struct"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+fn field_names<'de, T: Deserialize<'de>>() -> BTreeSet<String> {
+    let Err(names) = T::deserialize(FieldNames) else { unreachable!() };
+    names.to_string().split(',').map(str::to_owned).collect()
+}
+
+/// Checks that the struct of a body has the fields of its table, with types that accept the values that the table accepts.
+/// `ignored` fields are validated as ADK does and have no effect in this server.
+async fn check_struct<T: BodyType>(ignored: &[&str]) {
+    let table = T::SHAPE.name;
+    let names = |fields: &[&str]| fields.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let in_table: Vec<&str> = T::SHAPE.fields.iter().map(|field| field.name).collect();
+    let in_struct = field_names::<T>();
+    assert!(in_struct.is_disjoint(&names(ignored)), "{table}");
+    assert_eq!(&in_struct | &names(ignored), names(&in_table), "{table}");
+
+    let body = |fields: &mut dyn Iterator<Item = &FieldShape>| {
+        Value::Object(fields.map(|field| (field.name.to_owned(), example(&field.shape))).collect())
+    };
+    let all = parse::<T>(body(&mut T::SHAPE.fields.iter())).await;
+    assert!(all.is_ok(), "{table} with all fields: {:?}", all.err());
+    let is_required = |field: &&FieldShape| field.requirement == Requirement::Required;
+    let required = parse::<T>(body(&mut T::SHAPE.fields.iter().filter(is_required))).await;
+    assert!(required.is_ok(), "{table} with required fields only: {:?}", required.err());
+}
+
+#[tokio::test]
+async fn the_struct_of_each_body_matches_its_table() {
+    check_struct::<RunBody>(&["invocationId", "serviceTier"]).await;
+    check_struct::<SessionRunBody>(&[]).await;
+    check_struct::<CreateSessionBody>(&[]).await;
+    check_struct::<PatchSessionBody>(&[]).await;
+    check_struct::<PatchMemoryBody>(&[]).await;
+    check_struct::<SaveArtifactBody>(&[]).await;
 }

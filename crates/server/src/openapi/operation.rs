@@ -1,35 +1,36 @@
-//! One operation, as it is written down: what is its own is said, and what all have in common follows from it.
+//! The builder of an operation. It adds the errors that follow from the operation's properties.
 
 use serde_json::{Map, Value, json};
 
-/// What an answer's body is.
+/// The body of a response.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum ResponseContent {
     Json(Value),
+    /// Text of a media type.
     Text(&'static str),
-    /// Server-sent events; the schema is that of one event.
+    /// Server-sent events; the schema describes one of them.
     Events,
     Empty,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
+pub(super) struct ApiOperation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    about: &'static str,
+    summary: &'static str,
     tag: &'static str,
-    /// Whether it is answered without a token.
-    open: bool,
+    /// Whether the route needs no token.
+    pub(super) public: bool,
     query: Vec<(&'static str, Value, &'static str)>,
-    headers: Vec<(&'static str, &'static str)>,
-    /// The schema, and whether a body must be sent.
+    request_headers: Vec<(&'static str, &'static str)>,
+    /// The schema, and whether the body is required.
     body: Option<(Value, bool)>,
-    answers: Vec<(u16, &'static str, Kind)>,
-    told: Vec<(&'static str, &'static str)>,
+    responses: Vec<(u16, &'static str, ResponseContent)>,
+    response_headers: Vec<(&'static str, &'static str)>,
 }
 
 /// A reference to a schema.
-pub(super) fn named(schema: &str) -> Value {
+pub(super) fn schema_ref(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
@@ -37,98 +38,108 @@ pub(super) fn list_of(schema: &Value) -> Value {
     json!({"type": "array", "items": schema})
 }
 
-pub(super) fn get(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("get", path, about)
+pub(super) fn get(path: &'static str, summary: &'static str) -> ApiOperation {
+    ApiOperation::new("get", path, summary)
 }
 
-pub(super) fn post(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("post", path, about)
+pub(super) fn post(path: &'static str, summary: &'static str) -> ApiOperation {
+    ApiOperation::new("post", path, summary)
 }
 
-pub(super) fn patch(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("patch", path, about)
+pub(super) fn patch(path: &'static str, summary: &'static str) -> ApiOperation {
+    ApiOperation::new("patch", path, summary)
 }
 
-pub(super) fn delete(path: &'static str, about: &'static str) -> Operation {
-    Operation::new("delete", path, about)
+pub(super) fn delete(path: &'static str, summary: &'static str) -> ApiOperation {
+    ApiOperation::new("delete", path, summary)
 }
 
-impl Operation {
-    fn new(method: &'static str, path: &'static str, about: &'static str) -> Self {
-        let (query, headers, answers, told) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { method, path, about, tag: "", open: false, query, headers, body: None, answers, told }
+impl ApiOperation {
+    fn new(method: &'static str, path: &'static str, summary: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            summary,
+            tag: "",
+            public: false,
+            query: Vec::new(),
+            request_headers: Vec::new(),
+            body: None,
+            responses: Vec::new(),
+            response_headers: Vec::new(),
+        }
     }
 
-    pub(super) fn open(self) -> Self {
-        Self { open: true, ..self }
+    pub(super) fn public(self) -> Self {
+        Self { public: true, ..self }
     }
 
-    pub(super) fn tagged(self, tag: &'static str) -> Self {
+    pub(super) fn tag(self, tag: &'static str) -> Self {
         Self { tag, ..self }
     }
 
-    pub(super) fn asks(mut self, name: &'static str, schema: Value, about: &'static str) -> Self {
-        self.query.push((name, schema, about));
+    pub(super) fn query(mut self, name: &'static str, schema: Value, description: &'static str) -> Self {
+        self.query.push((name, schema, description));
         self
     }
 
-    /// A header of the request.
-    pub(super) fn hears(mut self, name: &'static str, about: &'static str) -> Self {
-        self.headers.push((name, about));
+    pub(super) fn request_header(mut self, name: &'static str, description: &'static str) -> Self {
+        self.request_headers.push((name, description));
         self
     }
 
-    /// A header of the answer.
-    pub(super) fn tells(mut self, name: &'static str, about: &'static str) -> Self {
-        self.told.push((name, about));
+    /// A header of successful responses.
+    pub(super) fn response_header(mut self, name: &'static str, description: &'static str) -> Self {
+        self.response_headers.push((name, description));
         self
     }
 
-    pub(super) fn takes(self, body: Value) -> Self {
-        Self { body: Some((body, true)), ..self }
+    pub(super) fn body(self, schema: Value) -> Self {
+        Self { body: Some((schema, true)), ..self }
     }
 
-    pub(super) fn may_take(self, body: Value) -> Self {
-        Self { body: Some((body, false)), ..self }
+    pub(super) fn optional_body(self, schema: Value) -> Self {
+        Self { body: Some((schema, false)), ..self }
     }
 
-    pub(super) fn gives(self, schema: Value) -> Self {
-        self.answers(200, "Done.", Kind::Json(schema))
+    /// A response with status 200 and JSON.
+    pub(super) fn ok(self, schema: Value) -> Self {
+        self.response(200, "Success.", ResponseContent::Json(schema))
     }
 
-    pub(super) fn answers(mut self, status: u16, about: &'static str, kind: Kind) -> Self {
-        self.answers.push((status, about, kind));
+    pub(super) fn response(mut self, status: u16, description: &'static str, body: ResponseContent) -> Self {
+        self.responses.push((status, description, body));
         self
     }
 
-    /// An error with a sentence for people.
-    pub(super) fn fails(self, status: u16, about: &'static str) -> Self {
-        self.answers(status, about, Kind::Json(named("Error")))
+    /// An error response whose detail is a message.
+    pub(super) fn error(self, status: u16, description: &'static str) -> Self {
+        self.response(status, description, ResponseContent::Json(schema_ref("Error")))
     }
 
-    fn has_places(&self) -> bool {
+    fn has_path_params(&self) -> bool {
         self.path.contains('{')
     }
 
-    pub(super) fn described(&self) -> Value {
-        let mut described = json!({
+    pub(super) fn to_json(&self) -> Value {
+        let mut operation = json!({
             "tags": [self.tag],
-            "summary": self.about,
+            "summary": self.summary,
             "operationId": self.id(),
             "parameters": self.parameters(),
         });
         if let Some((schema, required)) = &self.body {
-            described["requestBody"] =
+            operation["requestBody"] =
                 json!({"required": required, "content": {"application/json": {"schema": schema}}});
         }
-        if self.open {
-            described["security"] = json!([]);
+        if self.public {
+            operation["security"] = json!([]);
         }
-        described["responses"] = self.responses();
-        described
+        operation["responses"] = self.responses_json();
+        operation
     }
 
-    /// `get_apps_app_app-info`: the method and the words of the path.
+    /// The method and the words of the path: `get_apps_app_app-info`.
     fn id(&self) -> String {
         let words = self.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
         let index = self.path.ends_with('/').then_some("index");
@@ -137,62 +148,70 @@ impl Operation {
 
     fn parameters(&self) -> Vec<Value> {
         let text = json!({"type": "string", "minLength": 1});
-        let places = self.path.split('/').filter_map(|piece| piece.strip_prefix('{')?.strip_suffix('}'));
-        let mut all: Vec<Value> = places
+        let in_path = self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+        let mut parameters: Vec<Value> = in_path
             .map(|name| json!({"name": name, "in": "path", "required": true, "schema": text}))
             .collect();
-        for (name, schema, about) in &self.query {
-            all.push(json!({"name": name, "in": "query", "schema": schema, "description": about}));
+        for (name, schema, description) in &self.query {
+            parameters
+                .push(json!({"name": name, "in": "query", "schema": schema, "description": description}));
         }
-        for (name, about) in &self.headers {
-            all.push(
-                json!({"name": name, "in": "header", "schema": {"type": "string"}, "description": about}),
-            );
+        for (name, description) in &self.request_headers {
+            let schema = json!({"type": "string"});
+            parameters
+                .push(json!({"name": name, "in": "header", "schema": schema, "description": description}));
         }
-        all
+        parameters
     }
 
-    fn responses(&self) -> Value {
-        let mut all = Map::new();
-        for (status, about, kind) in self.answers.iter().chain(&self.common()) {
-            let answer = all.entry(status.to_string()).or_insert_with(|| json!({"description": about}));
-            match kind {
-                Kind::Json(schema) => answer["content"]["application/json"]["schema"] = schema.clone(),
-                Kind::Text(kind) => answer["content"][kind]["schema"] = json!({"type": "string"}),
-                Kind::Events => answer["content"]["text/event-stream"]["schema"] = named("StreamedEvent"),
-                Kind::Empty => {}
+    fn responses_json(&self) -> Value {
+        let mut responses = Map::new();
+        for (status, description, body) in self.responses.iter().chain(&self.common_errors()) {
+            let response =
+                responses.entry(status.to_string()).or_insert_with(|| json!({"description": description}));
+            match body {
+                ResponseContent::Json(schema) => {
+                    response["content"]["application/json"]["schema"] = schema.clone();
+                }
+                ResponseContent::Text(media_type) => {
+                    response["content"][media_type]["schema"] = json!({"type": "string"});
+                }
+                ResponseContent::Events => {
+                    response["content"]["text/event-stream"]["schema"] = schema_ref("StreamedEvent");
+                }
+                ResponseContent::Empty => {}
             }
-            for (name, about) in self.told.iter().filter(|_| *status < 300) {
-                answer["headers"][name] = json!({"description": about, "schema": {"type": "string"}});
+            for (name, description) in self.response_headers.iter().filter(|_| *status < 300) {
+                response["headers"][name] = json!({"description": description, "schema": {"type": "string"}});
             }
         }
-        all.sort_keys();
-        all.into()
+        responses.sort_keys();
+        responses.into()
     }
 
-    /// The errors that follow from what it is; what was said of it goes before.
-    fn common(&self) -> Vec<(u16, &'static str, Kind)> {
-        let error = || Kind::Json(named("Error"));
-        let wrong = || Kind::Json(named("ValidationError"));
-        let mut all =
-            vec![(403, "The Host or the Origin is not one of the server's.", Kind::Text("text/plain"))];
-        if !self.open {
-            all.push((401, "No token, or one that is not good.", error()));
-            all.push((413, "The body is larger than the server takes.", error()));
-            all.push((429, "Too many requests with this token, or too many runs.", error()));
-            all.push((500, "The store failed, or what the server was asked to run.", error()));
-            all.push((503, "The store is locked, too busy, or its disk failed; see Retry-After.", error()));
+    /// The errors that follow from the operation's properties. For a status that the operation describes itself, its own description
+    /// wins.
+    fn common_errors(&self) -> Vec<(u16, &'static str, ResponseContent)> {
+        let error = || ResponseContent::Json(schema_ref("Error"));
+        let validation_error = || ResponseContent::Json(schema_ref("ValidationError"));
+        let mut all = vec![(403, "Host or Origin not allowed.", ResponseContent::Text("text/plain"))];
+        if !self.public {
+            all.push((401, "Token missing or invalid.", error()));
+            all.push((413, "The body exceeds the size limit.", error()));
+            all.push((429, "Rate limit of the token, or limit of concurrent runs reached.", error()));
+            all.push((500, "The store or the app failed.", error()));
+            all.push((503, "The store is locked, overloaded or its disk failed; see Retry-After.", error()));
             all.push((507, "The disk of the store is full.", error()));
         }
-        if self.has_places() {
-            all.push((400, "The path is not text.", error()));
-            all.push((404, "It is not there, or another user's.", error()));
+        if self.has_path_params() {
+            all.push((400, "The path is not valid UTF-8.", error()));
+            all.push((404, "Not found, or owned by another user.", error()));
         }
         if self.body.is_some() {
             all.push((400, "The body cannot be read.", error()));
         }
         if self.body.is_some() || !self.query.is_empty() {
-            all.push((422, "All that is wrong, each with its place.", wrong()));
+            all.push((422, "Validation errors, each with its location.", validation_error()));
         }
         all
     }

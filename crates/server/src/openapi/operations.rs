@@ -1,17 +1,17 @@
-//! Every operation, in the order of the route table.
+//! Every operation, in the order of the route tables.
 
-use super::operation::{Kind, Operation, delete, get, list_of, named, patch, post};
+use super::operation::{ApiOperation, ResponseContent, delete, get, list_of, patch, post, schema_ref};
 use serde_json::{Value, json};
 
-/// What operations are about, in the order of the page.
+/// Tags with their descriptions, in the order of the page.
 pub(super) const TAGS: [(&str, &str); 7] = [
     ("server", "The server itself."),
-    ("apps", "Agents that can be talked to."),
-    ("sessions", "Conversations: their state and what was said."),
-    ("artifacts", "Files of a session, in versions."),
-    ("messages", "Messages, as ADK sends them."),
-    ("runs", "Runs by their ids: they go on without a client and can be read again."),
-    ("page", "ADK's web page, and what it asks for."),
+    ("apps", "The agents that the server runs."),
+    ("sessions", "Conversations: their state and events."),
+    ("artifacts", "Versioned files of a session."),
+    ("messages", "Messages, as ADK's clients send them."),
+    ("runs", "Runs by id. They continue without a client, and their events can be read again."),
+    ("page", "ADK's web page and its backend."),
 ];
 
 const FILE: &str = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{name}";
@@ -21,10 +21,13 @@ const VERSION: &str = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{na
 const METADATA: &str =
     "/apps/{app}/users/{user}/sessions/{session}/artifacts/{name}/versions/{version}/metadata";
 
-pub(super) fn all() -> Vec<Operation> {
+const READ_ONLY_STATE: &str =
+    "A state key that only agents and administrators may write; or Host or Origin not allowed.";
+
+pub(super) fn all() -> Vec<ApiOperation> {
     let sections = [server(), apps(), sessions(), artifacts(), messages(), runs(), page()];
-    let tagged = |((tag, _), operations): ((&'static str, _), Vec<Operation>)| {
-        operations.into_iter().map(move |operation| operation.tagged(tag))
+    let tagged = |((tag, _), operations): ((&'static str, _), Vec<ApiOperation>)| {
+        operations.into_iter().map(move |operation| operation.tag(tag))
     };
     TAGS.into_iter().zip(sections).flat_map(tagged).collect()
 }
@@ -33,225 +36,237 @@ fn number() -> Value {
     json!({"type": "integer", "minimum": 0})
 }
 
-fn server() -> Vec<Operation> {
+fn server() -> Vec<ApiOperation> {
     vec![
-        get("/health", "Whether the process is there").open().gives(named("Status")),
-        get("/readyz", "Whether sessions can be read and written")
-            .open()
-            .gives(named("Status"))
-            .fails(503, "The store failed, or takes no write; the body says why."),
-        get("/metrics", "What is counted, for Prometheus").answers(200, "Counts.", Kind::Text("text/plain")),
-        get("/version", "Which ADK's API this is").gives(named("Version")),
-        get("/whoami", "Whose token it is").gives(named("Whoami")),
-        get("/openapi.json", "This description").open().gives(json!({"type": "object"})),
-        get("/docs", "This description for people").open().answers(200, "A page.", Kind::Text("text/html")),
-        get("/login", "Makes a link into a cookie, and leads to the page")
-            .open()
-            .asks("code", json!({"type": "string"}), "What the link holds; it is good once.")
-            .answers(303, "Welcome.", Kind::Empty)
-            .answers(401, "The link was used, or is too old.", Kind::Text("text/plain"))
-            .fails(500, "The login cannot be stored."),
-        post("/login", "A new link, for an administrator").gives(named("Link")).fails(
-            403,
-            "Whoever asks is no administrator; or the Host or Origin is not one of the server's.",
+        get("/health", "Liveness of the process").public().ok(schema_ref("Status")),
+        get("/readyz", "Readiness: whether sessions can be read and written")
+            .public()
+            .ok(schema_ref("Status"))
+            .error(503, "The store failed or accepts no writes; the body names the reason."),
+        get("/metrics", "Metrics in Prometheus' text format").response(
+            200,
+            "Metrics.",
+            ResponseContent::Text("text/plain"),
         ),
+        get("/version", "The version of ADK whose API this is").ok(schema_ref("Version")),
+        get("/whoami", "The principal of the token").ok(schema_ref("Whoami")),
+        get("/openapi.json", "This description").public().ok(json!({"type": "object"})),
+        get("/docs", "This description as a web page").public().response(
+            200,
+            "The page.",
+            ResponseContent::Text("text/html"),
+        ),
+        get("/login", "Redeems a login link: sets a cookie and redirects to the web page")
+            .public()
+            .query("code", json!({"type": "string"}), "The code of the link; it is valid once.")
+            .response(303, "Logged in.", ResponseContent::Empty)
+            .response(401, "The link was used or has expired.", ResponseContent::Text("text/plain"))
+            .error(500, "The login cannot be stored."),
+        post("/login", "Creates a login link, for administrators")
+            .ok(schema_ref("Link"))
+            .error(403, "The caller is not an administrator; or Host or Origin not allowed."),
     ]
 }
 
-fn apps() -> Vec<Operation> {
+fn apps() -> Vec<ApiOperation> {
     let names = list_of(&json!({"type": "string"}));
-    let detailed =
-        json!({"type": "object", "required": ["apps"], "properties": {"apps": list_of(&named("AppInfo"))}});
+    let detailed = json!({"type": "object", "required": ["apps"], "properties": {"apps": list_of(&schema_ref("AppInfo"))}});
     vec![
-        get("/list-apps", "All apps, those that cannot be used too")
-            .asks("detailed", json!({"type": "boolean"}), "Tells more of those that can be used.")
-            .gives(json!({"anyOf": [names, detailed]})),
-        get("/apps/{app}/app-info", "An app and its agents").gives(named("AppInfo")),
+        get("/list-apps", "All apps, including broken ones")
+            .query("detailed", json!({"type": "boolean"}), "Adds details and leaves out broken apps.")
+            .ok(json!({"anyOf": [names, detailed]})),
+        get("/apps/{app}/app-info", "An app and its agents").ok(schema_ref("AppInfo")),
     ]
 }
 
-fn sessions() -> Vec<Operation> {
-    let administrators = "A state that only agents and administrators write; or a foreign Host or Origin.";
+fn sessions() -> Vec<ApiOperation> {
     vec![
         get(
             "/apps/{app}/users/{user}/sessions",
-            "All sessions of a user without their events, the newest last",
+            "The sessions of a user without their events, last changed last",
         )
-        .gives(list_of(&named("Session"))),
-        post("/apps/{app}/users/{user}/sessions", "A new session")
-            .may_take(json!({"anyOf": [named("CreateSessionRequest"), {"type": "null"}]}))
-            .gives(named("Session"))
-            .fails(400, "Events or options that a session cannot begin with, or a body that cannot be read.")
-            .fails(403, administrators)
-            .fails(409, "There is one of that id."),
+        .ok(list_of(&schema_ref("Session"))),
+        post("/apps/{app}/users/{user}/sessions", "Creates a session")
+            .optional_body(json!({"anyOf": [schema_ref("CreateSessionRequest"), {"type": "null"}]}))
+            .ok(schema_ref("Session"))
+            .error(400, "Initial events or options that are not supported, or a body that cannot be read.")
+            .error(403, READ_ONLY_STATE)
+            .error(409, "A session with this id exists."),
         get("/apps/{app}/users/{user}/sessions/{session}", "A session with its events")
-            .asks("after", number(), "Only events behind this place.")
-            .asks("limit", number(), "So many events at most, and 1000 at the very most.")
-            .tells("X-Next-After", "Where the next page begins, if there is one.")
-            .gives(named("Session")),
+            .query("after", number(), "Only events after this position.")
+            .query("limit", number(), "The maximum number of events, at most 1000.")
+            .response_header("X-Next-After", "`after` of the next page, if there is one.")
+            .ok(schema_ref("Session")),
         post(
             "/apps/{app}/users/{user}/sessions/{session}",
-            "A new session of that id; the body is its state",
+            "Creates a session with this id; the body is its state",
         )
-        .may_take(json!({"type": ["object", "null"]}))
-        .gives(named("Session"))
-        .fails(403, administrators)
-        .fails(409, "There is one of that id."),
+        .optional_body(json!({"type": ["object", "null"]}))
+        .ok(schema_ref("Session"))
+        .error(403, READ_ONLY_STATE)
+        .error(409, "A session with this id exists."),
         patch(
             "/apps/{app}/users/{user}/sessions/{session}",
-            "Changes the state of a session that is in no run",
+            "Changes the state of a session without an active run",
         )
-        .takes(named("PatchSessionRequest"))
-        .gives(named("Session"))
-        .fails(403, administrators)
-        .fails(409, "The session is in a run, or was changed meanwhile."),
-        delete(
-            "/apps/{app}/users/{user}/sessions/{session}",
-            "Removes a session; what runs in it ends first",
+        .body(schema_ref("PatchSessionRequest"))
+        .ok(schema_ref("Session"))
+        .error(403, READ_ONLY_STATE)
+        .error(409, "The session has an active run, or was changed meanwhile."),
+        delete("/apps/{app}/users/{user}/sessions/{session}", "Cancels the runs of a session and deletes it")
+            .ok(json!({"type": "null"})),
+        patch(
+            "/apps/{app}/users/{user}/memory",
+            "Adds a session to ADK's memory service, which this server does not have: no effect",
         )
-        .gives(json!({"type": "null"})),
-        patch("/apps/{app}/users/{user}/memory", "Remembers a session; here every session is remembered")
-            .takes(named("PatchMemoryRequest"))
-            .gives(json!({"type": "null"})),
+        .body(schema_ref("PatchMemoryRequest"))
+        .ok(json!({"type": "null"})),
     ]
 }
 
-fn artifacts() -> Vec<Operation> {
-    let wrong = || Kind::Json(json!({"anyOf": [named("ValidationError"), named("Error")]}));
-    let no_number = "The version is neither a number nor `latest`.";
+fn artifacts() -> Vec<ApiOperation> {
+    let invalid =
+        || ResponseContent::Json(json!({"anyOf": [schema_ref("ValidationError"), schema_ref("Error")]}));
+    let invalid_version = "The version is neither a number nor `latest`.";
     vec![
-        get("/apps/{app}/users/{user}/sessions/{session}/artifacts", "The names of all files")
-            .gives(list_of(&json!({"type": "string"}))),
-        post("/apps/{app}/users/{user}/sessions/{session}/artifacts", "Saves a version of a file")
-            .takes(named("SaveArtifactRequest"))
-            .gives(named("ArtifactVersion"))
-            .fails(400, "A name that is none, a part without data, or a body that cannot be read."),
-        get(FILE, "The newest version of a file, or another; a name may have slashes in it")
-            .asks("version", number(), "Which one.")
-            .gives(named("Part")),
-        delete(FILE, "Removes a file with all its versions").gives(json!({"type": "null"})),
-        get(VERSIONS, "The numbers of all versions").gives(list_of(&number())),
-        get(ALL_METADATA, "All versions without their data").gives(list_of(&named("ArtifactVersion"))),
-        get(VERSION, "A version of a file, by its number or `latest`").gives(named("Part")).answers(
+        get("/apps/{app}/users/{user}/sessions/{session}/artifacts", "The names of all artifacts")
+            .ok(list_of(&json!({"type": "string"}))),
+        post("/apps/{app}/users/{user}/sessions/{session}/artifacts", "Saves a version of an artifact")
+            .body(schema_ref("SaveArtifactRequest"))
+            .ok(schema_ref("ArtifactVersion"))
+            .error(400, "An invalid name, a part without data, or a body that cannot be read."),
+        get(FILE, "An artifact; its name may contain slashes")
+            .query("version", number(), "The version; the newest by default.")
+            .ok(schema_ref("Part")),
+        delete(FILE, "Deletes an artifact with all its versions").ok(json!({"type": "null"})),
+        get(VERSIONS, "The numbers of all versions").ok(list_of(&number())),
+        get(ALL_METADATA, "The metadata of all versions").ok(list_of(&schema_ref("ArtifactVersion"))),
+        get(VERSION, "A version of an artifact, by its number or `latest`").ok(schema_ref("Part")).response(
             422,
-            no_number,
-            wrong(),
+            invalid_version,
+            invalid(),
         ),
-        get(METADATA, "A version without its data").gives(named("ArtifactVersion")).answers(
+        get(METADATA, "The metadata of a version").ok(schema_ref("ArtifactVersion")).response(
             422,
-            no_number,
-            wrong(),
+            invalid_version,
+            invalid(),
         ),
     ]
 }
 
-const IDEMPOTENCY: (&str, &str) = ("Idempotency-Key", "A repeated request with this key is the same run.");
-const RUN_ID: (&str, &str) = ("X-Run-Id", "Which run the request became.");
-const CONFLICT: &str = "The run was cancelled; or the message answers a question that nobody asks.";
+const IDEMPOTENCY: (&str, &str) =
+    ("Idempotency-Key", "A repeated request with the same key returns the first run.");
+const RUN_ID: (&str, &str) = ("X-Run-Id", "The id of the run.");
+const CONFLICT: &str = "The run was cancelled; or the message answers no open question.";
 
-fn messages() -> Vec<Operation> {
-    let streams = "Events as they happen, and nothing after the last.";
-    let message = |operation: Operation| {
+fn messages() -> Vec<ApiOperation> {
+    let streams = "A stream of events that ends with the run.";
+    let message = |operation: ApiOperation| {
         operation
-            .hears(IDEMPOTENCY.0, IDEMPOTENCY.1)
-            .takes(named("RunRequest"))
-            .tells(RUN_ID.0, RUN_ID.1)
-            .fails(400, "No app is named, or the body cannot be read.")
-            .fails(403, "A state that only agents and administrators write; or a foreign Host or Origin.")
-            .fails(404, "No such app, or no such session of this user.")
+            .request_header(IDEMPOTENCY.0, IDEMPOTENCY.1)
+            .body(schema_ref("RunRequest"))
+            .response_header(RUN_ID.0, RUN_ID.1)
+            .error(400, "No app is named, or the body cannot be read.")
+            .error(403, READ_ONLY_STATE)
+            .error(404, "The app does not exist, or the user has no such session.")
     };
     vec![
-        message(post("/run", "Sends a message and waits for all events"))
-            .gives(list_of(&named("Event")))
-            .fails(409, CONFLICT)
-            .fails(500, "The agent or its model failed."),
-        message(post("/run_sse", "Sends a message and tells events as they happen")).answers(
+        message(post("/run", "Sends a message and returns all events of the run"))
+            .ok(list_of(&schema_ref("Event")))
+            .error(409, CONFLICT)
+            .error(500, "The agent or its model failed."),
+        message(post("/run_sse", "Sends a message and streams the events of the run")).response(
             200,
             streams,
-            Kind::Events,
+            ResponseContent::Events,
         ),
-        get("/run_live", "ADK's socket for audio, which is not part of this server").fails(501, "Always."),
+        get("/run_live", "ADK's WebSocket for live audio, which this server does not support")
+            .error(501, "Always."),
     ]
 }
 
-fn runs() -> Vec<Operation> {
+fn runs() -> Vec<ApiOperation> {
     vec![
-        get("/apps/{app}/users/{user}/sessions/{session}/runs", "The runs of a session, the newest first")
-            .asks("limit", number(), "So many at most: 20 if it is left out, and 1000 at the very most.")
-            .gives(list_of(&named("Run"))),
+        get("/apps/{app}/users/{user}/sessions/{session}/runs", "The runs of a session, newest first")
+            .query("limit", number(), "The maximum number of runs: 20 by default, at most 1000.")
+            .ok(list_of(&schema_ref("Run"))),
         post(
             "/apps/{app}/users/{user}/sessions/{session}/runs",
-            "Sends a message without waiting for the answer",
+            "Sends a message without waiting for its events",
         )
-        .hears(IDEMPOTENCY.0, IDEMPOTENCY.1)
-        .takes(named("RunHereRequest"))
-        .tells(RUN_ID.0, RUN_ID.1)
-        .answers(202, "The run has begun, or waits for those before it.", Kind::Json(named("Run")))
-        .fails(403, "A state that only agents and administrators write; or a foreign Host or Origin."),
-        get("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", "How a run is").gives(named("Run")),
+        .request_header(IDEMPOTENCY.0, IDEMPOTENCY.1)
+        .body(schema_ref("RunHereRequest"))
+        .response_header(RUN_ID.0, RUN_ID.1)
+        .response(202, "The run has started or is queued.", ResponseContent::Json(schema_ref("Run")))
+        .error(403, READ_ONLY_STATE),
+        get("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", "The status of a run")
+            .ok(schema_ref("Run")),
         get(
             "/apps/{app}/users/{user}/sessions/{session}/runs/{run}/events",
-            "The events of a run, then those that come",
+            "Streams the events of a run, past and future",
         )
-        .hears("Last-Event-ID", "The id of the last event that was seen: only what follows is told.")
-        .asks("after", json!({"type": "string"}), "The same, for those who cannot send headers.")
-        .tells(RUN_ID.0, RUN_ID.1)
-        .answers(200, "Events as they happen.", Kind::Events)
-        .answers(204, "The run is over, and all of it was seen.", Kind::Empty)
-        .fails(400, "The id is none of an event."),
-        post(
-            "/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel",
-            "Ends a run with all that it does",
-        )
-        .gives(named("Run"))
-        .fails(409, "The run is in another process."),
+        .request_header("Last-Event-ID", "The id of the last received event: the stream continues after it.")
+        .query("after", json!({"type": "string"}), "The same, for clients that cannot set headers.")
+        .response_header(RUN_ID.0, RUN_ID.1)
+        .response(200, "A stream of events.", ResponseContent::Events)
+        .response(204, "The run has ended, and the client has all its events.", ResponseContent::Empty)
+        .error(400, "The id is not that of a streamed event."),
+        post("/apps/{app}/users/{user}/sessions/{session}/runs/{run}/cancel", "Cancels a run")
+            .ok(schema_ref("Run"))
+            .error(
+                409,
+                "The run belongs to another process, or waits while another run of its session is active.",
+            ),
     ]
 }
 
-fn page() -> Vec<Operation> {
-    let to_the_page = |operation: Operation| operation.open().answers(307, "To the page.", Kind::Empty);
-    let drawing = || json!({"type": "object", "properties": {"dotSrc": {"type": "string"}}});
-    let nothing = || json!({"type": "array", "maxItems": 0});
-    let off = || json!({"type": "object", "required": ["telemetry"], "properties": {"telemetry": {"const": false}}});
-    let no_ids = |name: &str| json!({"type": "object", "required": [name], "properties": {name: nothing()}});
-    let file = |operation: Operation| {
-        operation.open().answers(200, "A file of the page.", Kind::Text("*/*")).fails(404, "It is not there.")
+fn page() -> Vec<ApiOperation> {
+    let redirect = |operation: ApiOperation| {
+        operation.public().response(307, "A redirect to the page.", ResponseContent::Empty)
     };
+    let graph = || json!({"type": "object", "properties": {"dotSrc": {"type": "string"}}});
+    let empty = || json!({"type": "array", "maxItems": 0});
+    let off = || json!({"type": "object", "required": ["telemetry"], "properties": {"telemetry": {"const": false}}});
+    let no_ids = |name: &str| json!({"type": "object", "required": [name], "properties": {name: empty()}});
+    let file = |operation: ApiOperation| {
+        operation.public().response(200, "The file.", ResponseContent::Text("*/*")).error(404, "Not found.")
+    };
+    let no_evaluation = "Evaluation, which this server does not support";
     vec![
-        to_the_page(get("/", "To ADK's page")),
-        to_the_page(get("/dev-ui", "To ADK's page")),
-        file(get("/dev-ui/", "ADK's page, where google-adk is installed")),
-        get("/dev-ui/config", "What the page shows at its top").open().gives(json!({"type": "object"})),
-        get("/dev-ui/assets/config/runtime-config.json", "Where the page finds the server")
-            .open()
-            .gives(json!({"type": "object"})),
-        file(get("/dev-ui/{path}", "A file of ADK's page")),
-        get("/config/telemetry", "Whether ADK may report to Google: never").gives(off()),
-        post("/config/telemetry", "The same: nothing is changed").gives(off()),
-        get("/dev/apps/{app}/build_graph", "The agents of an app, in snake_case").gives(named("BuildGraph")),
-        get("/dev/apps/{app}/build_graph_image", "The same as a drawing")
-            .gives(json!({"type": "object", "additionalProperties": drawing()})),
-        get("/dev/apps/{app}/graph", "The agents of an app as a drawing for Graphviz").gives(drawing()),
+        redirect(get("/", "Redirects to ADK's web page")),
+        redirect(get("/dev-ui", "Redirects to ADK's web page")),
+        file(get("/dev-ui/", "ADK's web page, if google-adk is installed")),
+        get("/dev-ui/config", "The logo of the page").public().ok(json!({"type": "object"})),
+        get("/dev-ui/assets/config/runtime-config.json", "The configuration of the page")
+            .public()
+            .ok(json!({"type": "object"})),
+        file(get("/dev-ui/{path}", "A file of ADK's web page")),
+        get("/config/telemetry", "Consent to ADK's usage reports: always false").ok(off()),
+        post("/config/telemetry", "Consent to ADK's usage reports: no effect").ok(off()),
+        get("/dev/apps/{app}/build_graph", "The agents of an app, in snake_case")
+            .ok(schema_ref("BuildGraph")),
+        get("/dev/apps/{app}/build_graph_image", "The agents of an app as Graphviz graphs")
+            .ok(json!({"type": "object", "additionalProperties": graph()})),
+        get("/dev/apps/{app}/graph", "The agents of an app as a Graphviz graph").ok(graph()),
         get(
             "/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph",
-            "What an event did, drawn",
+            "The graph with the agent and the tools of an event highlighted",
         )
-        .gives(drawing()),
-        get("/dev/apps/{app}/debug/trace/{event}", "The span in which an event was made, while it is kept")
-            .gives(json!({"type": "object"})),
-        get("/dev/apps/{app}/debug/trace/session/{session}", "The spans of a session that are still kept")
-            .gives(list_of(&named("Span"))),
-        get("/dev/apps/{app}/eval_sets", "Evaluation is not part of this server").gives(nothing()),
-        get("/dev/apps/{app}/eval-sets", "Evaluation is not part of this server").gives(no_ids("evalSetIds")),
-        get("/dev/apps/{app}/eval_results", "Evaluation is not part of this server").gives(nothing()),
-        get("/dev/apps/{app}/eval-results", "Evaluation is not part of this server")
-            .gives(no_ids("evalResultIds")),
-        get("/dev/apps/{app}/metrics-info", "Evaluation is not part of this server").fails(400, "Always."),
-        get("/dev/apps/{app}/tests", "Evaluation is not part of this server").gives(nothing()),
-        get("/dev/apps/{app}/builder", "The builder is not part of this server").answers(
+        .ok(graph()),
+        get("/dev/apps/{app}/debug/trace/{event}", "The span of an event, while it is in memory")
+            .ok(json!({"type": "object"})),
+        get("/dev/apps/{app}/debug/trace/session/{session}", "The spans of a session that are in memory")
+            .ok(list_of(&schema_ref("Span"))),
+        get("/dev/apps/{app}/eval_sets", no_evaluation).ok(empty()),
+        get("/dev/apps/{app}/eval-sets", no_evaluation).ok(no_ids("evalSetIds")),
+        get("/dev/apps/{app}/eval_results", no_evaluation).ok(empty()),
+        get("/dev/apps/{app}/eval-results", no_evaluation).ok(no_ids("evalResultIds")),
+        get("/dev/apps/{app}/metrics-info", no_evaluation).error(400, "Always."),
+        get("/dev/apps/{app}/tests", no_evaluation).ok(empty()),
+        get("/dev/apps/{app}/builder", "The agent builder, which this server does not support").response(
             200,
-            "Nothing.",
-            Kind::Text("text/plain"),
+            "An empty text.",
+            ResponseContent::Text("text/plain"),
         ),
     ]
 }

@@ -1,84 +1,90 @@
-//! What is sent and what is answered. Bodies are described from the tables that check them, so that the two cannot differ.
+//! The schemas of bodies and responses. Those of bodies are generated from the tables that validate them, so that they cannot
+//! differ.
 
-use super::operation::{list_of, named};
+use super::operation::{list_of, schema_ref};
 use crate::input::{
     bodies,
-    shape::{Field, Need, Object, Shape},
+    shape::{FieldShape, ObjectShape, Requirement, Shape},
 };
 use serde_json::{Map, Value, json};
 
-/// Which way something goes: in, with both spellings and `null` for nothing, or out, as it is printed.
+/// Whether a schema describes input, with both spellings of a field and `null` for absence, or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    In,
-    Out,
+enum SchemaDirection {
+    Request,
+    Response,
 }
 
 pub(super) fn all() -> Map<String, Value> {
     let mut all = Map::new();
-    let sent = [
+    let bodies = [
         &bodies::RUN,
-        &bodies::RUN_HERE,
+        &bodies::SESSION_RUN,
         &bodies::CREATE_SESSION,
         &bodies::PATCH_SESSION,
         &bodies::PATCH_MEMORY,
         &bodies::SAVE_ARTIFACT,
     ];
-    for object in sent {
-        add(&mut all, object, Way::In);
+    for object in bodies {
+        add_object(&mut all, object, SchemaDirection::Request);
     }
-    add(&mut all, &bodies::EVENT, Way::Out);
-    all["Event"]["properties"]["actions"] = named("EventActions");
-    all.extend(answers().map(|(name, schema)| (name.to_owned(), schema)));
+    add_object(&mut all, &bodies::EVENT, SchemaDirection::Response);
+    all["Event"]["properties"]["actions"] = schema_ref("EventActions");
+    all.extend(responses().map(|(name, schema)| (name.to_owned(), schema)));
     all.sort_keys();
     all
 }
 
-/// Requests have names of their own; what goes both ways is named for its way.
-fn name(object: &Object, way: Way) -> String {
-    let is_content = way == Way::In && !object.name.ends_with("Request");
-    if is_content { format!("{}Input", object.name) } else { object.name.to_owned() }
+/// The name of an object's schema. An object that is both input and output has two schemas.
+fn schema_name(object: &ObjectShape, direction: SchemaDirection) -> String {
+    let is_input_part = direction == SchemaDirection::Request && !object.name.ends_with("Request");
+    if is_input_part { format!("{}Input", object.name) } else { object.name.to_owned() }
 }
 
-/// An object and all that it may hold.
-fn add(all: &mut Map<String, Value>, object: &'static Object, way: Way) {
-    let name = name(object, way);
+/// Adds the schema of an object and of the objects within it.
+fn add_object(all: &mut Map<String, Value>, object: &'static ObjectShape, direction: SchemaDirection) {
+    let name = schema_name(object, direction);
     if all.contains_key(&name) {
         return;
     }
     let mut schema = json!({"type": "object", "properties": {}});
     all.insert(name.clone(), schema.clone());
     for field in object.fields {
-        let value = described(all, field, way);
+        let value = field_schema(all, field, direction);
         schema["properties"][field.name] = value.clone();
         let other = snake_case(field.name);
-        if way == Way::In && other != field.name {
+        if direction == SchemaDirection::Request && other != field.name {
             schema["properties"][other] = value;
         }
     }
-    let needed: Vec<&Field> = object.fields.iter().filter(|field| is_needed(field, way)).collect();
-    if !needed.is_empty() {
-        match way {
-            Way::In => schema["allOf"] = needed.iter().map(|field| in_one_spelling(field)).collect(),
-            Way::Out => schema["required"] = needed.iter().map(|field| field.name).collect(),
+    let required: Vec<&FieldShape> =
+        object.fields.iter().filter(|field| is_required(field, direction)).collect();
+    if !required.is_empty() {
+        match direction {
+            SchemaDirection::Request => {
+                schema["allOf"] = required.iter().map(|field| require_either_spelling(field)).collect();
+            }
+            SchemaDirection::Response => {
+                schema["required"] = required.iter().map(|field| field.name).collect();
+            }
         }
     }
-    if way == Way::In && object.closed {
+    if direction == SchemaDirection::Request && object.closed {
         schema["additionalProperties"] = false.into();
     }
     all.insert(name, schema);
 }
 
-/// What has a value of its own is always printed, and need not be sent.
-fn is_needed(field: &Field, way: Way) -> bool {
-    match field.need {
-        Need::Required => true,
-        Need::Defaulted => way == Way::Out,
-        Need::Optional => false,
+/// A field with a default is always in a response, and optional in a request.
+fn is_required(field: &FieldShape, direction: SchemaDirection) -> bool {
+    match field.requirement {
+        Requirement::Required => true,
+        Requirement::Defaulted => direction == SchemaDirection::Response,
+        Requirement::Optional => false,
     }
 }
 
-fn in_one_spelling(field: &Field) -> Value {
+fn require_either_spelling(field: &FieldShape) -> Value {
     let other = snake_case(field.name);
     if other == field.name {
         return json!({"required": [field.name]});
@@ -86,15 +92,22 @@ fn in_one_spelling(field: &Field) -> Value {
     json!({"anyOf": [{"required": [field.name]}, {"required": [other]}]})
 }
 
-fn described(all: &mut Map<String, Value>, field: &'static Field, way: Way) -> Value {
-    let schema = schema_of(all, &field.shape, way);
-    if way == Way::In && field.need == Need::Optional && schema != json!({}) {
+fn field_schema(
+    all: &mut Map<String, Value>,
+    field: &'static FieldShape,
+    direction: SchemaDirection,
+) -> Value {
+    let schema = shape_schema(all, &field.shape, direction);
+    if direction == SchemaDirection::Request
+        && field.requirement == Requirement::Optional
+        && schema != json!({})
+    {
         return json!({"anyOf": [schema, {"type": "null"}]});
     }
     schema
 }
 
-fn schema_of(all: &mut Map<String, Value>, shape: &'static Shape, way: Way) -> Value {
+fn shape_schema(all: &mut Map<String, Value>, shape: &'static Shape, direction: SchemaDirection) -> Value {
     match shape {
         Shape::Any => json!({}),
         Shape::Text => json!({"type": "string"}),
@@ -102,15 +115,15 @@ fn schema_of(all: &mut Map<String, Value>, shape: &'static Shape, way: Way) -> V
         Shape::Number => json!({"type": "number"}),
         Shape::Dict => json!({"type": "object"}),
         Shape::Bytes => json!({"type": "string", "contentEncoding": "base64", "pattern": BASE64}),
-        Shape::List(item) => list_of(&schema_of(all, item, way)),
+        Shape::List(item) => list_of(&shape_schema(all, item, direction)),
         Shape::Object(object) => {
-            add(all, object, way);
-            named(&name(object, way))
+            add_object(all, object, direction);
+            schema_ref(&schema_name(object, direction))
         }
     }
 }
 
-/// In either of its alphabets.
+/// Base64 in the standard or the URL-safe alphabet.
 const BASE64: &str = "^([A-Za-z0-9+/_-]{4})*([A-Za-z0-9+/_-]{2,3})?=*$";
 
 fn snake_case(name: &str) -> String {
@@ -124,15 +137,15 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// An object of which all named fields are always there.
+/// An object whose properties are all required.
 fn object(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().map(|all| all.keys().collect()).unwrap_or_default();
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-fn with(mut schema: Value, optional: Value) -> Value {
-    if let (Some(all), Value::Object(more)) = (schema["properties"].as_object_mut(), optional) {
-        all.extend(more);
+fn with_optional(mut schema: Value, optional: Value) -> Value {
+    if let (Some(properties), Value::Object(optional)) = (schema["properties"].as_object_mut(), optional) {
+        properties.extend(optional);
     }
     schema
 }
@@ -153,21 +166,21 @@ fn dict() -> Value {
     json!({"type": "object"})
 }
 
-fn answers() -> impl Iterator<Item = (&'static str, Value)> {
-    of_the_server().into_iter().chain(of_sessions()).chain(of_runs()).chain(of_the_page())
+fn responses() -> impl Iterator<Item = (&'static str, Value)> {
+    server_schemas().into_iter().chain(session_schemas()).chain(run_schemas()).chain(page_schemas())
 }
 
-fn of_the_server() -> [(&'static str, Value); 8] {
-    let place = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
-    let wrong = json!({"type": text(), "loc": list_of(&place), "msg": text(), "input": {}});
-    let wrong = with(object(&wrong), json!({"ctx": dict()}));
+fn server_schemas() -> [(&'static str, Value); 8] {
+    let loc_segment = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
+    let validation_error = json!({"type": text(), "loc": list_of(&loc_segment), "msg": text(), "input": {}});
+    let validation_error = with_optional(object(&validation_error), json!({"ctx": dict()}));
     let app = json!({
         "name": text(),
         "rootAgentName": text(),
         "description": text(),
         "language": text(),
         "isComputerUse": {"type": "boolean"},
-        "agents": {"type": ["object", "null"], "additionalProperties": named("AgentInfo")},
+        "agents": {"type": ["object", "null"], "additionalProperties": schema_ref("AgentInfo")},
     });
     let agent = json!({
         "name": text(),
@@ -181,27 +194,27 @@ fn of_the_server() -> [(&'static str, Value); 8] {
         ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
         ("Whoami", object(&json!({"user": {"type": ["string", "null"]}, "admin": {"type": "boolean"}}))),
         ("Link", object(&json!({"path": text()}))),
-        ("Error", error()),
-        ("ValidationError", object(&json!({"detail": list_of(&wrong)}))),
+        ("Error", error_schema()),
+        ("ValidationError", object(&json!({"detail": list_of(&validation_error)}))),
         ("AppInfo", object(&app)),
         ("AgentInfo", object(&agent)),
     ]
 }
 
-/// What is wrong; where the store failed, the kind of its fault, too.
-fn error() -> Value {
+/// An error with a message. `kind` identifies failures of the store.
+fn error_schema() -> Value {
     let mut error = object(&json!({"detail": text()}));
     error["properties"]["kind"] = text();
     error
 }
 
-fn of_sessions() -> [(&'static str, Value); 3] {
+fn session_schemas() -> [(&'static str, Value); 3] {
     let session = json!({
         "id": text(),
         "appName": text(),
         "userId": text(),
         "state": dict(),
-        "events": list_of(&named("Event")),
+        "events": list_of(&schema_ref("Event")),
         "lastUpdateTime": number(),
     });
     let actions = json!({
@@ -211,7 +224,8 @@ fn of_sessions() -> [(&'static str, Value); 3] {
         "requestedToolConfirmations": dict(),
     });
     let flag = || json!({"type": "boolean"});
-    let more = json!({"skipSummarization": flag(), "transferToAgent": text(), "escalate": flag()});
+    let optional_actions =
+        json!({"skipSummarization": flag(), "transferToAgent": text(), "escalate": flag()});
     let version = json!({
         "version": count(),
         "canonicalUri": text(),
@@ -220,30 +234,32 @@ fn of_sessions() -> [(&'static str, Value); 3] {
     });
     [
         ("Session", object(&session)),
-        ("EventActions", with(object(&actions), more)),
-        ("ArtifactVersion", with(object(&version), json!({"mimeType": text()}))),
+        ("EventActions", with_optional(object(&actions), optional_actions)),
+        ("ArtifactVersion", with_optional(object(&version), json!({"mimeType": text()}))),
     ]
 }
 
-fn of_runs() -> [(&'static str, Value); 4] {
-    let run =
-        json!({"id": text(), "status": named("RunStatus"), "createdAt": number(), "updatedAt": number()});
+fn run_schemas() -> [(&'static str, Value); 4] {
+    let run = json!({"id": text(), "status": schema_ref("RunStatus"), "createdAt": number(), "updatedAt": number()});
     let statuses = ["queued", "running", "waiting", "done", "failed", "cancelled", "interrupted"];
     let data = json!({
         "type": "string",
         "contentMediaType": "application/json",
-        "contentSchema": {"anyOf": [named("Event"), named("StreamFailure")]},
+        "contentSchema": {"anyOf": [schema_ref("Event"), schema_ref("StreamFailure")]},
     });
-    let id = json!({"type": "string", "description": "For `Last-Event-ID`; the failure has none."});
+    let id = json!({"type": "string", "description": "For `Last-Event-ID`. A failure has none."});
     [
         ("RunStatus", json!({"enum": statuses})),
-        ("Run", with(object(&run), json!({"position": count(), "error": text(), "lastEventId": text()}))),
-        ("StreamedEvent", with(object(&json!({"data": data})), json!({"id": id}))),
+        (
+            "Run",
+            with_optional(object(&run), json!({"position": count(), "error": text(), "lastEventId": text()})),
+        ),
+        ("StreamedEvent", with_optional(object(&json!({"data": data})), json!({"id": id}))),
         ("StreamFailure", object(&json!({"error": text(), "error_details": dict()}))),
     ]
 }
 
-fn of_the_page() -> [(&'static str, Value); 2] {
+fn page_schemas() -> [(&'static str, Value); 2] {
     let span = json!({
         "name": text(),
         "start_time": count(),

@@ -1,15 +1,15 @@
-//! The description against the route table, and against itself.
+//! The description against the route tables, and its consistency.
 
 use super::{DOCUMENT, PAGE, operations};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const TABLE: &str = include_str!("../routes.rs");
+const ROUTES: &str = include_str!("../routes.rs");
 
-/// Every method and path of the route table.
-fn routes() -> BTreeSet<String> {
-    let table = TABLE.split("Router::new()").nth(1).unwrap().split(".fallback(").next().unwrap();
+/// Every method and path of a route table, given the function that builds it.
+fn routes_in(function: &str) -> BTreeSet<String> {
+    let table = ROUTES.split(&format!("fn {function}(")).nth(1).unwrap().split("\n}\n").next().unwrap();
     let mut all = BTreeSet::new();
     for route in table.split(".route(").skip(1) {
         let path = route.split('"').nth(1).unwrap();
@@ -17,60 +17,77 @@ fn routes() -> BTreeSet<String> {
         let methods = ["get", "post", "put", "patch", "delete"];
         let before = all.len();
         all.extend(methods.into_iter().filter_map(|method| {
-            let is_there = handlers.split(|c: char| !c.is_alphanumeric() && c != '(').any(|word| {
-                word.strip_suffix('(').or(word.split_once('(').map(|(word, _)| word)) == Some(method)
-            });
-            is_there.then(|| format!("{method} {path}"))
+            let is_word = |at: usize| !handlers[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_used = handlers.match_indices(&format!("{method}(")).any(|(at, _)| is_word(at));
+            is_used.then(|| format!("{method} {path}"))
         }));
-        assert!(all.len() > before, "a route that cannot be read: {route}");
+        assert!(all.len() > before, "cannot parse the route {route}");
     }
     assert_eq!(table.matches(".route(").count(), table.matches("\"/").count());
     all
 }
 
-/// An operation as the route that answers it: a path of any length is one route, and several operations.
+/// The route of an operation. A wildcard route has several operations.
 fn route_of(method: &str, path: &str) -> String {
-    let long = ["/apps/{app}/users/{user}/sessions/{session}/artifacts/{", "/dev-ui/{"];
-    let start = long.into_iter().find(|start| path.starts_with(start));
-    let path = start.map_or_else(|| path.to_owned(), |start| format!("{start}*path}}"));
+    let wildcards = ["/apps/{app}/users/{user}/sessions/{session}/artifacts/{", "/dev-ui/{"];
+    let prefix = wildcards.into_iter().find(|prefix| path.starts_with(prefix));
+    let path = prefix.map_or_else(|| path.to_owned(), |prefix| format!("{prefix}*path}}"));
     format!("{method} {path}")
 }
 
-#[test]
-fn every_route_is_described_and_no_description_is_without_its_route() {
-    let described: BTreeSet<String> =
-        operations::all().iter().map(|operation| route_of(operation.method, operation.path)).collect();
-    let routes = routes();
-    let missing: Vec<_> = routes.difference(&described).collect();
-    let invented: Vec<_> = described.difference(&routes).collect();
-    assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:#?}\ninvented: {invented:#?}");
+fn described_routes(public: bool) -> BTreeSet<String> {
+    let operations = operations::all();
+    let operations = operations.iter().filter(|operation| operation.public == public);
+    operations.map(|operation| route_of(operation.method, operation.path)).collect()
 }
 
-fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+fn assert_same(routes: &BTreeSet<String>, described: &BTreeSet<String>) {
+    let undescribed: Vec<_> = routes.difference(described).collect();
+    let without_route: Vec<_> = described.difference(routes).collect();
+    assert!(
+        undescribed.is_empty() && without_route.is_empty(),
+        "undescribed: {undescribed:#?}\nwithout a route: {without_route:#?}"
+    );
+}
+
+#[test]
+fn every_route_has_an_operation_and_every_operation_a_route() {
+    let routes = &routes_in("public_routes") | &routes_in("authenticated_routes");
+    assert_same(&routes, &(&described_routes(true) | &described_routes(false)));
+}
+
+#[test]
+fn public_operations_are_exactly_the_public_routes() {
+    let mut public = routes_in("public_routes");
+    assert!(public.remove("post /login"), "the table authenticates this route by itself");
+    assert_same(&public, &described_routes(true));
+}
+
+fn collect_references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(fields) => {
-            let own = fields.get("$ref").and_then(Value::as_str);
-            found.extend(own.and_then(|name| name.strip_prefix("#/components/schemas/")));
-            fields.values().for_each(|value| references(value, found));
+            let reference = fields.get("$ref").and_then(Value::as_str);
+            found.extend(reference.and_then(|name| name.strip_prefix("#/components/schemas/")));
+            fields.values().for_each(|value| collect_references(value, found));
         }
-        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        Value::Array(items) => items.iter().for_each(|value| collect_references(value, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
 #[test]
-fn every_schema_that_is_named_is_there_and_every_schema_is_named() {
-    let mut named = BTreeSet::new();
-    references(&DOCUMENT, &mut named);
-    let there: BTreeSet<&str> =
+fn every_referenced_schema_exists_and_every_schema_is_referenced() {
+    let mut referenced = BTreeSet::new();
+    collect_references(&DOCUMENT, &mut referenced);
+    let existing: BTreeSet<&str> =
         DOCUMENT["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
-    let not_used: Vec<_> = there.difference(&named).filter(|name| !name.ends_with("Request")).collect();
-    assert!(named.is_subset(&there), "{:?}", named.difference(&there));
-    assert!(not_used.is_empty(), "{not_used:?}");
+    let unused: Vec<_> = existing.difference(&referenced).filter(|name| !name.ends_with("Request")).collect();
+    assert!(referenced.is_subset(&existing), "{:?}", referenced.difference(&existing));
+    assert!(unused.is_empty(), "{unused:?}");
 }
 
 #[test]
-fn ids_of_operations_are_unique() {
+fn operation_ids_are_unique() {
     let paths = DOCUMENT["paths"].as_object().unwrap().values();
     let ids: Vec<&str> = paths
         .flat_map(|methods| methods.as_object().unwrap().values())
@@ -82,11 +99,11 @@ fn ids_of_operations_are_unique() {
 }
 
 #[test]
-fn a_body_is_described_in_both_spellings_and_an_answer_in_one() {
+fn request_schemas_have_both_spellings_and_response_schemas_one() {
     let schemas = &DOCUMENT["components"]["schemas"];
-    let shown =
+    let lines =
         ["PatchSessionRequest", "FileDataInput", "FileData"].map(|name| format!("{name} {}", schemas[name]));
-    assert_snapshot!(shown.join("\n"), @r#"
+    assert_snapshot!(lines.join("\n"), @r#"
     PatchSessionRequest {"type":"object","properties":{"stateDelta":{"type":"object"},"state_delta":{"type":"object"}},"allOf":[{"anyOf":[{"required":["stateDelta"]},{"required":["state_delta"]}]}]}
     FileDataInput {"type":"object","properties":{"displayName":{"anyOf":[{"type":"string"},{"type":"null"}]},"display_name":{"anyOf":[{"type":"string"},{"type":"null"}]},"fileUri":{"anyOf":[{"type":"string"},{"type":"null"}]},"file_uri":{"anyOf":[{"type":"string"},{"type":"null"}]},"mimeType":{"anyOf":[{"type":"string"},{"type":"null"}]},"mime_type":{"anyOf":[{"type":"string"},{"type":"null"}]}},"additionalProperties":false}
     FileData {"type":"object","properties":{"displayName":{"type":"string"},"fileUri":{"type":"string"},"mimeType":{"type":"string"}}}
@@ -95,32 +112,32 @@ fn a_body_is_described_in_both_spellings_and_an_answer_in_one() {
 }
 
 #[test]
-fn an_operation_says_its_own_answers_and_those_that_all_have() {
-    let run = &DOCUMENT["paths"]["/run"]["post"]["responses"];
-    let told: Vec<String> = run
+fn an_operation_lists_its_own_responses_and_the_common_errors() {
+    let responses = &DOCUMENT["paths"]["/run"]["post"]["responses"];
+    let lines: Vec<String> = responses
         .as_object()
         .unwrap()
         .iter()
-        .map(|(status, answer)| format!("{status} {}", answer["description"].as_str().unwrap()))
+        .map(|(status, response)| format!("{status} {}", response["description"].as_str().unwrap()))
         .collect();
-    assert_snapshot!(told.join("\n"), @"
-    200 Done.
+    assert_snapshot!(lines.join("\n"), @"
+    200 Success.
     400 No app is named, or the body cannot be read.
-    401 No token, or one that is not good.
-    403 A state that only agents and administrators write; or a foreign Host or Origin.
-    404 No such app, or no such session of this user.
-    409 The run was cancelled; or the message answers a question that nobody asks.
-    413 The body is larger than the server takes.
-    422 All that is wrong, each with its place.
-    429 Too many requests with this token, or too many runs.
+    401 Token missing or invalid.
+    403 A state key that only agents and administrators may write; or Host or Origin not allowed.
+    404 The app does not exist, or the user has no such session.
+    409 The run was cancelled; or the message answers no open question.
+    413 The body exceeds the size limit.
+    422 Validation errors, each with its location.
+    429 Rate limit of the token, or limit of concurrent runs reached.
     500 The agent or its model failed.
-    503 The store is locked, too busy, or its disk failed; see Retry-After.
+    503 The store is locked, overloaded or its disk failed; see Retry-After.
     507 The disk of the store is full.
     ");
 }
 
 #[test]
-fn the_page_shows_all_and_asks_nothing_of_anybody() {
+fn the_page_shows_every_path_and_schema_without_external_resources() {
     for (path, _) in DOCUMENT["paths"].as_object().unwrap() {
         assert!(PAGE.contains(&format!("<code>{path}</code>")), "{path}");
     }
@@ -130,5 +147,5 @@ fn the_page_shows_all_and_asks_nothing_of_anybody() {
     for word in ["<script", "http://", "https://", "src=", "@import", "url("] {
         assert!(!PAGE.contains(word), "{word}");
     }
-    assert!(!PAGE.contains("$ref\": \"#"), "a schema that is not linked");
+    assert!(!PAGE.contains("$ref\": \"#"), "a reference is not rendered as a link");
 }

@@ -1,12 +1,12 @@
-//! Why a file cannot be imported from, with what would help.
+//! Errors of the source database, each with a hint for the user.
 
 use rusqlite::{ErrorCode, ffi};
 use std::{io, path::PathBuf};
 
-/// Only codes of SQLite are looked at, never its messages.
+/// Errors of SQLite are classified by code, never by message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SourceError {
+pub enum ImportSourceError {
     #[error("there is no file {}", path.display())]
     Missing { path: PathBuf },
     #[error("{} is not a file", path.display())]
@@ -24,13 +24,13 @@ pub enum SourceError {
     NotLango { path: PathBuf, missing: String },
     #[error("{} is locked by another program; end that program, or import from a copy", path.display())]
     Locked { path: PathBuf, source: rusqlite::Error },
-    /// A write-ahead log needs a place for its index, even for reading.
+    /// Reading a write-ahead log needs a writable directory for its index.
     #[error(
-        "{} cannot be opened where it is; copy it with the files beside it to a directory that can be written",
+        "{} cannot be opened in its directory; copy it with the files beside it to a directory that can be written",
         path.display()
     )]
-    Place { path: PathBuf, source: rusqlite::Error },
-    /// What a crash left half done can only be undone by writing.
+    Directory { path: PathBuf, source: rusqlite::Error },
+    /// A hot rollback journal can be rolled back only with write access.
     #[error(
         "{} was not closed properly; open it once with Lango in Go, and import it then",
         path.display()
@@ -42,20 +42,20 @@ pub enum SourceError {
     Sql { path: PathBuf, source: rusqlite::Error },
 }
 
-impl SourceError {
+impl ImportSourceError {
     pub(super) fn sql(path: PathBuf, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, source },
             Some(ErrorCode::ReadOnly) if is_hot(&source) => Self::Unfinished { path, source },
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Self::Place { path, source },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Self::Directory { path, source },
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
             Some(_) | None => Self::Sql { path, source },
         }
     }
 }
 
-/// Whether there is something to roll back.
+/// Whether the database has a hot rollback journal.
 fn is_hot(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK)
 }

@@ -1,19 +1,18 @@
-//! Conversations of Lango in Go, read from its database and added to a store.
+//! Imports conversations from a database of Lango in Go.
 //!
 //! | read | for |
 //! |---|---|
-//! | `source` | the file: opened for reading only, its sessions in the order in which they were last used |
-//! | `row` | one of its rows in our shape, whatever the row holds |
-//! | `time` | times as Go's SQLite drivers write them |
-//! | `target` | a session of the store that takes what is new |
-//! | `report` | what came, what was there, what was odd |
+//! | `source` | the source database, opened read-only |
+//! | `row` | conversion of one row |
+//! | `time` | the time formats of Go's SQLite drivers |
+//! | `target` | the session of the store that receives new rows |
+//! | `report` | counts and anomalies |
 //!
-//! The caller walks from the one to the other, batch by batch, and counts tokens on the way: this crate cannot.
+//! The caller copies batches from the source to the target and counts their tokens: this crate has no token counter.
 //!
-//! **Invariants.** The file is never written. A message that came once does not come again, and a second import changes
-//! nothing that the first one made. Messages of a session enter in the order of their time and number, without a hole: an import
-//! that ends early has brought a beginning, and the next one goes on behind it. Rows come without `meta`: their columns are all
-//! that is known of them.
+//! **Invariants.** The source file is never written. The import is idempotent: each message is imported once. Messages of a
+//! session are imported in the order of time and number, without gaps, so an interrupted import is a prefix, and the next
+//! import continues after it. Imported rows have no `meta`.
 
 mod error;
 mod report;
@@ -22,10 +21,8 @@ mod source;
 mod target;
 mod time;
 
-pub use error::SourceError;
-pub use report::{Count, Oddity, Report, Seen};
+pub use error::ImportSourceError;
+pub use report::{Anomaly, AnomalyCount, ImportCount, ImportReport};
 pub use row::OldRow;
-pub use source::{OldSession, Place, Source};
-pub use target::{Bulk, Target};
-
-pub(crate) use source::is_lango;
+pub use source::{LangoDatabase, OldMessageRef, OldSession};
+pub use target::{BulkCommit, ImportTarget};

@@ -1,85 +1,85 @@
-//! What an import did: how much came, how much was there already, and what was odd.
+//! The result of an import: counts and anomalies.
 
 use std::{collections::BTreeMap, fmt};
 
-/// How many examples of an oddity are named.
+/// Maximum number of examples per anomaly.
 const EXAMPLES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    pub came: u64,
-    /// Was in the store before.
-    pub there: u64,
+pub struct ImportCount {
+    pub imported: u64,
+    /// Already in the store.
+    pub present: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    pub sessions: Count,
-    pub messages: Count,
-    /// Of what came; what was there already was told when it came.
-    pub odd: BTreeMap<Oddity, Seen>,
+pub struct ImportReport {
+    pub sessions: ImportCount,
+    pub messages: ImportCount,
+    /// Anomalies of imported rows only.
+    pub anomalies: BTreeMap<Anomaly, AnomalyCount>,
 }
 
-/// How often, and where first.
+/// How often an anomaly occurred, with the first examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct AnomalyCount {
     pub count: u64,
     pub examples: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn note(&mut self, oddity: Oddity, place: impl FnOnce() -> String) {
-        let seen = self.odd.entry(oddity).or_default();
+impl ImportReport {
+    pub(super) fn note(&mut self, anomaly: Anomaly, example: impl FnOnce() -> String) {
+        let seen = self.anomalies.entry(anomaly).or_default();
         seen.count += 1;
         if seen.examples.len() < EXAMPLES {
-            seen.examples.push(place());
+            seen.examples.push(example());
         }
     }
 }
 
-/// What a database of Lango does not hold by itself, and what became of it.
+/// Unexpected data in the source, and how it was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Oddity {
-    /// Its session was deleted, or never was.
+pub enum Anomaly {
+    /// The session of the message does not exist.
     NoSession,
     NoKey,
-    BegunHere,
+    ExistingSession,
     NoTime,
     UnknownRole,
-    NotText,
-    /// The JSON of the tool calls is none, or not a list.
+    InvalidUtf8,
+    /// The tool calls are not a JSON list.
     UnreadableCalls,
-    /// A tool call with fields of other types, or more of them.
-    OddCall,
-    /// Encrypted row by row, as versions after 0.7 do it.
+    /// A tool call with unknown fields or fields of other types.
+    UnexpectedCall,
+    /// Encrypted per row, as by versions after 0.7.
     Encrypted,
     UnreadableState,
     SharedState,
-    /// Deleted by another program while the import ran.
-    Gone,
+    /// Deleted by another program during the import.
+    Deleted,
 }
 
-impl fmt::Display for Oddity {
+impl fmt::Display for Anomaly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSession => "message of no session: it stays behind",
-            Self::NoKey => "session without a key: it has a made-up one here",
-            Self::BegunHere => {
-                "session that was begun here under the same id: the old messages stand at its end"
+            Self::NoSession => "message without a session: not imported",
+            Self::NoKey => "session without a key: imported under a generated key",
+            Self::ExistingSession => {
+                "session that already existed here under the same id: the old messages were appended"
             }
             Self::NoTime => {
-                "message without a readable time: it stands behind the one with the number before"
+                "message without a readable time: placed after the message with the previous number"
             }
-            Self::UnknownRole => "message with a role that Lango does not know: the role is kept",
-            Self::NotText => "text that is not valid UTF-8: what is invalid is marked with \u{fffd}",
-            Self::UnreadableCalls => "message whose tool calls cannot be read: it comes without them",
-            Self::OddCall => {
-                "tool call of an unusual shape: its fields come as text, unknown ones stay behind"
+            Self::UnknownRole => "message with an unknown role: imported with that role",
+            Self::InvalidUtf8 => "text that is not valid UTF-8: invalid bytes replaced by \u{fffd}",
+            Self::UnreadableCalls => "message whose tool calls cannot be read: imported without them",
+            Self::UnexpectedCall => {
+                "tool call with unexpected fields: known fields imported as text, unknown ones dropped"
             }
-            Self::Encrypted => "message that is encrypted: only what is readable without the key comes",
-            Self::UnreadableState => "session whose metadata cannot be read: it comes without them",
-            Self::SharedState => "state key that would be shared here (app:, user:, temp:): it stays behind",
-            Self::Gone => "message that was deleted while it was being imported",
+            Self::Encrypted => "encrypted message: only the unencrypted fields imported",
+            Self::UnreadableState => "session whose metadata cannot be read: imported without them",
+            Self::SharedState => "state key with a reserved prefix (app:, user:, temp:): not imported",
+            Self::Deleted => "message deleted during the import: not imported",
         })
     }
 }

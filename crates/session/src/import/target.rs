@@ -1,7 +1,7 @@
-//! A session of the store that takes what is new of an old one.
+//! The session of the store that receives the rows of an old session.
 
 use super::{
-    report::{Oddity, Report},
+    report::{Anomaly, ImportReport},
     row::OldRow,
     source::OldSession,
 };
@@ -11,95 +11,100 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Rows that are looked through at a time; each may be large.
+/// Page size for reading existing rows. A row may be large.
 const PAGE: usize = 200;
-/// How much of the first words becomes the title.
+/// Maximum length of the title, in characters.
 const TITLE: usize = 80;
 
-/// A store that takes many steps of one session as one. Beside the ports, because only an import has many at once.
-pub trait Bulk: Store {
-    /// All of them are stored in one transaction, or none.
-    fn append_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>>;
+/// A store that applies many commits to one session in one transaction. Separate from the other traits, because only an import
+/// needs it.
+pub trait BulkCommit: Store {
+    /// Applies all commits in one transaction, or none.
+    fn commit_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>>;
 }
 
-pub struct Target<'a> {
-    store: &'a dyn Bulk,
+/// The target session of an import.
+pub struct ImportTarget<'a> {
+    store: &'a dyn BulkCommit,
     key: SessionKey,
-    /// Whoever else writes meanwhile ends the import: it cannot tell any more what stands behind what.
+    /// The expected last sequence number. A concurrent write is a conflict and ends the import, because the order of messages
+    /// would be lost.
     end: Seq,
-    /// Messages of earlier imports.
-    there: HashSet<String>,
-    /// Not yet told: the session began with something that was not imported.
-    begun_here: bool,
+    /// The ids of messages of earlier imports.
+    present: HashSet<String>,
+    /// The session starts with a message that was not imported. Reset after it was reported.
+    is_native: bool,
     has_title: bool,
 }
 
-impl<'a> Target<'a> {
-    /// Finds the session, or makes it with the old one's state. One that is there keeps its own.
+impl<'a> ImportTarget<'a> {
+    /// Finds or creates the session. A new session gets the state of the old one; an existing session keeps its own.
     pub async fn open(
-        store: &'a dyn Bulk,
+        store: &'a dyn BulkCommit,
         key: SessionKey,
         old: &OldSession,
-        report: &mut Report,
+        report: &mut ImportReport,
     ) -> Result<Self> {
         let state = old.state.clone();
         let found = store.load(&key, TailBudget::NONE).await?.map(|snapshot| snapshot.row);
         let Some(row) = found else {
             let new = NewSession { key, state, steps: Vec::new(), on_conflict: OnConflict::Fail };
             let row = store.create(new).await?;
-            report.sessions.came += 1;
-            for oddity in &old.odd {
-                report.note(*oddity, || old.key.clone());
+            report.sessions.imported += 1;
+            for anomaly in &old.anomalies {
+                report.note(*anomaly, || old.key.clone());
             }
             let (key, end) = (row.key, row.last_seq);
-            return Ok(Self { store, key, end, there: HashSet::new(), begun_here: false, has_title: false });
+            return Ok(Self { store, key, end, present: HashSet::new(), is_native: false, has_title: false });
         };
-        report.sessions.there += 1;
+        report.sessions.present += 1;
         let (end, has_title) = (row.last_seq, row.title.is_some());
-        let mut target = Self { store, key, end, there: HashSet::new(), begun_here: false, has_title };
-        target.look_through().await?;
+        let mut target = Self { store, key, end, present: HashSet::new(), is_native: false, has_title };
+        target.read_present_ids().await?;
         Ok(target)
     }
 
-    /// Remembers what came before.
-    async fn look_through(&mut self) -> Result<()> {
+    /// Collects the ids of earlier imports.
+    async fn read_present_ids(&mut self) -> Result<()> {
         let mut after = Seq::START;
         loop {
             let rows = self.store.read(&self.key, PageRequest { after, limit: PAGE }).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             if after == Seq::START {
-                self.begun_here = rows.first().is_some_and(|row| !row.message.id.starts_with("lango:"));
+                self.is_native = rows.first().is_some_and(|row| !row.message.id.starts_with("lango:"));
             }
             after = last.seq;
             let ids = rows.into_iter().map(|row| row.message.id);
-            self.there.extend(ids.filter(|id| id.starts_with("lango:")));
+            self.present.extend(ids.filter(|id| id.starts_with("lango:")));
         }
     }
 
-    /// Stores the rows that are new, in their order: all of them, or none.
-    pub async fn add(&mut self, rows: Vec<OldRow>, report: &mut Report) -> Result<()> {
+    /// Stores the new rows in order, in one transaction.
+    pub async fn add(&mut self, rows: Vec<OldRow>, report: &mut ImportReport) -> Result<()> {
         let all = rows.len();
-        let new: Vec<OldRow> = rows.into_iter().filter(|row| !self.there.contains(&row.message.id)).collect();
-        report.messages.there += (all - new.len()) as u64;
+        let new: Vec<OldRow> =
+            rows.into_iter().filter(|row| !self.present.contains(&row.message.id)).collect();
+        report.messages.present += (all - new.len()) as u64;
         if new.is_empty() {
             return Ok(());
         }
-        if std::mem::take(&mut self.begun_here) {
-            report.note(Oddity::BegunHere, || self.key.session.clone());
+        if std::mem::take(&mut self.is_native) {
+            report.note(Anomaly::ExistingSession, || self.key.session.clone());
         }
-        let odd: Vec<_> = new.iter().map(|row| (row.number, row.odd.clone())).collect();
+        let anomalies: Vec<_> = new.iter().map(|row| (row.number, row.anomalies.clone())).collect();
         let mut end = self.end;
         let mut steps = Vec::with_capacity(new.len());
         for row in new {
             steps.push(self.step(row, end));
             end = end.next();
         }
-        self.store.append_all(&self.key, steps).await?;
+        self.store.commit_all(&self.key, steps).await?;
         self.end = end;
-        report.messages.came += odd.len() as u64;
-        for (number, oddity) in odd.iter().flat_map(|(number, odd)| odd.iter().map(move |odd| (number, odd)))
+        report.messages.imported += anomalies.len() as u64;
+        for (number, anomaly) in
+            anomalies.iter().flat_map(|(number, all)| all.iter().map(move |one| (number, one)))
         {
-            report.note(*oddity, || format!("{} #{number}", self.key.session));
+            report.note(*anomaly, || format!("{} #{number}", self.key.session));
         }
         Ok(())
     }
@@ -111,7 +116,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The first words of the user name the session.
+/// The first line of the first user message.
 fn title(row: &OldRow) -> Option<String> {
     let message =
         Some(&row.message).filter(|message| message.role == "user" && message.tool_calls.is_empty())?;
@@ -119,8 +124,8 @@ fn title(row: &OldRow) -> Option<String> {
     Some(line.chars().take(TITLE).collect())
 }
 
-impl std::fmt::Debug for Target<'_> {
+impl std::fmt::Debug for ImportTarget<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Target").field("key", &self.key).field("end", &self.end).finish_non_exhaustive()
+        f.debug_struct("ImportTarget").field("key", &self.key).field("end", &self.end).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The transition function as tables: every status × every transition, then what each transition depends on.
+//! Tests of the transition function: every status × every transition, then the conditions of each transition.
 
 use super::*;
 
@@ -13,8 +13,8 @@ fn run(status: RunStatus) -> RunState<&'static str> {
 }
 
 /// A session whose only run is this one.
-fn turns(status: Option<RunStatus>) -> Turns {
-    Turns {
+fn turns(status: Option<RunStatus>) -> TurnState {
+    TurnState {
         epoch: EPOCH,
         is_leased: status == Some(RunStatus::Running),
         first_ticket: (status == Some(RunStatus::Queued)).then_some(TICKET),
@@ -37,7 +37,7 @@ fn take_over(from: &'static str) -> Change {
     Transition::TakeOver { from, owner: "other" }
 }
 
-fn apply(status: Option<RunStatus>, change: &Change) -> Result<Next<&'static str>, Refusal> {
+fn apply(status: Option<RunStatus>, change: &Change) -> Result<NextState<&'static str>, TransitionRefusal> {
     transition(&turns(status), status.map(run).as_ref(), change)
 }
 
@@ -50,7 +50,7 @@ fn statuses() -> impl Iterator<Item = Option<RunStatus>> {
 }
 
 #[test]
-fn each_status_admits_these_transitions() {
+fn transitions_admitted_by_each_status() {
     let changes: [Change; 7] = [
         Transition::Enqueue { owner: "me", ticket: 9 },
         start("me"),
@@ -60,23 +60,23 @@ fn each_status_admits_these_transitions() {
         Transition::Supersede,
         Transition::Cancel,
     ];
-    let line = |words: [&str; 8]| {
-        let words = words.map(|word| format!("{word:<12}"));
-        words.concat().trim_end().to_owned()
+    let line = |cells: [&str; 8]| {
+        let cells = cells.map(|cell| format!("{cell:<12}"));
+        cells.concat().trim_end().to_owned()
     };
     let names = ["", "enqueue", "start", "finish", "take over", "withdraw", "supersede", "cancel"];
     let mut table = vec![line(names)];
     for status in statuses() {
-        let mut words = [name(status); 8];
-        for (word, change) in words[1..].iter_mut().zip(&changes) {
-            *word = match apply(status, change) {
+        let mut cells = [name(status); 8];
+        for (cell, change) in cells[1..].iter_mut().zip(&changes) {
+            *cell = match apply(status, change) {
                 Ok(next) => next.run.status.as_str(),
-                Err(Refusal::Moved) => ".",
-                Err(Refusal::Busy) => "busy",
-                Err(Refusal::Fenced) => "fenced",
+                Err(TransitionRefusal::Moved) => ".",
+                Err(TransitionRefusal::Busy) => "busy",
+                Err(TransitionRefusal::Fenced) => "fenced",
             };
         }
-        table.push(line(words));
+        table.push(line(cells));
     }
     let expected = "
             enqueue     start       finish      take over   withdraw    supersede   cancel
@@ -91,7 +91,7 @@ interrupted .           .           .           .           .           .       
     assert_eq!(format!("\n{}", table.join("\n")), expected);
 }
 
-/// The epoch grows with every change of the lease, and when the log changes without one: copies in memory are out of date.
+/// The epoch grows with every change of the lease, and with a cancelled question, to invalidate cached copies of the session.
 #[test]
 fn the_epoch_grows_with_each_change_of_the_lease_and_with_a_cancelled_question() {
     let table = [
@@ -135,18 +135,18 @@ fn a_run_has_a_ticket_exactly_while_it_is_queued() {
 }
 
 #[test]
-fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
-    let turns = |is_leased, first_ticket| Turns { epoch: EPOCH, is_leased, first_ticket };
+fn a_run_starts_if_the_lease_is_free_and_no_run_is_queued_before_it() {
+    let turns = |is_leased, first_ticket| TurnState { epoch: EPOCH, is_leased, first_ticket };
     let table = [
         (None, turns(false, None), Ok(())),
-        (None, turns(true, None), Err(Refusal::Busy)),
-        (None, turns(false, Some(1)), Err(Refusal::Busy)),
+        (None, turns(true, None), Err(TransitionRefusal::Busy)),
+        (None, turns(false, Some(1)), Err(TransitionRefusal::Busy)),
         (Some(RunStatus::Waiting), turns(false, None), Ok(())),
-        (Some(RunStatus::Waiting), turns(true, None), Err(Refusal::Busy)),
-        (Some(RunStatus::Waiting), turns(false, Some(1)), Err(Refusal::Busy)),
+        (Some(RunStatus::Waiting), turns(true, None), Err(TransitionRefusal::Busy)),
+        (Some(RunStatus::Waiting), turns(false, Some(1)), Err(TransitionRefusal::Busy)),
         (Some(RunStatus::Queued), turns(false, Some(TICKET)), Ok(())),
-        (Some(RunStatus::Queued), turns(true, Some(TICKET)), Err(Refusal::Busy)),
-        (Some(RunStatus::Queued), turns(false, Some(TICKET - 1)), Err(Refusal::Busy)),
+        (Some(RunStatus::Queued), turns(true, Some(TICKET)), Err(TransitionRefusal::Busy)),
+        (Some(RunStatus::Queued), turns(false, Some(TICKET - 1)), Err(TransitionRefusal::Busy)),
     ];
     for (status, turns, expected) in table {
         let answer = transition(&turns, status.map(run).as_ref(), &start("me")).map(drop);
@@ -155,12 +155,15 @@ fn a_run_starts_when_nothing_runs_and_nothing_is_queued_before_it() {
 }
 
 #[test]
-fn a_question_is_cancelled_while_nothing_runs() {
-    let leased = Turns { epoch: EPOCH, is_leased: true, first_ticket: Some(1) };
+fn a_question_is_cancelled_only_while_the_lease_is_free() {
+    let leased = TurnState { epoch: EPOCH, is_leased: true, first_ticket: Some(1) };
     let waiting = run(RunStatus::Waiting);
-    assert_eq!(transition(&leased, Some(&waiting), &Transition::Cancel).unwrap_err(), Refusal::Busy);
-    // What is queued starts later, and reads the log then.
-    let queue = Turns { is_leased: false, ..leased };
+    assert_eq!(
+        transition(&leased, Some(&waiting), &Transition::Cancel).unwrap_err(),
+        TransitionRefusal::Busy
+    );
+    // Queued runs start later and read the log then.
+    let queue = TurnState { is_leased: false, ..leased };
     assert_eq!(
         transition(&queue, Some(&waiting), &Transition::Cancel).unwrap().run.status,
         RunStatus::Cancelled
@@ -168,32 +171,35 @@ fn a_question_is_cancelled_while_nothing_runs() {
 }
 
 #[test]
-fn only_its_owner_starts_or_withdraws_a_queued_run() {
+fn only_the_owner_starts_or_withdraws_a_queued_run() {
     let queued = Some(RunStatus::Queued);
-    assert_eq!(apply(queued, &start("other")).unwrap_err(), Refusal::Moved);
-    assert_eq!(apply(queued, &withdraw("other", RunStatus::Cancelled)).unwrap_err(), Refusal::Moved);
-    // The answer to a question may come from anybody.
+    assert_eq!(apply(queued, &start("other")).unwrap_err(), TransitionRefusal::Moved);
+    assert_eq!(
+        apply(queued, &withdraw("other", RunStatus::Cancelled)).unwrap_err(),
+        TransitionRefusal::Moved
+    );
+    // Any owner may continue a waiting run.
     let answered = apply(Some(RunStatus::Waiting), &start("other")).unwrap();
     assert_eq!(answered.run.owner, "other");
 }
 
 #[test]
-fn a_start_that_relies_on_an_epoch_is_fenced_by_another_one() {
+fn a_start_with_if_epoch_is_fenced_by_another_epoch() {
     for status in [None, Some(RunStatus::Queued), Some(RunStatus::Waiting)] {
-        let relies_on = |epoch| Transition::Start { owner: "me", if_epoch: Some(epoch) };
-        assert!(apply(status, &relies_on(EPOCH)).is_ok());
+        let if_epoch = |epoch| Transition::Start { owner: "me", if_epoch: Some(epoch) };
+        assert!(apply(status, &if_epoch(EPOCH)).is_ok());
         for other in [EPOCH - 1, EPOCH + 1] {
-            assert_eq!(apply(status, &relies_on(other)).unwrap_err(), Refusal::Fenced);
+            assert_eq!(apply(status, &if_epoch(other)).unwrap_err(), TransitionRefusal::Fenced);
         }
     }
 }
 
 #[test]
-fn a_turn_ends_in_a_terminal_state_or_waits() {
+fn a_turn_finishes_in_a_terminal_state_or_waiting() {
     for to in RunStatus::ALL {
         let next = apply(Some(RunStatus::Running), &finish(to));
         if to.is_owned() {
-            assert_eq!(next.unwrap_err(), Refusal::Moved, "{to:?}");
+            assert_eq!(next.unwrap_err(), TransitionRefusal::Moved, "{to:?}");
         } else {
             assert_eq!(next.unwrap().run.status, to);
         }
@@ -205,7 +211,10 @@ fn a_queued_run_is_withdrawn_as_cancelled_or_failed() {
     for to in RunStatus::ALL {
         let next = apply(Some(RunStatus::Queued), &withdraw("me", to));
         let is_admitted = matches!(to, RunStatus::Cancelled | RunStatus::Failed);
-        assert_eq!(next.map(|next| next.run.status), if is_admitted { Ok(to) } else { Err(Refusal::Moved) });
+        assert_eq!(
+            next.map(|next| next.run.status),
+            if is_admitted { Ok(to) } else { Err(TransitionRefusal::Moved) }
+        );
     }
 }
 
@@ -213,27 +222,27 @@ fn a_queued_run_is_withdrawn_as_cancelled_or_failed() {
 fn every_epoch_but_the_current_one_is_fenced() {
     let turns = turns(Some(RunStatus::Running));
     for epoch in [0, EPOCH - 1, EPOCH + 1, u64::MAX] {
-        assert_eq!(fence(&turns, epoch), Err(Refusal::Fenced));
+        assert_eq!(fence(&turns, epoch), Err(TransitionRefusal::Fenced));
         for status in statuses() {
             let late = Transition::Finish { epoch, to: RunStatus::Done };
             let answer = transition(&turns, status.map(run).as_ref(), &late);
-            assert_eq!(answer.unwrap_err(), Refusal::Fenced, "{}", name(status));
+            assert_eq!(answer.unwrap_err(), TransitionRefusal::Fenced, "{}", name(status));
         }
     }
     assert_eq!(fence(&turns, EPOCH), Ok(()));
 }
 
 #[test]
-fn a_run_is_taken_over_from_the_owner_that_it_has() {
+fn a_run_is_taken_over_only_from_its_current_owner() {
     for status in [RunStatus::Queued, RunStatus::Running] {
         let next = apply(Some(status), &take_over("me")).unwrap();
         assert_eq!((next.run.owner, next.run.status, next.run.ticket), ("other", status, run(status).ticket));
-        assert_eq!(apply(Some(status), &take_over("another")).unwrap_err(), Refusal::Moved);
+        assert_eq!(apply(Some(status), &take_over("another")).unwrap_err(), TransitionRefusal::Moved);
     }
 }
 
 #[test]
-fn names_of_states_are_read_back() {
+fn status_names_round_trip() {
     for status in RunStatus::ALL {
         assert_eq!(RunStatus::parse(status.as_str()), Some(status));
     }

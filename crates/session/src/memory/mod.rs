@@ -1,28 +1,29 @@
-//! A store that lives as long as its process: the plainest statement of what a store does.
+//! The in-memory backend, for tests and for programs without persistence.
 //!
-//! It keeps every promise of the ports but durability. One lock covers everything, so each call is one step.
+//! It implements every guarantee of the traits except durability. One mutex guards all data, so each call is atomic.
 
 mod request_keys;
 mod runs;
 mod session;
-mod world;
+mod state;
 
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
-    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
-    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
+    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
+    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
-use std::sync::{Arc, Mutex, PoisonError};
-use world::World;
+use lock::LockExt;
+use state::MemoryState;
+use std::sync::{Arc, Mutex};
 
-/// What this process is called in every store that lives in memory.
+/// The name of this process in every in-memory store.
 const PROCESS: &str = "memory";
 
-/// Clones share what they hold.
+/// Clones share their data.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 impl MemoryStore {
@@ -30,157 +31,157 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// The work is done when the answer is polled, so that an answer which is dropped unpolled changes nothing.
-    fn answer<T: Send>(&self, work: impl FnOnce(&mut World) -> Result<T> + Send + 'static) -> Pending<'_, T> {
-        // No step of the world panics half-way, so a poisoned lock still guards whole data.
-        Box::pin(async move { work(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner)) })
+    /// Runs `work` when the future is polled: a future that is dropped before changes nothing.
+    fn call<T: Send>(
+        &self,
+        work: impl FnOnce(&mut MemoryState) -> Result<T> + Send + 'static,
+    ) -> Pending<'_, T> {
+        Box::pin(async move { work(&mut self.state.locked()) })
     }
 }
 
 impl SessionStore for MemoryStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
-        self.answer(move |world| world.create(new))
+        self.call(move |state| state.create(new))
     }
 
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.load(&key, tail)))
+        self.call(move |state| Ok(state.load(&key, tail)))
     }
 
     fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
         let key = key.clone();
-        self.answer(move |world| world.commit(&key, commit))
+        self.call(move |state| state.commit(&key, commit))
     }
 
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>> {
-        self.answer(move |world| Ok(world.list(&query)))
+        self.call(move |state| Ok(state.list(&query)))
     }
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.delete(&key)))
+        self.call(move |state| Ok(state.delete(&key)))
     }
 }
 
 impl SessionLog for MemoryStore {
-    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.session(&key)?.read(page)))
+        self.call(move |state| Ok(state.session(&key)?.read(page)))
     }
 
-    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.session(&key)?.read_run(run, page)))
+        self.call(move |state| Ok(state.session(&key)?.read_run(run, page)))
     }
 
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.session(&key)?.state_changes(page)))
+        self.call(move |state| Ok(state.session(&key)?.state_changes(page)))
     }
 
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
         let (key, kind, id) = (key.clone(), kind.to_owned(), id.to_owned());
-        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.fact(kind, id))))
+        self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.fact(kind, id))))
     }
 }
 
 impl RunStore for MemoryStore {
-    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord> {
         let key = key.clone();
-        self.answer(move |world| world.enqueue(&key, &run, payload))
+        self.call(move |state| state.enqueue(&key, &run, payload))
     }
 
     fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>> {
         let (key, id) = (key.clone(), id.to_owned());
-        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.payload(&id))))
+        self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.payload(&id))))
     }
 
     fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
         let key = key.clone();
-        self.answer(move |world| {
-            Ok(world.session_mut(&key).is_ok_and(|session| session.withdraw(withdrawal)))
-        })
+        self.call(move |state| Ok(state.session_mut(&key).is_ok_and(|session| session.withdraw(withdrawal))))
     }
 
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
-        self.answer(move |world| world.take_over(&change))
+        self.call(move |state| state.take_over(&change))
     }
 
     fn activity(&self, key: &SessionKey) -> Pending<'_, Activity> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.session(&key)?.activity()))
+        self.call(move |state| Ok(state.session(&key)?.activity()))
     }
 }
 
 impl RunLog for MemoryStore {
-    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>> {
         let (key, id) = (key.clone(), id.to_owned());
-        self.answer(move |world| Ok(world.session(&key).ok().and_then(|session| session.run(&id))))
+        self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.run(&id))))
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
         let (key, request) = (key.clone(), request.clone());
-        self.answer(move |world| world.run_of_request(&key, &request))
+        self.call(move |state| state.run_of_request(&key, &request))
     }
 
-    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
+    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>> {
         let key = key.clone();
-        self.answer(move |world| {
-            Ok(world.session(&key).map_or_else(|_| Vec::new(), |session| session.runs(limit)))
+        self.call(move |state| {
+            Ok(state.session(&key).map_or_else(|_| Vec::new(), |session| session.runs(limit)))
         })
     }
 }
 
 impl Owners for MemoryStore {
-    fn claim_owner(&self) -> Result<Owner> {
-        Ok(Owner::claim(PROCESS))
+    fn claim_owner(&self) -> Result<OwnerClaim> {
+        Ok(OwnerClaim::claim(PROCESS))
     }
 
-    /// Another process cannot reach this store: a name that is not ours stands for one that exists.
+    /// No other process can open this store, so every name of another process counts as alive.
     fn liveness(&self, owner: &str) -> Liveness {
-        let is_dead = Owner::process_of(owner) == PROCESS && !Owner::is_held(owner);
+        let is_dead = OwnerClaim::process_of(owner) == PROCESS && !OwnerClaim::is_held(owner);
         if is_dead { Liveness::Dead } else { Liveness::Alive }
     }
 
     fn heartbeat(&self) -> Pending<'_, Heartbeat> {
-        self.answer(|world| Ok(world.heartbeat(PROCESS)))
+        self.call(|state| Ok(state.heartbeat(PROCESS)))
     }
 
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
-        self.answer(|world| Ok(world.owners()))
+        self.call(|state| Ok(state.owners()))
     }
 }
 
 impl Drafts for MemoryStore {
     fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
         let lease = lease.clone();
-        self.answer(move |world| world.session_mut(&lease.key)?.extend_draft(&lease, piece))
+        self.call(move |state| state.session_mut(&lease.key)?.extend_draft(&lease, piece))
     }
 }
 
 impl ArtifactStore for MemoryStore {
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.save(&key, artifact)))
+        self.call(move |state| Ok(state.save(&key, artifact)))
     }
 
     fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.artifact(&key, version)))
+        self.call(move |state| Ok(state.artifact(&key, version)))
     }
 
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
         let session = session.clone();
-        self.answer(move |world| Ok(world.names(&session)))
+        self.call(move |state| Ok(state.names(&session)))
     }
 
     fn versions(&self, key: &ArtifactKey) -> Pending<'_, Vec<u64>> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.versions(&key)))
+        self.call(move |state| Ok(state.versions(&key)))
     }
 
     fn remove(&self, key: &ArtifactKey) -> Pending<'_, bool> {
         let key = key.clone();
-        self.answer(move |world| Ok(world.remove(&key)))
+        self.call(move |state| Ok(state.remove(&key)))
     }
 }

@@ -3,12 +3,12 @@
 use crate::{NewRun, RequestKey, SessionKey};
 use std::collections::HashMap;
 
-/// Idempotency keys of all users, with the run that each of them became.
+/// Maps user and idempotency key to the fingerprint, session and run of the request.
 #[derive(Debug, Default)]
 pub(super) struct RequestKeys(HashMap<(String, String), (String, SessionKey, String)>);
 
 impl RequestKeys {
-    /// The fingerprint, the session and the run of a request that is known.
+    /// The fingerprint, session and run of a known request.
     pub(super) fn find(
         &self,
         key: &SessionKey,

@@ -1,12 +1,12 @@
-//! The runs of a session in memory: their queue, their owners and the draft of the running one.
+//! The runs of a session in memory: queue, owners and draft.
 
-use super::session::{QueuedRun, Session};
+use super::session::{MemorySession, RunWithPayload};
 use crate::{
-    Activity, Draft, Lease, NewRun, OwnedRun, Result, Run, RunStatus, TakenOver, TakenOverState, Withdrawal,
-    lifecycle::Transition,
+    Activity, Draft, Lease, NewRun, OwnedRun, Result, RunRecord, RunStatus, TakenOver, TakenOverState,
+    Withdrawal, lifecycle::Transition,
 };
 
-impl Session {
+impl MemorySession {
     pub(super) fn enqueue(&mut self, new: &NewRun, ticket: u64, payload: String) -> Result<()> {
         let state = self.apply(&new.id, &Transition::Enqueue { owner: new.owner.clone(), ticket })?.run;
         if let Some(run) = self.by_id_mut(&new.id) {
@@ -33,9 +33,10 @@ impl Session {
         true
     }
 
-    /// The runs that an owner is responsible for: the running one first, then in the order of the queue.
-    pub(super) fn open_runs(&self) -> Vec<&QueuedRun> {
-        let mut open: Vec<&QueuedRun> = self.runs.iter().filter(|run| run.run.status.is_owned()).collect();
+    /// The queued and running runs: the running one first, then in the order of the queue.
+    pub(super) fn open_runs(&self) -> Vec<&RunWithPayload> {
+        let mut open: Vec<&RunWithPayload> =
+            self.runs.iter().filter(|run| run.run.status.is_owned()).collect();
         open.sort_by_key(|run| run.run.ticket);
         open
     }
@@ -46,25 +47,24 @@ impl Session {
         let (key, epoch) = (self.row.key.clone(), self.lease_epoch);
         let run = self.by_id_mut(id)?;
         run.run.owner = next.run.owner;
-        let state = match run.run.ticket {
-            Some(ticket) => TakenOverState::Queued { ticket },
-            None => {
-                let lease = Lease { key: key.clone(), run: run.run.number, epoch };
-                TakenOverState::Running { lease, options: run.payload.clone() }
-            }
+        let state = if let Some(ticket) = run.run.ticket {
+            TakenOverState::Queued { ticket }
+        } else {
+            let lease = Lease { key: key.clone(), run: run.run.number, epoch };
+            TakenOverState::Running { lease, options: run.payload.clone() }
         };
         Some(TakenOver { key, id: id.to_owned(), state })
     }
 
     pub(super) fn activity(&self) -> Activity {
-        let owned = |QueuedRun { run, .. }: &&QueuedRun| OwnedRun {
+        let owned = |RunWithPayload { run, .. }: &&RunWithPayload| OwnedRun {
             id: run.id.clone(),
             owner: run.owner.clone(),
             ticket: run.ticket,
         };
         let open = self.open_runs();
         let of = |status| open.iter().find(|run| run.run.status == status).map(owned);
-        let lease = |run: &&QueuedRun| Lease {
+        let lease = |run: &&RunWithPayload| Lease {
             key: self.row.key.clone(),
             run: run.run.number,
             epoch: self.lease_epoch,
@@ -84,16 +84,17 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn run(&self, id: &str) -> Option<Run> {
+    pub(super) fn run(&self, id: &str) -> Option<RunRecord> {
         let run = self.by_id(id)?;
-        let before =
-            |other: &&QueuedRun| other.run.status == RunStatus::Queued && other.run.ticket < run.run.ticket;
+        let before = |other: &&RunWithPayload| {
+            other.run.status == RunStatus::Queued && other.run.ticket < run.run.ticket
+        };
         let is_queued = run.run.status == RunStatus::Queued;
         let ahead = is_queued.then(|| self.runs.iter().filter(before).count() as u64);
-        Some(Run { ahead, ..run.run.clone() })
+        Some(RunRecord { ahead, ..run.run.clone() })
     }
 
-    pub(super) fn runs(&self, limit: usize) -> Vec<Run> {
+    pub(super) fn runs(&self, limit: usize) -> Vec<RunRecord> {
         self.runs.iter().rev().take(limit).map(|run| run.run.clone()).collect()
     }
 }

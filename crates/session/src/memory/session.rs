@@ -1,32 +1,32 @@
-//! One session in memory: what is its own, and which steps it admits.
+//! A session in memory, and the commits that it admits.
 
 use crate::{
-    Commit, Draft, Error, Fact, FactChange, Lease, Message, NewRun, PageRequest, Result, Run, RunStatus, Seq,
-    SessionKey, SessionRow, Start, StateEntry, Stored, TailBudget, TurnChange, clock,
-    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    Commit, Draft, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, RunRecord, RunStatus, Seq,
+    SessionKey, SessionMessage, SessionRow, Start, StateEntry, StoredMessage, TailBudget, TurnChange, clock,
+    lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
     run::SUPERSEDED,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The keys of one scope in the order in which they were first set.
-pub(super) type Values = Vec<(String, Value)>;
+/// The state of one scope, ordered by the first assignment of each key.
+pub(super) type ScopeValues = Vec<(String, Value)>;
 
-pub(super) fn set(values: &mut Values, key: String, value: Value) {
+pub(super) fn set(values: &mut ScopeValues, key: String, value: Value) {
     match values.iter_mut().find(|(known, _)| *known == key) {
         Some((_, old)) => *old = value,
         None => values.push((key, value)),
     }
 }
 
-/// A run with its payload: the message of a queued run, the options of a running one.
+/// A run with its payload: the message of a queued run or the options of a running one.
 #[derive(Clone, Debug)]
-pub(super) struct QueuedRun {
-    pub(super) run: Run,
+pub(super) struct RunWithPayload {
+    pub(super) run: RunRecord,
     pub(super) payload: Option<String>,
 }
 
-impl QueuedRun {
+impl RunWithPayload {
     fn state(&self) -> RunState<String> {
         RunState { status: self.run.status, owner: self.run.owner.clone(), ticket: self.run.ticket }
     }
@@ -41,25 +41,26 @@ impl QueuedRun {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct MemorySession {
     pub(super) row: SessionRow,
-    pub(super) state: Values,
+    pub(super) state: ScopeValues,
     pub(super) changes: Vec<StateEntry>,
     pub(super) lease_epoch: u64,
     pub(super) draft: Option<Draft>,
-    /// Rows with the number of the run that appended them.
-    messages: Vec<(Option<u64>, Stored)>,
-    places: HashMap<String, Seq>,
+    /// Rows, each with the number of its run.
+    messages: Vec<(Option<u64>, StoredMessage)>,
+    /// The sequence numbers by message id.
+    seqs: HashMap<String, Seq>,
     facts: BTreeMap<(String, String), Fact>,
-    pub(super) runs: Vec<QueuedRun>,
+    pub(super) runs: Vec<RunWithPayload>,
 }
 
-/// What an admitted commit does to the runs of its session.
+/// The effect of an admitted commit on the runs of its session.
 pub(super) enum Admitted {
     Untouched,
     Step(u64),
-    Start { start: Start, number: u64, next: Next<String> },
-    Finish { number: u64, next: Next<String>, error: Option<String> },
+    Start { start: Start, number: u64, next: NextState<String> },
+    Finish { number: u64, next: NextState<String>, error: Option<String> },
 }
 
 impl Admitted {
@@ -71,8 +72,8 @@ impl Admitted {
     }
 }
 
-impl Session {
-    /// Epochs grow from `epoch`, which no other session of this name ever had.
+impl MemorySession {
+    /// `epoch` is greater than every epoch of an earlier session of the same name.
     pub(super) fn new(key: SessionKey, epoch: u64) -> Self {
         let now = clock::now();
         Self {
@@ -85,59 +86,67 @@ impl Session {
                 updated_at: now,
                 is_damaged: false,
             },
-            state: Values::new(),
+            state: ScopeValues::new(),
             changes: Vec::new(),
             lease_epoch: epoch,
             draft: None,
             messages: Vec::new(),
-            places: HashMap::new(),
+            seqs: HashMap::new(),
             facts: BTreeMap::new(),
             runs: Vec::new(),
         }
     }
 
-    /// The place of the commit's last message if it is in the log already.
-    pub(super) fn place(&self, commit: &Commit) -> Option<Seq> {
-        self.places.get(&commit.messages.last()?.id).copied()
+    /// The sequence number of the commit's last message, if it is in the log already, with the same content.
+    pub(super) fn repeated_seq(&self, commit: &Commit) -> Option<Seq> {
+        let last = commit.messages.last()?;
+        let seq = *self.seqs.get(&last.id)?;
+        let at = self.messages.binary_search_by_key(&seq, |(_, stored)| stored.seq).ok()?;
+        let (_, StoredMessage { message, .. }) = self.messages.get(at)?;
+        let is_same = message.content == last.content
+            && message.tool_calls == last.tool_calls
+            && message.meta == last.meta
+            && message.timestamp.to_bits() == last.timestamp.to_bits();
+        is_same.then_some(seq)
     }
 
-    pub(super) fn turns(&self) -> Turns {
+    pub(super) fn turns(&self) -> TurnState {
         let queued = self.runs.iter().filter(|run| run.run.status == RunStatus::Queued);
-        Turns {
+        TurnState {
             epoch: self.lease_epoch,
             is_leased: self.runs.iter().any(|run| run.run.status == RunStatus::Running),
             first_ticket: queued.filter_map(|run| run.run.ticket).min(),
         }
     }
 
-    fn refused(&self, refusal: Refusal, id: &str) -> Error {
+    fn refused(&self, refusal: TransitionRefusal, id: &str) -> Error {
         let key = self.row.key.clone();
         match refusal {
-            Refusal::Busy => Error::Busy(key),
-            Refusal::Fenced => Error::Fenced(key),
-            Refusal::Moved => Error::RunMoved { key, id: id.to_owned() },
+            TransitionRefusal::Busy => Error::Busy(key),
+            TransitionRefusal::Fenced => Error::Fenced(key),
+            TransitionRefusal::Moved => Error::RunMoved { key, id: id.to_owned() },
         }
     }
 
-    pub(super) fn apply(&self, id: &str, change: &Transition<String>) -> Result<Next<String>> {
-        let run = self.by_id(id).map(QueuedRun::state);
+    pub(super) fn apply(&self, id: &str, change: &Transition<String>) -> Result<NextState<String>> {
+        let run = self.by_id(id).map(RunWithPayload::state);
         lifecycle::transition(&self.turns(), run.as_ref(), change)
             .map_err(|refusal| self.refused(refusal, id))
     }
 
-    pub(super) fn by_id(&self, id: &str) -> Option<&QueuedRun> {
+    pub(super) fn by_id(&self, id: &str) -> Option<&RunWithPayload> {
         self.runs.iter().find(|run| run.run.id == id)
     }
 
-    pub(super) fn by_id_mut(&mut self, id: &str) -> Option<&mut QueuedRun> {
+    pub(super) fn by_id_mut(&mut self, id: &str) -> Option<&mut RunWithPayload> {
         self.runs.iter_mut().find(|run| run.run.id == id)
     }
 
-    fn by_number_mut(&mut self, number: u64) -> Option<&mut QueuedRun> {
+    fn by_number_mut(&mut self, number: u64) -> Option<&mut RunWithPayload> {
         self.runs.iter_mut().find(|run| run.run.number == number)
     }
 
-    /// After this a commit cannot fail any more.
+    /// Checks all conditions of a commit. An admitted commit cannot fail.
     pub(super) fn admit(&self, commit: &Commit) -> Result<Admitted> {
         let admitted = match &commit.turn {
             TurnChange::None => Admitted::Untouched,
@@ -178,17 +187,17 @@ impl Session {
         Ok(admitted)
     }
 
-    /// The session is not as the caller has read it.
+    /// The error for a session that changed since the caller read it.
     fn conflict(&self, commit: &Commit) -> Error {
         let (key, found) = (self.row.key.clone(), self.row.last_seq);
         Error::Conflict { key, expected: commit.expected_seq.unwrap_or(found), found }
     }
 
-    /// No message of the commit is in the log, nor twice in the commit.
+    /// Fails if a message id is in the log or occurs twice in the commit.
     fn check_ids(&self, commit: &Commit) -> Result<()> {
         let mut seen = HashSet::new();
-        match commit.messages.iter().find(|new| self.places.contains_key(&new.id) || !seen.insert(&new.id)) {
-            Some(Message { id, .. }) => {
+        match commit.messages.iter().find(|new| self.seqs.contains_key(&new.id) || !seen.insert(&new.id)) {
+            Some(SessionMessage { id, .. }) => {
                 Err(Error::DuplicateMessage { key: self.row.key.clone(), id: id.clone() })
             }
             None => Ok(()),
@@ -203,10 +212,11 @@ impl Session {
         self.runs.len() as u64 + 1
     }
 
-    /// Stores an admitted commit; its state is the world's business. Answers with its last place, and the lease if it
-    /// started a run.
+    /// Stores an admitted commit except for its state changes. Returns its last sequence number, and the lease if it started
+    /// a run.
     pub(super) fn store(&mut self, commit: Commit, admitted: Admitted) -> (Seq, Option<Lease>) {
-        let (places, before, run) = (commit.places(), self.row.last_seq, admitted.run());
+        let (count, before) = (commit.sequence_numbers(), self.row.last_seq);
+        let settled = self.settled_runs(&admitted);
         self.row.updated_at = clock::now();
         if self.row.title.is_none() {
             self.row.title = commit.title;
@@ -214,10 +224,17 @@ impl Session {
         for (message, number) in commit.messages.into_iter().zip(before.0 + 1..) {
             let seq = Seq(number);
             self.row.total_tokens += u64::from(message.tokens);
-            self.places.insert(message.id.clone(), seq);
-            self.messages.push((run, Stored { seq, message }));
+            self.seqs.insert(message.id.clone(), seq);
+            let run = match settled.iter().find(|(id, _)| *id == message.id) {
+                Some((_, earlier)) => *earlier,
+                None => admitted.run(),
+            };
+            if let Some(earlier) = run.filter(|run| admitted.run() != Some(*run)) {
+                self.extend_range(earlier, seq);
+            }
+            self.messages.push((run, StoredMessage { seq, message }));
         }
-        self.row.last_seq = Seq(before.0 + places);
+        self.row.last_seq = Seq(before.0 + count);
         for change in commit.facts {
             self.change_fact(change);
         }
@@ -226,6 +243,21 @@ impl Session {
         }
         let lease = self.change_runs(before, admitted);
         (self.row.last_seq, lease)
+    }
+
+    /// The messages of a start that belong to earlier runs, with the numbers of those runs.
+    fn settled_runs(&self, admitted: &Admitted) -> Vec<(String, Option<u64>)> {
+        let Admitted::Start { start, .. } = admitted else { return Vec::new() };
+        let number = |id: &String| self.by_id(id).map(|run| run.run.number);
+        let settled = start.settled.iter();
+        settled.map(|settled| (settled.id.clone(), settled.run.as_ref().and_then(number))).collect()
+    }
+
+    /// Extends the range of a run to a message that was appended for it after it had left `running`.
+    fn extend_range(&mut self, number: u64, seq: Seq) {
+        if let Some(run) = self.by_number_mut(number) {
+            run.run.last_seq = run.run.last_seq.max(seq);
+        }
     }
 
     fn change_runs(&mut self, before: Seq, admitted: Admitted) -> Option<Lease> {
@@ -271,7 +303,7 @@ impl Session {
     pub(super) fn insert(&mut self, id: String, number: u64, row: (RunState<String>, Seq, Option<String>)) {
         let (RunState { status, owner, ticket }, started_after, payload) = row;
         let now = clock::now();
-        let run = Run {
+        let run = RunRecord {
             id,
             key: self.row.key.clone(),
             number,
@@ -285,7 +317,7 @@ impl Session {
             ticket,
             ahead: None,
         };
-        self.runs.push(QueuedRun { run, payload });
+        self.runs.push(RunWithPayload { run, payload });
     }
 
     fn change_fact(&mut self, change: FactChange) {
@@ -295,10 +327,10 @@ impl Session {
         };
     }
 
-    /// The rows that fit, oldest first, and whether older ones were left out.
-    pub(super) fn tail(&self, budget: TailBudget) -> (Vec<Stored>, bool) {
+    /// The newest rows within the budget, oldest first, and whether older rows were excluded.
+    pub(super) fn tail(&self, budget: TailBudget) -> (Vec<StoredMessage>, bool) {
         let mut tokens = 0_u64;
-        let fits = |(taken, (_, stored)): &(usize, &(Option<u64>, Stored))| {
+        let fits = |(taken, (_, stored)): &(usize, &(Option<u64>, StoredMessage))| {
             tokens = tokens.saturating_add(u64::from(stored.message.tokens));
             *taken < budget.rows && (*taken == 0 || tokens <= budget.tokens)
         };
@@ -307,15 +339,15 @@ impl Session {
         (self.messages[start..].iter().map(|(_, stored)| stored.clone()).collect(), start > 0)
     }
 
-    fn after(&self, seq: Seq) -> &[(Option<u64>, Stored)] {
+    fn after(&self, seq: Seq) -> &[(Option<u64>, StoredMessage)] {
         &self.messages[self.messages.partition_point(|(_, stored)| stored.seq <= seq)..]
     }
 
-    pub(super) fn read(&self, page: PageRequest) -> Vec<Stored> {
+    pub(super) fn read(&self, page: PageRequest) -> Vec<StoredMessage> {
         self.after(page.after).iter().take(page.limit).map(|(_, stored)| stored.clone()).collect()
     }
 
-    pub(super) fn read_run(&self, run: u64, page: PageRequest) -> Vec<Stored> {
+    pub(super) fn read_run(&self, run: u64, page: PageRequest) -> Vec<StoredMessage> {
         let own = self.after(page.after).iter().filter(|(by, _)| *by == Some(run));
         own.take(page.limit).map(|(_, stored)| stored.clone()).collect()
     }

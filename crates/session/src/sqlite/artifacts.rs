@@ -1,18 +1,18 @@
-//! Files: a row per version. A file of the user has the empty session id, and a name that no session's file can have.
+//! Artifacts: one row per version. An artifact of the user has the empty session id and the prefix `user:`.
 
-use super::fault::Outcome;
+use super::fault::JobResult;
 use crate::{Artifact, ArtifactKey, NewArtifact, SessionKey, clock};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-/// The four columns that name a file.
-type Name<'a> = (&'a str, &'a str, &'a str, &'a str);
+/// The key columns: app, user, session, name.
+type ArtifactColumns<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-fn name(key: &ArtifactKey) -> Name<'_> {
+fn name(key: &ArtifactKey) -> ArtifactColumns<'_> {
     let SessionKey { app, user, session } = &key.session;
     (app, user, if key.is_shared() { "" } else { session }, &key.name)
 }
 
-pub(super) fn save(conn: &Connection, key: &ArtifactKey, new: &NewArtifact) -> Outcome<u64> {
+pub(super) fn save(conn: &Connection, key: &ArtifactKey, new: &NewArtifact) -> JobResult<u64> {
     let (app, user, session, name) = name(key);
     Ok(conn
         .prepare_cached(
@@ -32,7 +32,7 @@ pub(super) fn artifact(
     conn: &Connection,
     key: &ArtifactKey,
     version: Option<u64>,
-) -> Outcome<Option<Artifact>> {
+) -> JobResult<Option<Artifact>> {
     let (app, user, session, name) = name(key);
     Ok(conn
         .prepare_cached(
@@ -54,7 +54,7 @@ fn artifact_row(row: &Row<'_>) -> rusqlite::Result<Artifact> {
     })
 }
 
-pub(super) fn names(conn: &Connection, key: &SessionKey) -> Outcome<Vec<String>> {
+pub(super) fn names(conn: &Connection, key: &SessionKey) -> JobResult<Vec<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT DISTINCT name FROM artifacts
          WHERE app_name = ?1 AND user_id = ?2 AND session_id IN (?3, '')
@@ -65,7 +65,7 @@ pub(super) fn names(conn: &Connection, key: &SessionKey) -> Outcome<Vec<String>>
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn versions(conn: &Connection, key: &ArtifactKey) -> Outcome<Vec<u64>> {
+pub(super) fn versions(conn: &Connection, key: &ArtifactKey) -> JobResult<Vec<u64>> {
     let mut statement = conn.prepare_cached(
         "SELECT version FROM artifacts
          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND name = ?4 ORDER BY version",
@@ -74,7 +74,7 @@ pub(super) fn versions(conn: &Connection, key: &ArtifactKey) -> Outcome<Vec<u64>
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn remove(conn: &Connection, key: &ArtifactKey) -> Outcome<bool> {
+pub(super) fn remove(conn: &Connection, key: &ArtifactKey) -> JobResult<bool> {
     let removed = conn
         .prepare_cached(
             "DELETE FROM artifacts WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND name = ?4",
@@ -83,7 +83,7 @@ pub(super) fn remove(conn: &Connection, key: &ArtifactKey) -> Outcome<bool> {
     Ok(removed > 0)
 }
 
-/// The files of a session that goes; those of its user stay.
+/// Deletes the artifacts of a session, but not those of the user.
 pub(super) fn remove_all(conn: &Connection, key: &SessionKey) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "DELETE FROM artifacts

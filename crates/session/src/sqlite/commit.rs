@@ -1,61 +1,63 @@
-//! The one way in which a session changes. A commit is admitted or refused before its first change is made.
+//! Commits: all conditions are checked before the first change.
 
 use super::{
     drafts,
-    fault::{Failure, Outcome},
-    runs::{self, Admission, Places, RunRow},
-    sessions::{self, Head},
-    state,
+    fault::{JobError, JobResult},
+    request_keys,
+    runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
+    sessions::{self, SessionHead},
+    settled::{self, SettledRuns},
+    state::{self, EncodedStateChange},
 };
 use crate::{
-    Commit, Committed, Error, FactChange, Lease, Message, NewRun, Result, Seq, SessionKey, Start, Started,
-    StateChange, TurnChange, clock,
-    lifecycle::{self, Next, Transition},
-    run::{Acceptance, SUPERSEDED},
+    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage, Start,
+    StartedTurn, StateChange, TurnChange, clock,
+    lifecycle::{self, NextState, Transition},
+    run::{AcceptedAs, SUPERSEDED},
 };
 use rusqlite::{Connection, OptionalExtension};
 
-/// A commit as the writer gets it: all JSON is text by now.
+/// A commit with its JSON encoded, ready for the writer.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct EncodedCommit {
     key: SessionKey,
-    messages: Vec<MessageText>,
-    state: Vec<state::Text>,
+    messages: Vec<EncodedMessage>,
+    state: Vec<EncodedStateChange>,
     facts: Vec<FactChange>,
     turn: TurnChange,
     expected_seq: Option<Seq>,
     title: Option<String>,
     discards_draft: bool,
-    places: u64,
+    sequence_numbers: u64,
 }
 
 #[derive(Debug)]
-struct MessageText {
-    message: Message,
+struct EncodedMessage {
+    message: SessionMessage,
     tool_calls: Option<String>,
 }
 
-impl MessageText {
-    fn new(message: Message) -> Result<Self> {
+impl EncodedMessage {
+    fn new(message: SessionMessage) -> Result<Self> {
         let calls = (!message.tool_calls.is_empty()).then(|| serde_json::to_string(&message.tool_calls));
         let tool_calls = calls.transpose().map_err(|error| Error::Backend(error.into()))?;
         Ok(Self { message, tool_calls })
     }
 }
 
-impl Job {
+impl EncodedCommit {
     pub(super) fn new(key: SessionKey, commit: Commit) -> Result<Self> {
-        let places = commit.places();
+        let sequence_numbers = commit.sequence_numbers();
         let Commit { messages, state, facts, turn, expected_seq, title, discards_draft } = commit;
-        let messages = messages.into_iter().map(MessageText::new).collect::<Result<_>>()?;
-        let state = state::Text::all(state)?;
-        Ok(Self { key, messages, state, facts, turn, expected_seq, title, discards_draft, places })
+        let messages = messages.into_iter().map(EncodedMessage::new).collect::<Result<_>>()?;
+        let state = EncodedStateChange::all(state)?;
+        Ok(Self { key, messages, state, facts, turn, expected_seq, title, discards_draft, sequence_numbers })
     }
 
-    /// About how many bytes it keeps in the queue.
+    /// Its approximate size in the queue, in bytes.
     pub(super) fn size(&self) -> usize {
         let messages: usize = self.messages.iter().map(|text| text.message.size()).sum();
-        let state: usize = self.state.iter().map(state::Text::size).sum();
+        let state: usize = self.state.iter().map(EncodedStateChange::size).sum();
         let fact = |change: &FactChange| match change {
             FactChange::Set(fact) => fact.kind.len() + fact.id.len() + fact.value.len(),
             FactChange::Clear { kind, id } => kind.len() + id.len(),
@@ -64,7 +66,7 @@ impl Job {
     }
 }
 
-/// What an admitted commit does to runs and to the lease.
+/// The effect of an admitted commit on runs and the lease.
 enum Admitted<'a> {
     Untouched,
     Step(&'a Lease),
@@ -72,24 +74,30 @@ enum Admitted<'a> {
         start: &'a Start,
         number: u64,
         is_new: bool,
-        next: Next<String>,
+        next: NextState<String>,
         superseded: Vec<RunRow>,
+        /// The ids of messages that belong to earlier runs, with the numbers of those runs.
+        settled: SettledRuns<'a>,
     },
     /// The run of this number leaves `running` or `waiting`.
     Finish {
         number: u64,
-        next: Next<String>,
+        next: NextState<String>,
         error: Option<&'a str>,
     },
 }
 
 impl Admitted<'_> {
-    /// The number of the run that the commit's messages belong to, 0 if they belong to none.
-    fn run(&self) -> u64 {
+    /// The number of the run of a message, or 0.
+    fn run_of(&self, message: &str) -> u64 {
         match self {
             Self::Untouched => 0,
             Self::Step(lease) => lease.run,
-            Self::Start { number, .. } | Self::Finish { number, .. } => *number,
+            Self::Start { number, settled, .. } => {
+                let run = settled.iter().find(|(id, _)| *id == message);
+                run.map_or(*number, |(_, number)| number.unwrap_or(0))
+            }
+            Self::Finish { number, .. } => *number,
         }
     }
 
@@ -101,17 +109,18 @@ impl Admitted<'_> {
     }
 }
 
-/// Which page of the table new messages go to. All sessions share it.
+/// Which page of the table receives new messages. All sessions share the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// The last one.
+    /// The last page.
     End,
-    /// The first one, because the last one is damaged. Nothing depends on it: rows are found by session and place.
+    /// The first page, because the last one is damaged. Rows are found by session and sequence number, so their position in the
+    /// table does not matter.
     Front,
 }
 
 impl Placement {
-    /// The number of the next row of the table; `None` if SQLite gives it.
+    /// The rowid of the next row; `None` if SQLite assigns it.
     fn row(self, conn: &Connection) -> rusqlite::Result<Option<i64>> {
         match self {
             Self::End => Ok(None),
@@ -120,42 +129,54 @@ impl Placement {
     }
 }
 
-pub(super) fn commit(conn: &Connection, job: &Job) -> Outcome<Committed> {
+pub(super) fn commit(conn: &Connection, job: &EncodedCommit) -> JobResult<Committed> {
     commit_at(conn, job, Placement::End)
 }
 
-pub(super) fn commit_at(conn: &Connection, job: &Job, placement: Placement) -> Outcome<Committed> {
+pub(super) fn commit_at(
+    conn: &Connection,
+    job: &EncodedCommit,
+    placement: Placement,
+) -> JobResult<Committed> {
     let head = sessions::head(conn, &job.key)?;
     let admitted = match admit(conn, &head, job) {
         Ok(admitted) => admitted,
-        // The first attempt of this very commit may be the reason why it is refused now.
-        Err(refusal) => return place(conn, &head, job)?.ok_or(refusal),
+        // The first attempt of the same commit may be the cause of the refusal.
+        Err(refusal) => return repeated(conn, &head, job)?.ok_or(refusal),
     };
-    // The last one first: it decides whether the commit is repeated, and nothing is changed by then.
+    // The last message first: its id decides whether the commit is a retry, before any change.
     for (index, text) in job.messages.iter().enumerate().rev() {
         let seq = head.last_seq + 1 + index as u64;
         let row = placement.row(conn)?;
-        if !insert(conn, row, (head.session_key, seq, admitted.run()), text)? {
+        if !insert(conn, row, (head.session_key, seq, admitted.run_of(&text.message.id)), text)? {
             let id = text.message.id.clone();
             let is_last = index + 1 == job.messages.len();
-            let repeated = if is_last { place(conn, &head, job)? } else { None };
+            let repeated = if is_last { repeated(conn, &head, job)? } else { None };
             return repeated.ok_or_else(|| Error::DuplicateMessage { key: job.key.clone(), id }.into());
         }
     }
-    let seq = head.last_seq + job.places;
+    let seq = head.last_seq + job.sequence_numbers;
     update(conn, &head, (seq, admitted.epoch()), job)?;
-    state::change(conn, state::Place { key: &job.key, session_key: head.session_key, seq }, &job.state)?;
+    state::change(
+        conn,
+        state::LogPosition { key: &job.key, session_key: head.session_key, seq },
+        &job.state,
+    )?;
     change_facts(conn, head.session_key, &job.facts)?;
     if job.discards_draft {
         drafts::discard(conn, head.session_key)?;
+    }
+    if let Admitted::Start { settled, .. } = &admitted {
+        let ids = job.messages.iter().map(|text| text.message.id.as_str());
+        settled::extend_runs(conn, &head, ids, settled)?;
     }
     let epoch = admitted.epoch().unwrap_or(head.lease_epoch);
     let started = change_runs(conn, &job.key, &head, seq, admitted)?;
     Ok(Committed { seq: Seq(seq), repeated: false, started, epoch })
 }
 
-fn admit<'a>(conn: &Connection, head: &Head, job: &'a Job) -> Outcome<Admitted<'a>> {
-    let refused = |refusal, id: &str| Failure::from(runs::refused(refusal, &job.key, id));
+fn admit<'a>(conn: &Connection, head: &SessionHead, job: &'a EncodedCommit) -> JobResult<Admitted<'a>> {
+    let refused = |refusal, id: &str| JobError::from(runs::refused(refusal, &job.key, id));
     let admitted = match &job.turn {
         TurnChange::None => Admitted::Untouched,
         TurnChange::Step(lease) | TurnChange::Finish { lease, .. } if lease.key != job.key => {
@@ -189,16 +210,21 @@ fn admit<'a>(conn: &Connection, head: &Head, job: &'a Job) -> Outcome<Admitted<'
     Ok(admitted)
 }
 
-/// The session is not as the caller has read it.
-fn conflict(head: &Head, job: &Job) -> Error {
+/// The error for a session that changed since the caller read it.
+fn conflict(head: &SessionHead, job: &EncodedCommit) -> Error {
     let found = Seq(head.last_seq);
     Error::Conflict { key: job.key.clone(), expected: job.expected_seq.unwrap_or(found), found }
 }
 
-fn admit_start<'a>(conn: &Connection, head: &Head, job: &Job, start: &'a Start) -> Outcome<Admitted<'a>> {
+fn admit_start<'a>(
+    conn: &Connection,
+    head: &SessionHead,
+    job: &EncodedCommit,
+    start: &'a Start,
+) -> JobResult<Admitted<'a>> {
     let NewRun { id, owner, .. } = &start.run;
-    runs::check_request_key(conn, &job.key, &start.run, Acceptance::Start)?;
-    let Admission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
+    request_keys::check(conn, &job.key, &start.run, AcceptedAs::Start)?;
+    let StartAdmission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
     let superseded = start.supersedes.iter().filter(|other| *other != id);
     let superseded = superseded.filter_map(|id| runs::by_id(conn, head.session_key, id).transpose());
     let superseded = superseded.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -209,27 +235,34 @@ fn admit_start<'a>(conn: &Connection, head: &Head, job: &Job, start: &'a Start) 
         return Err(conflict(head, job).into());
     }
     let (number, is_new) = run.map_or((next_number, true), |run| (run.number, false));
-    Ok(Admitted::Start { start, number, is_new, next, superseded })
+    let settled = settled::runs_of(conn, head, start)?;
+    Ok(Admitted::Start { start, number, is_new, next, superseded, settled })
 }
 
-/// The answer to a commit whose messages are in the log already.
-fn place(conn: &Connection, head: &Head, job: &Job) -> Outcome<Option<Committed>> {
-    let Some(MessageText { message, .. }) = job.messages.last() else { return Ok(None) };
+/// The result of a commit whose last message is in the log already, with the same content.
+fn repeated(conn: &Connection, head: &SessionHead, job: &EncodedCommit) -> JobResult<Option<Committed>> {
+    let Some(EncodedMessage { message, tool_calls }) = job.messages.last() else { return Ok(None) };
     let seq = conn
-        .prepare_cached("SELECT seq FROM messages WHERE session_key = ?1 AND message_id = ?2")?
-        .query_row((head.session_key, &message.id), |row| row.get(0).map(Seq))
+        .prepare_cached(
+            "SELECT seq FROM messages WHERE session_key = ?1 AND message_id = ?2
+                 AND content = ?3 AND tool_calls IS ?4 AND meta IS ?5 AND timestamp = ?6",
+        )?
+        .query_row(
+            (head.session_key, &message.id, &message.content, tool_calls, &message.meta, message.timestamp),
+            |row| row.get(0).map(Seq),
+        )
         .optional()?;
     Ok(seq.map(|seq| Committed { seq, repeated: true, started: None, epoch: head.lease_epoch }))
 }
 
-/// `false` if the session has a message of this id.
+/// Returns `false` if the session has a message with this id.
 fn insert(
     conn: &Connection,
     row: Option<i64>,
     (session_key, seq, run): (i64, u64, u64),
-    text: &MessageText,
+    text: &EncodedMessage,
 ) -> rusqlite::Result<bool> {
-    let MessageText { message, tool_calls } = text;
+    let EncodedMessage { message, tool_calls } = text;
     let inserted = conn
         .prepare_cached(
             "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
@@ -255,12 +288,12 @@ fn insert(
     Ok(inserted == 1)
 }
 
-/// All that a commit changes in the session's own row, at once.
+/// Updates the row of the session.
 fn update(
     conn: &Connection,
-    head: &Head,
+    head: &SessionHead,
     (seq, epoch): (u64, Option<u64>),
-    job: &Job,
+    job: &EncodedCommit,
 ) -> rusqlite::Result<()> {
     let tokens: u64 = job.messages.iter().map(|text| u64::from(text.message.tokens)).sum();
     conn.prepare_cached(
@@ -275,44 +308,49 @@ fn update(
 fn change_runs(
     conn: &Connection,
     key: &SessionKey,
-    head: &Head,
+    head: &SessionHead,
     seq: u64,
     admitted: Admitted<'_>,
-) -> Outcome<Option<Started>> {
+) -> JobResult<Option<StartedTurn>> {
     match admitted {
         Admitted::Untouched | Admitted::Step(_) => Ok(None),
         Admitted::Finish { number, next, error } => {
-            let places = Places { before: None, last: Some(seq) };
-            runs::update(conn, (head.session_key, number), &next.run, (places, error, None))?;
+            let range = SeqRangeUpdate { before: None, last: Some(seq) };
+            runs::update(conn, (head.session_key, number), &next.run, (range, error, None))?;
             Ok(None)
         }
-        Admitted::Start { start, number, is_new, next, superseded } => {
+        Admitted::Start { start, number, is_new, next, superseded, .. } => {
             for run in superseded {
                 supersede(conn, head, &run)?;
             }
             let options = start.options.as_deref();
             if is_new {
-                let places = (head.last_seq, seq);
-                runs::insert(conn, (head.session_key, number), &start.run, (&next.run, places, options))?;
+                let range = (head.last_seq, seq);
+                runs::insert(conn, (head.session_key, number), &start.run, (&next.run, range, options))?;
             } else {
-                let places = Places { before: Some(head.last_seq), last: Some(seq) };
-                runs::update(conn, (head.session_key, number), &next.run, (places, None, options))?;
+                let range = SeqRangeUpdate { before: Some(head.last_seq), last: Some(seq) };
+                runs::update(conn, (head.session_key, number), &next.run, (range, None, options))?;
             }
             if let Some(request) = &start.run.request_key {
-                runs::insert_request_key(conn, key, (head.session_key, number), request)?;
+                request_keys::insert(conn, key, (head.session_key, number), request)?;
             }
             let lease = Lease { key: key.clone(), run: number, epoch: next.epoch };
-            Ok(Some(Started { lease, shared: shared(conn, key, start)? }))
+            Ok(Some(StartedTurn { lease, shared: shared(conn, key, start)? }))
         }
     }
 }
 
-/// A run that has ended meanwhile stays as it is.
-fn supersede(conn: &Connection, head: &Head, run: &RunRow) -> rusqlite::Result<()> {
+/// Cancels a superseded run. A run that ended meanwhile is unchanged.
+fn supersede(conn: &Connection, head: &SessionHead, run: &RunRow) -> rusqlite::Result<()> {
     let Ok(next) = lifecycle::transition(&head.turns(), Some(&run.state), &Transition::Supersede) else {
         return Ok(());
     };
-    runs::update(conn, (head.session_key, run.number), &next.run, (Places::default(), Some(SUPERSEDED), None))
+    runs::update(
+        conn,
+        (head.session_key, run.number),
+        &next.run,
+        (SeqRangeUpdate::default(), Some(SUPERSEDED), None),
+    )
 }
 
 fn shared(conn: &Connection, key: &SessionKey, start: &Start) -> rusqlite::Result<Vec<StateChange>> {

@@ -1,8 +1,8 @@
-//! How a connection is set up. Settings that belong to the file are made once by the writer; the others by everybody.
+//! Opens and configures connections. The writer applies the settings that are stored in the file.
 
 use super::{
     Options,
-    fault::{Outcome, is_busy},
+    fault::{JobResult, is_busy},
 };
 use crate::{Error, Result};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
@@ -15,30 +15,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A turn changes a dozen pages and little on each of them, and all of them go through the log: small pages cost the least.
-/// Fixed when the file is made.
+/// A turn changes a few bytes on about a dozen pages, and each changed page is written to the write-ahead log, so small pages
+/// are cheapest. Fixed when the file is created.
 const PAGE_BYTES: u64 = 4_096;
+/// Capacity of the cache of prepared statements.
 const STATEMENTS: usize = 64;
 
-/// How a connection that reads gets along with other processes, and with files that it cannot write.
+/// How a read connection uses the files beside the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadMode {
-    /// Shares the files beside the database, and makes them if there are none.
+    /// Shares the write-ahead log and its index with other processes, and creates them if they are missing.
     Shared,
-    /// Writes nothing, and reads the files beside the database if there are any.
+    /// Writes no file, and reads the write-ahead log if it exists.
     ReadOnly,
-    /// Keeps the index of the write-ahead log in its own memory, so that it needs no file. One connection at a time.
+    /// Keeps the index of the write-ahead log in memory, so that it needs no file. One connection at a time.
     Exclusive,
-    /// Reads the database alone, without locks: right if nothing is in the write-ahead log, and nobody writes.
+    /// Reads only the database, without locks: correct if the write-ahead log is empty and no process writes.
     Immutable,
 }
 
-/// The one connection that writes.
+/// Opens the write connection.
 pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
-    let open = || -> Outcome<Connection> {
+    let open = || -> JobResult<Connection> {
         let conn = connect(path, READ_WRITE, options)?;
         if conn.is_readonly("main")? {
-            let source = "the file or its directory does not admit writing".into();
+            let source = "the file or its directory is not writable".into();
             return Err(Error::ReadOnly { path: path.into(), source }.into());
         }
         conn.pragma_update(None, "page_size", PAGE_BYTES)?;
@@ -48,7 +49,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
         conn.pragma_update(None, "cache_size", -65_536)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = options.max_bytes {
-            // A file of an earlier version has larger pages.
+            // Files of earlier versions have larger pages.
             let page: u64 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;
             conn.pragma_update(None, "max_page_count", (bytes / page).max(1))?;
         }
@@ -57,7 +58,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     open().map_err(|failure| failure.at(path))
 }
 
-/// A connection that cannot write.
+/// Opens a read connection.
 pub(super) fn reader(path: &Path, mode: ReadMode, options: &Options) -> rusqlite::Result<Connection> {
     let conn = match mode {
         ReadMode::Shared | ReadMode::Exclusive => connect(path, READ_WRITE, options)?,
@@ -77,7 +78,7 @@ pub(super) fn reader(path: &Path, mode: ReadMode, options: &Options) -> rusqlite
 
 const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
 
-/// Every byte that could mean something in a URI is escaped.
+/// Escapes every byte that has a meaning in a URI.
 fn immutable_uri(path: &Path) -> PathBuf {
     let escaped = path.as_os_str().as_bytes().iter().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
@@ -86,8 +87,7 @@ fn immutable_uri(path: &Path) -> PathBuf {
     PathBuf::from(format!("file:{}?immutable=1", escaped.collect::<String>()))
 }
 
-/// Makes the file if there is none. Conversations are for their owner's eyes: SQLite gives the files beside the database the
-/// rights of the database.
+/// Creates the file with mode 0600 if it is missing. SQLite creates the files beside the database with the same mode.
 pub(super) fn make_private(path: &Path) -> Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -106,26 +106,26 @@ pub(super) fn make_private(path: &Path) -> Result<()> {
 fn connect(path: &Path, flags: OpenFlags, options: &Options) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(options.busy_timeout)?;
-    // A mapped file turns an I/O error into a signal that ends the process.
+    // With a memory-mapped file an I/O error is a SIGBUS.
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Plans do not depend on bound values: a cached statement is not prepared again for each of them, which took a
-    // quarter of the time of a load.
+    // Query plans do not depend on bound values, so a cached statement is not prepared again. That took a quarter of a load.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(conn)
 }
 
-/// SQLite does not wait for another process that is switching the same new file to WAL, so this does.
-fn use_wal(conn: &Connection, path: &Path, patience: Duration) -> Outcome<()> {
-    let deadline = Instant::now() + patience;
+/// Switches the file to WAL. SQLite does not wait for another process that does the same, so this retries.
+fn use_wal(conn: &Connection, path: &Path, busy_timeout: Duration) -> JobResult<()> {
+    let deadline = Instant::now() + busy_timeout;
     loop {
         let switched = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
         match switched {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
                 let source =
-                    format!("it needs a write-ahead log, and this place admits only \"{mode}\"").into();
+                    format!("a write-ahead log is needed, but the file system supports only \"{mode}\"")
+                        .into();
                 return Err(Error::Open { path: path.into(), source }.into());
             }
             Err(error) if is_busy(&error) && Instant::now() < deadline => {
@@ -145,18 +145,18 @@ mod tests {
             .unwrap()
     }
 
-    fn made(path: &Path) -> Connection {
+    fn created(path: &Path) -> Connection {
         make_private(path).unwrap();
         let conn = writer(path, &Options::default()).unwrap();
         conn.execute_batch("CREATE TABLE t (a)").unwrap();
         conn
     }
 
-    /// `kill -9` does not find out whether a commit reached the disk, so nothing but this test does.
+    /// A test that kills the process cannot detect a missing fsync, so this one checks the settings.
     #[test]
-    fn a_commit_is_on_the_disk_before_it_is_acknowledged() {
-        let place = tempfile::tempdir().unwrap();
-        let conn = made(&place.path().join("lango.db"));
+    fn the_writer_uses_synchronous_full_and_wal() {
+        let dir = tempfile::tempdir().unwrap();
+        let conn = created(&dir.path().join("lango.db"));
         let full = "2";
         let settings = [("synchronous", full), ("journal_mode", "wal"), ("foreign_keys", "1")];
         for (name, expected) in settings {
@@ -166,21 +166,22 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_cannot_write() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("lango.db");
-        drop(made(&path));
+    fn a_read_connection_refuses_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lango.db");
+        drop(created(&path));
         for mode in [ReadMode::Shared, ReadMode::ReadOnly, ReadMode::Exclusive, ReadMode::Immutable] {
             let conn = reader(&path, mode, &Options::default()).unwrap();
             assert_eq!(conn.query_row("SELECT COUNT(*) FROM t", [], |row| row.get(0)), Ok(0), "{mode:?}");
             assert!(conn.execute("INSERT INTO t VALUES (1)", []).is_err(), "{mode:?}");
         }
     }
+
     #[test]
-    fn any_path_can_be_a_uri() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join(std::ffi::OsStr::from_bytes(b"a b?c#d%20\xe9&e=f"));
-        drop(made(&path));
+    fn special_characters_of_a_path_are_escaped_in_the_uri() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(std::ffi::OsStr::from_bytes(b"a b?c#d%20\xe9&e=f"));
+        drop(created(&path));
         let conn = reader(&path, ReadMode::Immutable, &Options::default()).unwrap();
         assert_eq!(conn.query_row("SELECT COUNT(*) FROM t", [], |row| row.get(0)), Ok(0));
     }

@@ -1,10 +1,10 @@
-//! Drafts: the pieces of an answer that is being streamed, a row each.
+//! Drafts: one row per piece of streamed text.
 
-use super::{fault::Outcome, runs, sessions};
+use super::{fault::JobResult, runs, sessions};
 use crate::{Draft, Lease, lifecycle};
 use rusqlite::Connection;
 
-pub(super) fn extend(conn: &Connection, lease: &Lease, piece: &str) -> Outcome<()> {
+pub(super) fn extend(conn: &Connection, lease: &Lease, piece: &str) -> JobResult<()> {
     let head = sessions::head(conn, &lease.key)?;
     lifecycle::fence(&head.turns(), lease.epoch).map_err(|refusal| runs::refused(refusal, &lease.key, ""))?;
     conn.prepare_cached(

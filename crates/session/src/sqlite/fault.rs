@@ -1,7 +1,7 @@
-//! What SQLite and the file system say, in the words of this crate. No message is ever matched: only codes.
+//! Maps errors of SQLite and the file system to [`Error`], by code and never by message.
 
 use super::files;
-use crate::{Error, SessionKey, error::Cause};
+use crate::{Error, SessionKey, error::BoxError};
 use rusqlite::{ErrorCode, ffi};
 use std::{
     fmt,
@@ -12,10 +12,10 @@ use std::{
     sync::Arc,
 };
 
-/// Why a piece of work on a connection did not answer.
+/// Why work on a connection failed.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The store's own no: a conflict, a missing session. The database is well.
+pub(super) enum JobError {
+    /// The store refused the call, such as a conflict or a missing session. The database is healthy.
     Refused(Error),
     Sql(rusqlite::Error),
     /// Rows or pages of this session cannot be read.
@@ -23,27 +23,27 @@ pub(super) enum Failure {
     Panicked,
 }
 
-pub(super) type Outcome<T> = Result<T, Failure>;
+pub(super) type JobResult<T> = Result<T, JobError>;
 
-impl From<Error> for Failure {
+impl From<Error> for JobError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for JobError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<FileFault> for JobError {
+    fn from(fault: FileFault) -> Self {
         Self::Refused(fault.to_error())
     }
 }
 
-impl Failure {
+impl JobError {
     pub(super) fn damaged(key: &SessionKey, error: rusqlite::Error) -> Self {
         Self::Damaged(Box::new((key.clone(), error)))
     }
@@ -51,7 +51,7 @@ impl Failure {
     pub(super) fn at(self, path: &Path) -> Error {
         match self {
             Self::Refused(error) => error,
-            Self::Sql(error) => Fault::of(path, error).to_error(),
+            Self::Sql(error) => FileFault::of(path, error).to_error(),
             Self::Damaged(damage) => {
                 let (key, error) = *damage;
                 Error::DamagedSession { key, source: Box::new(SqliteCause(error)) }
@@ -61,28 +61,28 @@ impl Failure {
     }
 }
 
-/// An injected fault, as SQLite would report it.
-pub(super) fn injected(fault: failpoint::Fault) -> rusqlite::Error {
+/// An injected fault as an error of SQLite.
+pub(super) fn injected(fault: failpoint::InjectedFault) -> rusqlite::Error {
     let code = if fault.is_disk_full() { ffi::SQLITE_FULL } else { ffi::SQLITE_IOERR };
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(fault.to_string()))
 }
 
-/// A failure of the file. One may be the answer to many jobs: a batch that could not begin tells each of them.
+/// A failure of the file. It can be cloned, because all jobs of a batch that could not begin fail with it.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(super) enum FileFault {
     Deleted(PathBuf),
     Replaced(PathBuf),
     /// A file beside the database was deleted or replaced.
     Detached(PathBuf),
     Failed {
-        kind: Kind,
+        kind: FaultKind,
         path: PathBuf,
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FaultKind {
     Locked,
     ReadOnly,
     DiskFull,
@@ -93,7 +93,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Fault {
+impl FileFault {
     pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
         if extended_code(&error) == Some(ffi::SQLITE_READONLY_DBMOVED) {
             let path = path.to_path_buf();
@@ -103,9 +103,9 @@ impl Fault {
         Self::Failed { kind, path: path.to_path_buf(), source: Arc::new(SqliteCause(error)) }
     }
 
-    /// A file whose metadata the system does not give.
+    /// The metadata of the file cannot be read.
     pub(super) fn unreadable(path: &Path, error: io::Error) -> Self {
-        Self::Failed { kind: Kind::Io, path: path.to_path_buf(), source: Arc::new(error) }
+        Self::Failed { kind: FaultKind::Io, path: path.to_path_buf(), source: Arc::new(error) }
     }
 
     pub(super) fn to_error(&self) -> Error {
@@ -115,76 +115,76 @@ impl Fault {
             Self::Detached(path) => return Error::Detached { path: path.clone() },
             Self::Failed { kind, path, source } => (*kind, path.clone(), Arc::clone(source)),
         };
-        let source: Cause = Box::new(source);
+        let source: BoxError = Box::new(source);
         match kind {
-            Kind::Locked => Error::Locked { path, source },
-            Kind::ReadOnly => Error::ReadOnly { path, source },
-            Kind::DiskFull => Error::DiskFull { path, source },
-            Kind::Damaged => Error::Damaged { path, source },
-            Kind::Io => Error::Io { path, source },
-            Kind::Open => Error::Open { path, source },
-            Kind::Row => Error::Row { what: source.to_string(), source },
-            Kind::Other => Error::Backend(source),
+            FaultKind::Locked => Error::Locked { path, source },
+            FaultKind::ReadOnly => Error::ReadOnly { path, source },
+            FaultKind::DiskFull => Error::DiskFull { path, source },
+            FaultKind::Damaged => Error::Damaged { path, source },
+            FaultKind::Io => Error::Io { path, source },
+            FaultKind::Open => Error::Open { path, source },
+            FaultKind::Row => Error::Row { what: source.to_string(), source },
+            FaultKind::Other => Error::Backend(source),
         }
     }
 
-    /// Whether the next transaction would meet it, too, however small it is.
+    /// Whether every further transaction would fail with it as well.
     pub(super) fn is_lasting(&self) -> bool {
         match self {
             Self::Deleted(_) | Self::Replaced(_) | Self::Detached(_) => true,
             Self::Failed { kind, .. } => {
-                matches!(kind, Kind::Io | Kind::ReadOnly | Kind::Locked | Kind::Open)
+                matches!(kind, FaultKind::Io | FaultKind::ReadOnly | FaultKind::Locked | FaultKind::Open)
             }
         }
     }
 
-    /// Whether a COMMIT that failed with it may have written to the write-ahead log.
+    /// Whether the failed COMMIT may have written frames to the write-ahead log.
     pub(super) fn may_leave_frames(&self) -> bool {
-        matches!(self, Self::Failed { kind: Kind::Io | Kind::DiskFull, .. })
+        matches!(self, Self::Failed { kind: FaultKind::Io | FaultKind::DiskFull, .. })
     }
 }
 
-fn kind(path: &Path, error: &rusqlite::Error) -> Kind {
+fn kind(path: &Path, error: &rusqlite::Error) -> FaultKind {
     if is_unreadable(error) {
-        return Kind::Row;
+        return FaultKind::Row;
     }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
-            Kind::Locked
+            FaultKind::Locked
         }
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Kind::ReadOnly,
-        Some(ErrorCode::DiskFull) => Kind::DiskFull,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Kind::Damaged,
-        Some(ErrorCode::CannotOpen) if path.is_file() => probe(path).unwrap_or(Kind::Open),
-        Some(ErrorCode::CannotOpen) => Kind::Open,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => FaultKind::ReadOnly,
+        Some(ErrorCode::DiskFull) => FaultKind::DiskFull,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => FaultKind::Damaged,
+        Some(ErrorCode::CannotOpen) if path.is_file() => probe(path).unwrap_or(FaultKind::Open),
+        Some(ErrorCode::CannotOpen) => FaultKind::Open,
         Some(ErrorCode::SystemIoFailure) => match extended_code(error) {
-            // The index of the write-ahead log is made when the file is opened: on a full disk that fails first.
-            Some(ffi::SQLITE_IOERR_SHMSIZE) => Kind::DiskFull,
-            Some(ffi::SQLITE_IOERR_READ) => Kind::Io,
-            Some(_) | None => probe(path).unwrap_or(Kind::Io),
+            // The index of the write-ahead log is created when the file is opened, so a full disk fails here first.
+            Some(ffi::SQLITE_IOERR_SHMSIZE) => FaultKind::DiskFull,
+            Some(ffi::SQLITE_IOERR_READ) => FaultKind::Io,
+            Some(_) | None => probe(path).unwrap_or(FaultKind::Io),
         },
-        Some(_) | None => Kind::Other,
+        Some(_) | None => FaultKind::Other,
     }
 }
 
-/// What the file system says to a write beside the database. SQLite reports an exceeded quota, and a file system that
-/// became read-only, as an I/O error like any other.
-fn probe(path: &Path) -> Option<Kind> {
-    let place = files::with(path, &format!("-probe-{}", std::process::id()));
-    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&place);
+/// Writes a file beside the database to learn the error of the file system. SQLite reports an exceeded quota and a read-only
+/// remount as a plain I/O error.
+fn probe(path: &Path) -> Option<FaultKind> {
+    let probe = files::with(path, &format!("-probe-{}", std::process::id()));
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe);
     let written = opened.and_then(|mut file| {
         file.write_all(&[0; 4096])?;
         file.sync_data()
     });
-    let _ = fs::remove_file(&place);
+    let _ = fs::remove_file(&probe);
     of_system(written.err()?.kind())
 }
 
-/// The kinds of faults that the system has a name for.
-pub(super) fn of_system(kind: ErrorKind) -> Option<Kind> {
+/// The fault kind of an error of the operating system, if it has one.
+pub(super) fn of_system(kind: ErrorKind) -> Option<FaultKind> {
     match kind {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Kind::DiskFull),
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Some(Kind::ReadOnly),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(FaultKind::DiskFull),
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Some(FaultKind::ReadOnly),
         _ => None,
     }
 }
@@ -193,18 +193,18 @@ fn extended_code(error: &rusqlite::Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code)
 }
 
-/// Whether another connection is in the way.
+/// Whether another connection holds the lock.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::FileLockingProtocolFailed))
 }
 
-/// Whether pages or rows are not what was written.
+/// Whether pages or rows are corrupt.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     is_unreadable(error) || error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
-/// The row came back, but it is not what this version wrote.
+/// Whether a row was read but its values are invalid.
 pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     matches!(
         error,
@@ -215,7 +215,7 @@ pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// An error of SQLite that names its code where the words say little.
+/// An error of SQLite with its extended code, which is more specific than the message.
 #[derive(Debug)]
 struct SqliteCause(rusqlite::Error);
 
@@ -245,7 +245,7 @@ mod tests {
             Error::Io { .. } => "i/o",
             Error::Open { .. } => "open",
             Error::Backend(_) => "backend",
-            other => panic!("SQLite cannot say {other:?}"),
+            other => panic!("no SQLite code maps to {other:?}"),
         }
     }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_code_of_sqlite_has_its_kind() {
+    fn each_sqlite_code_maps_to_an_error() {
         let table = [
             (ffi::SQLITE_BUSY, "locked"),
             (ffi::SQLITE_BUSY_SNAPSHOT, "locked"),
@@ -275,22 +275,22 @@ mod tests {
             (ffi::SQLITE_IOERR_FSYNC, "i/o"),
             (ffi::SQLITE_CONSTRAINT, "backend"),
         ];
-        let place = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         for (code, expected) in table {
-            let error = Failure::from(sqlite(code)).at(&place.path().join("lango.db"));
+            let error = JobError::from(sqlite(code)).at(&dir.path().join("lango.db"));
             assert_eq!(name(&error), expected, "code {code}");
         }
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "a probe leaves nothing behind");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the probe file is removed");
     }
 
     #[test]
-    fn the_system_names_quotas_and_read_only_file_systems() {
+    fn system_errors_map_to_disk_full_and_read_only() {
         let table = [
-            (28, Some(Kind::DiskFull)),  // ENOSPC
-            (122, Some(Kind::DiskFull)), // EDQUOT
-            (30, Some(Kind::ReadOnly)),  // EROFS
-            (13, Some(Kind::ReadOnly)),  // EACCES
-            (5, None),                   // EIO
+            (28, Some(FaultKind::DiskFull)),  // ENOSPC
+            (122, Some(FaultKind::DiskFull)), // EDQUOT
+            (30, Some(FaultKind::ReadOnly)),  // EROFS
+            (13, Some(FaultKind::ReadOnly)),  // EACCES
+            (5, None),                        // EIO
         ];
         for (number, expected) in table {
             let error = io::Error::from_raw_os_error(number);
@@ -301,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_its_causes_and_the_code_of_sqlite() {
-        let place = tempfile::tempdir().unwrap();
-        let error = Failure::from(sqlite(ffi::SQLITE_IOERR_FSYNC)).at(&place.path().join("lango.db"));
-        let told = error.with_causes();
-        assert!(told.contains("lango.db cannot be read or written: "), "{told}");
-        assert!(told.ends_with("(SQLite code 1034)"), "{told}");
+    fn with_causes_includes_the_sqlite_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = JobError::from(sqlite(ffi::SQLITE_IOERR_FSYNC)).at(&dir.path().join("lango.db"));
+        let text = error.with_causes();
+        assert!(text.contains("lango.db cannot be read or written: "), "{text}");
+        assert!(text.ends_with("(SQLite code 1034)"), "{text}");
     }
 }

@@ -1,17 +1,18 @@
-//! Reading the log. The newest rows are stepped through until the budget is spent: the cost is that of the rows taken,
-//! whatever the length of the session.
+//! Reads the log. The tail is read from the newest row backwards until the budget is spent, so its cost does not depend on
+//! the length of the session.
 
-use super::{drafts, fault::Outcome, runs, sessions, state};
+use super::{drafts, fault::JobResult, runs, sessions, state};
 use crate::{
-    Error, Fact, Message, PageRequest, Seq, SessionKey, Snapshot, StateEntry, Stored, TailBudget, ToolCall,
+    Error, Fact, PageRequest, Seq, SessionKey, SessionMessage, Snapshot, StateEntry, StoredMessage,
+    TailBudget, ToolCall,
 };
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 
 const COLUMNS: &str =
     "seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls, meta, content";
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let message = Message {
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
+    let message = SessionMessage {
         tokens: row.get(1)?,
         timestamp: row.get(2)?,
         counted_by: row.get(3)?,
@@ -22,7 +23,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         meta: row.get(8)?,
         content: row.get(9)?,
     };
-    Ok(Stored { seq: Seq(row.get(0)?), message })
+    Ok(StoredMessage { seq: Seq(row.get(0)?), message })
 }
 
 fn tool_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<ToolCall>> {
@@ -33,7 +34,7 @@ fn tool_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<ToolCall>> {
     }
 }
 
-pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> Outcome<Option<Snapshot>> {
+pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> JobResult<Option<Snapshot>> {
     let Some((session_key, row)) = sessions::find(conn, key)? else { return Ok(None) };
     let (tail, truncated) = tail(conn, session_key, budget)?;
     let state = state::merged(conn, session_key, key)?;
@@ -42,8 +43,8 @@ pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> O
     Ok(Some(Snapshot { row, tail, truncated, state, facts, draft }))
 }
 
-/// The rows that fit, oldest first, and whether older ones were left out.
-fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> Outcome<(Vec<Stored>, bool)> {
+/// The newest rows within the budget, oldest first, and whether older rows were excluded.
+fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> JobResult<(Vec<StoredMessage>, bool)> {
     let mut statement = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 ORDER BY seq DESC"
     ))?;
@@ -61,7 +62,7 @@ fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> Outcome<(Vec
     Ok((taken, truncated))
 }
 
-pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> Outcome<Vec<Stored>> {
+pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> JobResult<Vec<StoredMessage>> {
     let session_key = sessions::head(conn, key)?.session_key;
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let mut statement = conn.prepare_cached(&format!(
@@ -78,13 +79,13 @@ pub(super) fn run_rows_sql() -> String {
     )
 }
 
-/// Rows of earlier versions name no run, not even 0: those in the run's range are its own.
+/// Rows of earlier versions have no run number. Those within the range of the run belong to it.
 pub(super) fn read_run(
     conn: &Connection,
     key: &SessionKey,
     number: u64,
     page: PageRequest,
-) -> Outcome<Vec<Stored>> {
+) -> JobResult<Vec<StoredMessage>> {
     let session_key = sessions::head(conn, key)?.session_key;
     let Some(run) = runs::by_number(conn, session_key, number)? else { return Ok(Vec::new()) };
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
@@ -99,7 +100,7 @@ pub(super) fn state_changes(
     conn: &Connection,
     key: &SessionKey,
     page: PageRequest,
-) -> Outcome<Vec<StateEntry>> {
+) -> JobResult<Vec<StateEntry>> {
     let session_key = sessions::head(conn, key)?.session_key;
     state::changes(conn, session_key, page)
 }
@@ -112,10 +113,10 @@ fn carried(conn: &Connection, session_key: i64) -> rusqlite::Result<Vec<Fact>> {
     .collect()
 }
 
-pub(super) fn fact(conn: &Connection, key: &SessionKey, (kind, id): (&str, &str)) -> Outcome<Option<Fact>> {
+pub(super) fn fact(conn: &Connection, key: &SessionKey, (kind, id): (&str, &str)) -> JobResult<Option<Fact>> {
     let session_key = match sessions::head(conn, key) {
         Ok(head) => head.session_key,
-        Err(super::fault::Failure::Refused(Error::NotFound(_))) => return Ok(None),
+        Err(super::fault::JobError::Refused(Error::NotFound(_))) => return Ok(None),
         Err(failure) => return Err(failure),
     };
     Ok(conn

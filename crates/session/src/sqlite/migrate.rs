@@ -1,11 +1,11 @@
-//! The schema grows by numbered steps, forward only, in place. A step that was released is never edited.
+//! Schema migrations: numbered, forward only, in place. The statements of a released migration are never edited.
 
-use super::fault::Outcome;
-use crate::{Error, Result, clock, import};
+use super::{fault::JobResult, go_schema};
+use crate::{Error, Result, clock};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-const STEPS: [&str; 5] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
@@ -13,49 +13,50 @@ const STEPS: [&str; 5] = [
     include_str!("migrations/0005_lifecycle.sql"),
 ];
 
-/// Brings the file to the newest schema. Of two processes that open it at once, one does the work.
+/// Migrates the file to the newest schema. If two processes open it concurrently, one of them migrates it.
 pub(super) fn migrate(conn: &Connection, path: &Path) -> Result<()> {
-    let apply = || -> Outcome<()> {
+    let apply = || -> JobResult<()> {
         if missing(conn, path)?.is_empty() {
             return Ok(());
         }
-        // Both have tables of the same names, and the same place by default.
-        if import::is_lango(conn)? {
+        // Lango in Go uses tables of the same names, at the same default path.
+        if go_schema::is_lango(conn)? {
             return Err(Error::LangoInGo { path: path.into() }.into());
         }
         conn.execute_batch("BEGIN IMMEDIATE")?;
-        let done =
-            missing(conn, path).and_then(|steps| steps.iter().try_for_each(|step| advance(conn, *step)));
+        let done = missing(conn, path)
+            .and_then(|missing| missing.iter().try_for_each(|migration| apply_one(conn, *migration)));
         conn.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
         done
     };
     apply().map_err(|failure| failure.at(path))
 }
 
-/// Whether the file has the newest schema, for who cannot bring it there.
+/// Checks that the file has the newest schema, without migrating it.
 pub(super) fn check(conn: &Connection, path: &Path) -> Result<()> {
-    let check = || -> Outcome<()> {
-        let steps = missing(conn, path)?;
-        let Some((first, _)) = steps.first() else { return Ok(()) };
-        if import::is_lango(conn)? {
+    let check = || -> JobResult<()> {
+        let missing = missing(conn, path)?;
+        let Some((first, _)) = missing.first() else { return Ok(()) };
+        if go_schema::is_lango(conn)? {
             return Err(Error::LangoInGo { path: path.into() }.into());
         }
-        let known = steps.last().map_or(*first, |(version, _)| *version);
+        let known = missing.last().map_or(*first, |(version, _)| *version);
         Err(Error::OlderSchema { path: path.into(), found: first - 1, known }.into())
     };
     check().map_err(|failure| failure.at(path))
 }
 
-type Step = (i64, &'static str);
+/// Version and statements.
+type Migration = (i64, &'static str);
 
-fn missing(conn: &Connection, path: &Path) -> Outcome<Vec<Step>> {
+fn missing(conn: &Connection, path: &Path) -> JobResult<Vec<Migration>> {
     let found = version(conn)?;
-    let steps: Vec<Step> = (1..).zip(STEPS).collect();
-    let known = steps.last().map_or(0, |(version, _)| *version);
+    let all: Vec<Migration> = (1..).zip(MIGRATIONS).collect();
+    let known = all.last().map_or(0, |(version, _)| *version);
     if found > known {
         return Err(Error::NewerSchema { path: path.into(), found, known }.into());
     }
-    Ok(steps.into_iter().filter(|(version, _)| *version > found).collect())
+    Ok(all.into_iter().filter(|(version, _)| *version > found).collect())
 }
 
 fn version(conn: &Connection) -> rusqlite::Result<i64> {
@@ -68,7 +69,7 @@ fn version(conn: &Connection) -> rusqlite::Result<i64> {
     }
 }
 
-fn advance(conn: &Connection, (version, sql): Step) -> Outcome<()> {
+fn apply_one(conn: &Connection, (version, sql): Migration) -> JobResult<()> {
     conn.execute_batch(
         "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied_at REAL NOT NULL) STRICT",
     )?;

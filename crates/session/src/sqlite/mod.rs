@@ -1,20 +1,22 @@
-//! The default store: one SQLite file, one connection that writes, a few that read.
+//! The SQLite backend: one file, one write connection, a pool of read connections.
 //!
 //! | read | for |
 //! |---|---|
-//! | `writer` | the queue, the group commit and what it promises |
-//! | `readers` | the pool of connections that cannot write |
-//! | `connect`, `migrate` | how a file is opened, and how its schema grows |
-//! | `read_only` | how a file is read that cannot be written |
-//! | `files` | whether the open files are still those at their paths |
-//! | `commit`, `state`, `log` | the log: one commit, the state, the tail |
-//! | `runs`, `owners`, `drafts` | runs with their queue and leases, who works on them, text that is not in the log yet |
+//! | `writer` | the write queue and its group commit |
+//! | `readers` | the pool of read connections |
+//! | `connect`, `migrate` | opening a file, schema migrations |
+//! | `go_schema` | recognising a database of Lango in Go |
+//! | `read_only` | reading a file that cannot be written |
+//! | `files` | whether the files at the paths are still the open ones |
+//! | `commit`, `state`, `log` | appending to the log, the state, reading the log |
+//! | `runs`, `request_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
 //! | `process` | the advisory lock that proves that a process is alive |
-//! | `sessions`, `artifacts` | the rest of the ports, a file each |
-//! | `fault`, `health` | SQLite's codes in the words of [`Error`]; what is reported to whoever operates the process |
+//! | `ports` | the traits of this crate, wired to the modules above |
+//! | `sessions`, `artifacts` | the tables of these names |
+//! | `fault`, `health` | mapping SQLite codes to [`Error`]; reports to the operator |
 //!
-//! **Invariants.** Every change goes through the writer, so SQLite never refuses one because of another of ours; another
-//! process is waited for. What was answered survives `kill -9` and, as far as the disk keeps its word, a power cut.
+//! **Invariants.** Every change goes through the writer, so writes of one process never contend for SQLite's lock; the writer
+//! waits for other processes. An acknowledged write survives SIGKILL, and a power cut if the disk honours fsync.
 
 mod artifacts;
 mod commit;
@@ -22,6 +24,7 @@ mod connect;
 mod drafts;
 mod fault;
 mod files;
+pub(crate) mod go_schema;
 mod health;
 mod log;
 mod migrate;
@@ -30,8 +33,10 @@ mod ports;
 mod process;
 mod read_only;
 mod readers;
+mod request_keys;
 mod runs;
 mod sessions;
+mod settled;
 mod state;
 mod writer;
 
@@ -40,15 +45,16 @@ mod plans;
 
 use crate::{Error, Result, Seq, SessionKey, TailBudget};
 use connect::ReadMode;
-use fault::{Failure, Outcome};
+use fault::{JobError, JobResult};
 use files::OpenFiles;
-use health::Health;
+use health::StoreHealth;
+use lock::LockExt;
 use process::{LockDirectory, ProcessLock};
 use readers::Readers;
 use rusqlite::{Connection, types::Type};
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::sync::Semaphore;
@@ -56,24 +62,28 @@ use writer::Writer;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many writes may wait or be under way.
+    /// Maximum number of writes in the queue, including those that run.
     pub queue_jobs: usize,
-    /// And about how many bytes of them.
+    /// Maximum size of the queue in bytes, approximately.
     pub queue_bytes: usize,
-    /// How long a write waits for room in the queue before it is [`Error::QueueFull`]: longer than for another process, which
-    /// may be the reason why there is none.
+    /// How long a write waits for room in the queue before it fails with [`Error::QueueFull`]. Longer than `busy_timeout`,
+    /// because another process that holds the write lock may be why the queue is full.
     pub queue_wait: Duration,
-    /// How long another process is waited for before a call is [`Error::Locked`].
+    /// How long a call waits for another process before it fails with [`Error::Locked`].
     pub busy_timeout: Duration,
-    /// How many reads may be under way.
+    /// Maximum number of concurrent reads.
     pub readers: usize,
-    /// The file may not grow beyond this: what would not fit is [`Error::DiskFull`].
+    /// Commits an uncontended write on the caller's thread, which blocks it for an fsync. For a program that drives one future
+    /// with `block_on` on a multi-thread runtime and nothing beside it; a server leaves it off. Calls from inside a spawned task
+    /// use the writer thread in any case.
+    pub inline_commits: bool,
+    /// Maximum size of the file. A write beyond it fails with [`Error::DiskFull`].
     pub max_bytes: Option<u64>,
-    /// Told when the file fails, with the cause and the path, and when it works again.
+    /// Called when the file fails, with the cause and the path, and when it works again.
     pub report: Option<Reporter>,
 }
 
-/// Takes a line for whoever operates the process.
+/// Writes a line to the operator's log.
 pub type Reporter = fn(&str);
 
 impl Default for Options {
@@ -84,6 +94,7 @@ impl Default for Options {
             queue_wait: Duration::from_secs(45),
             busy_timeout: Duration::from_secs(40),
             readers: 4,
+            inline_commits: false,
             max_bytes: None,
             report: None,
         }
@@ -91,40 +102,40 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Within what a semaphore can count.
+    /// Limited to the permits of a semaphore.
     fn queue_bytes(&self) -> usize {
         self.queue_bytes.clamp(1, Semaphore::MAX_PERMITS)
     }
 }
 
-/// Clones share the file. When the last one is dropped, everything queued is written first; that drop waits for it.
+/// Clones share the file. Dropping the last clone blocks until all queued writes are committed.
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
-    file: Arc<File>,
+    db: Arc<Database>,
 }
 
-/// The order matters: the writer ends before the readers are let go.
+/// Fields are dropped in order: the writer ends before the readers.
 #[derive(Debug)]
-struct File {
-    /// `None` if it was opened for reading.
+struct Database {
+    /// `None` if the store was opened read-only.
     writer: Option<Writer>,
     readers: Readers,
     path: PathBuf,
     locks: LockDirectory,
-    /// Acquired by the first claim of an owner: who only reads needs no proof of life.
+    /// Acquired by the first owner claim: a process that only reads needs none.
     process: Mutex<Option<Arc<ProcessLock>>>,
     misses_log: bool,
 }
 
-impl File {
+impl Database {
     fn writer(&self) -> Result<&Writer> {
-        let source = || "it was opened for reading".into();
+        let source = || "it was opened read-only".into();
         self.writer.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path.clone(), source: source() })
     }
 
     fn process(&self) -> Result<Arc<ProcessLock>> {
         self.writer()?;
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process = self.process.locked();
         if let Some(lock) = &*process {
             return Ok(Arc::clone(lock));
         }
@@ -136,58 +147,58 @@ impl File {
     async fn write<T, W>(&self, size: usize, work: W) -> Result<T>
     where
         T: Send + 'static,
-        W: Fn(&Connection) -> Outcome<T> + Send + 'static,
+        W: Fn(&Connection) -> JobResult<T> + Send + 'static,
     {
         self.writer()?.write(size, work).await
     }
 
-    /// The same for work on one session: if the session is damaged, it is named.
+    /// Like [`write`](Self::write), for work on one session: an error names the session if it is damaged.
     async fn write_in<T, W>(&self, key: SessionKey, size: usize, work: W) -> Result<T>
     where
         T: Send + 'static,
-        W: Fn(&Connection, &SessionKey) -> Outcome<T> + Send + 'static,
+        W: Fn(&Connection, &SessionKey) -> JobResult<T> + Send + 'static,
     {
         let is_damaged = |conn: &Connection, key: &SessionKey| {
             // The page that cannot be written may be shared by all sessions.
-            let own = log::load(conn, key, TailBudget { tokens: u64::MAX, rows: LOOKED_AT });
-            matches!(own, Err(Failure::Sql(error)) if fault::is_damage(&error))
+            let own = log::load(conn, key, TailBudget { tokens: u64::MAX, rows: PROBED_ROWS });
+            matches!(own, Err(JobError::Sql(error)) if fault::is_damage(&error))
         };
         self.write(size, move |conn| name_damage(conn, &key, work(conn, &key), is_damaged)).await
     }
 
-    /// Reads from one session; if it is damaged, it is named.
+    /// Reads from one session: an error names the session if it is damaged.
     async fn read_in<T, W>(&self, key: SessionKey, work: W) -> Result<T>
     where
         T: Send + 'static,
-        W: FnOnce(&Connection, &SessionKey) -> Outcome<T> + Send + 'static,
+        W: FnOnce(&Connection, &SessionKey) -> JobResult<T> + Send + 'static,
     {
         self.readers.read(move |conn| name_damage(conn, &key, work(conn, &key), |_, _| true)).await
     }
 }
 
-/// How many rows of a session are read to find out whether it is the damaged one.
-const LOOKED_AT: usize = 64;
+/// How many rows of a session are read to check whether it is damaged.
+const PROBED_ROWS: usize = 64;
 
-/// Names the session whose rows or pages are damaged. If it cannot even be found, or has no damage of its own, the file has.
+/// Attributes damage to a session. If the session cannot be found, or its own rows are readable, the file is damaged.
 fn name_damage<T>(
     conn: &Connection,
     key: &SessionKey,
-    outcome: Outcome<T>,
+    outcome: JobResult<T>,
     is_damaged: impl FnOnce(&Connection, &SessionKey) -> bool,
-) -> Outcome<T> {
+) -> JobResult<T> {
     match outcome {
-        Err(Failure::Sql(error))
+        Err(JobError::Sql(error))
             if fault::is_unreadable(&error)
                 || (fault::is_damage(&error) && sessions::is_known(conn, key) && is_damaged(conn, key)) =>
         {
-            Err(Failure::damaged(key, error))
+            Err(JobError::damaged(key, error))
         }
         other => other,
     }
 }
 
 impl SqliteStore {
-    /// Opens the file, makes it if there is none, and brings its schema up to date. Blocks while it does.
+    /// Opens the file, creates it if it is missing, and migrates its schema. Blocks.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         connect::make_private(&path)?;
@@ -196,16 +207,16 @@ impl SqliteStore {
         migrate::migrate(&conn, &path)?;
         let files = OpenFiles::identify(&path, &conn).map_err(|fault| fault.to_error())?;
         // From here on the writer waits for other processes itself.
-        conn.busy_timeout(Duration::ZERO).map_err(|error| Failure::from(error).at(&path))?;
-        let health = Arc::new(Health::new(path.clone(), options.report));
-        let place = (path.clone(), Some(files.clone()));
-        let writer = Writer::start(conn, place, options.clone(), Arc::clone(&health)).map_err(failed)?;
+        conn.busy_timeout(Duration::ZERO).map_err(|error| JobError::from(error).at(&path))?;
+        let health = Arc::new(StoreHealth::new(path.clone(), options.report));
+        let location = (path.clone(), Some(files.clone()));
+        let writer = Writer::start(conn, location, options.clone(), Arc::clone(&health)).map_err(failed)?;
         let readers = Readers::new((path.clone(), files), (ReadMode::Shared, None), options, health);
         Ok(Self::new(Some(writer), readers, path, false))
     }
 
-    /// Opens an existing file, for writing too if that is possible, and else for reading alone: on a full disk, on a read-only
-    /// file system, or without the permission to write. Such a store refuses every write as [`Error::ReadOnly`].
+    /// Opens an existing file for reading and writing if possible, otherwise read-only: on a full disk, on a read-only file
+    /// system, or without write permission. A read-only store refuses every write with [`Error::ReadOnly`].
     pub fn open_for_reading(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
         let refused = match Self::open(path, options.clone()) {
@@ -214,7 +225,7 @@ impl SqliteStore {
         };
         let Some(access) = read_only::find(path, &options)? else { return Err(refused) };
         let files = OpenFiles::database_only(path, &access.conn).map_err(|fault| fault.to_error())?;
-        let health = Arc::new(Health::new(path.to_path_buf(), options.report));
+        let health = Arc::new(StoreHealth::new(path.to_path_buf(), options.report));
         let mode = (access.mode, Some(access.conn));
         let readers = Readers::new((path.to_path_buf(), files), mode, options, health);
         Ok(Self::new(None, readers, path.to_path_buf(), access.misses_log))
@@ -223,20 +234,20 @@ impl SqliteStore {
     fn new(writer: Option<Writer>, readers: Readers, path: PathBuf, misses_log: bool) -> Self {
         let locks = LockDirectory::beside(&path);
         let process = Mutex::default();
-        Self { file: Arc::new(File { writer, readers, path, locks, process, misses_log }) }
+        Self { db: Arc::new(Database { writer, readers, path, locks, process, misses_log }) }
     }
 
     pub fn path(&self) -> &Path {
-        &self.file.path
+        &self.db.path
     }
 
-    /// Whether what was written last may be missing: the store was opened for reading, and the write-ahead log could not be read.
+    /// Whether the newest commits may be missing: the store is read-only and its write-ahead log could not be read.
     pub fn misses_log(&self) -> bool {
-        self.file.misses_log
+        self.db.misses_log
     }
 }
 
-/// SQLite counts to 2^63; no session gets there.
+/// Clamped to the integers of SQLite.
 fn bounded(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }

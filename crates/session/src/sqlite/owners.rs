@@ -1,21 +1,21 @@
-//! Owners in the database: heartbeats, and taking over the runs of owners that are gone.
+//! Owners in the database: heartbeats, and taking over the runs of dead owners.
 
 use super::{
-    fault::{Outcome, is_damage},
+    fault::{JobResult, is_damage},
     runs, sessions,
 };
 use crate::{
-    GoneOwner, Heartbeat, Lease, Owner, OwnerStatus, RunStatus, SessionKey, TakeOver, TakenOver,
+    GoneOwner, Heartbeat, Lease, OwnerClaim, OwnerStatus, RunStatus, SessionKey, TakeOver, TakenOver,
     TakenOverState,
-    lifecycle::{self, RunState, Transition, Turns},
+    lifecycle::{self, RunState, Transition, TurnState},
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub(super) const OWNERS: &str = "SELECT DISTINCT owner FROM runs WHERE status IN ('queued', 'running')";
 
-/// The answer, and whether it is the first heartbeat of the process.
-pub(super) fn heartbeat(conn: &Connection, process: &str) -> Outcome<(Heartbeat, bool)> {
+/// Stores a heartbeat. Also returns whether it is the first one of the process.
+pub(super) fn heartbeat(conn: &Connection, process: &str) -> JobResult<(Heartbeat, bool)> {
     let (beats, displaced) = conn
         .prepare_cached(
             "INSERT INTO owners (process, beats, displaced) VALUES (?1, 1, 0)
@@ -33,7 +33,7 @@ fn beats(conn: &Connection, process: &str) -> rusqlite::Result<u64> {
     Ok(beats.unwrap_or(0))
 }
 
-pub(super) fn owners(conn: &Connection) -> Outcome<Vec<OwnerStatus>> {
+pub(super) fn owners(conn: &Connection) -> JobResult<Vec<OwnerStatus>> {
     let names = match owner_names(conn) {
         Err(error) if is_damage(&error) => {
             let sound = sound_sessions(conn)?;
@@ -41,11 +41,11 @@ pub(super) fn owners(conn: &Connection) -> Outcome<Vec<OwnerStatus>> {
         }
         names => names?,
     };
-    // Each run has an owner of its own; those of one process share a heartbeat.
+    // Owners of one process share its heartbeat.
     let mut known: HashMap<String, u64> = HashMap::new();
     let mut owners = Vec::with_capacity(names.len());
     for name in names {
-        let process = Owner::process_of(&name);
+        let process = OwnerClaim::process_of(&name);
         let beats = match known.get(process) {
             Some(beats) => *beats,
             None => *known.entry(process.to_owned()).or_insert(beats(conn, process)?),
@@ -60,29 +60,29 @@ fn owner_names(conn: &Connection) -> rusqlite::Result<BTreeSet<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// All processes that have a row, and those of them that own runs.
-pub(super) fn processes(conn: &Connection) -> Outcome<(BTreeSet<String>, BTreeSet<String>)> {
+/// All processes with a row, and those that own runs.
+pub(super) fn processes(conn: &Connection) -> JobResult<(BTreeSet<String>, BTreeSet<String>)> {
     let mut statement = conn.prepare_cached("SELECT process FROM owners")?;
     let all = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let owning = owners(conn)?.iter().map(|owner| Owner::process_of(&owner.name).to_owned()).collect();
+    let owning = owners(conn)?.iter().map(|owner| OwnerClaim::process_of(&owner.name).to_owned()).collect();
     Ok((all, owning))
 }
 
-/// Processes that ended need no row.
-pub(super) fn forget(conn: &Connection, processes: &BTreeSet<String>) -> Outcome<()> {
+/// Deletes the rows of ended processes.
+pub(super) fn delete_processes(conn: &Connection, processes: &BTreeSet<String>) -> JobResult<()> {
     for process in processes {
         conn.prepare_cached("DELETE FROM owners WHERE process = ?1")?.execute((process,))?;
     }
     Ok(())
 }
 
-/// An open run with what a transition needs of its session.
+/// An open run with the data of its session that a transition needs.
 struct OpenRun {
     lease: Lease,
     session_key: i64,
     id: String,
     state: RunState<String>,
-    /// Of a running one.
+    /// Only of a running run.
     options: Option<String>,
 }
 
@@ -99,14 +99,14 @@ fn open_run(row: &Row<'_>) -> rusqlite::Result<OpenRun> {
     })
 }
 
-/// By session, the running run first, then in the order of the queue.
+/// Ordered by session; in each the running run first, then the queue in order.
 pub(super) const OPEN_RUNS: &str =
     "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket,
          IIF(ticket = 0, payload, NULL)
      FROM runs JOIN sessions USING (session_key)
      WHERE status IN ('queued', 'running') ORDER BY session_key, ticket";
 
-/// The running run of a session first, then in the order of the queue.
+/// The running run first, then the queue in order.
 pub(super) const OPEN_RUNS_OF_SESSION: &str =
     "SELECT app_name, user_id, session_id, session_key, lease_epoch, position, run_id, owner, ticket,
          IIF(ticket = 0, payload, NULL)
@@ -122,8 +122,8 @@ fn open_runs(conn: &Connection, session: Option<i64>) -> rusqlite::Result<Vec<Op
     }
 }
 
-/// The sessions whose open runs can be read: a damaged session holds up no other.
-pub(super) fn sound_sessions(conn: &Connection) -> Outcome<BTreeSet<i64>> {
+/// The sessions whose open runs can be read, so that a damaged session does not block the others.
+pub(super) fn sound_sessions(conn: &Connection) -> JobResult<BTreeSet<i64>> {
     let mut sound = sessions::all_keys(conn)?;
     sound.retain(|session_key| open_runs(conn, Some(*session_key)).is_ok());
     Ok(sound)
@@ -138,12 +138,12 @@ fn open_runs_in(conn: &Connection, sessions: &BTreeSet<i64>) -> rusqlite::Result
     Ok(all)
 }
 
-/// `sound` are the sessions to look at, if others cannot be read.
+/// `sound` limits the take-over to these sessions, because others cannot be read.
 pub(super) fn take_over(
     conn: &Connection,
     change: &TakeOver,
     sound: Option<&BTreeSet<i64>>,
-) -> Outcome<Vec<TakenOver>> {
+) -> JobResult<Vec<TakenOver>> {
     let session = match &change.session {
         Some(key) => Some(sessions::head(conn, key)?.session_key),
         None => None,
@@ -151,7 +151,7 @@ pub(super) fn take_over(
     let gone = still_gone(conn, &change.gone)?;
     let mut taken = Vec::new();
     let mut displaced: BTreeMap<String, u64> = BTreeMap::new();
-    // The epoch of the session that is being gone through.
+    // The current epoch of the session of the previous run.
     let mut current: Option<(i64, u64)> = None;
     let runs = match sound {
         Some(sound) => open_runs_in(conn, sound)?,
@@ -164,7 +164,7 @@ pub(super) fn take_over(
         if let Some((_, epoch)) = current.filter(|(session_key, _)| *session_key == run.session_key) {
             run.lease.epoch = epoch;
         }
-        *displaced.entry(Owner::process_of(&run.state.owner).to_owned()).or_default() += 1;
+        *displaced.entry(OwnerClaim::process_of(&run.state.owner).to_owned()).or_default() += 1;
         let session_key = run.session_key;
         let (run, epoch) = take_over_one(conn, run, &change.owner)?;
         current = Some((session_key, epoch));
@@ -180,12 +180,12 @@ pub(super) fn take_over(
     Ok(taken)
 }
 
-/// The owners that sent no heartbeat since they were believed to be gone.
+/// The owners without a heartbeat since the caller observed them.
 fn still_gone<'a>(conn: &Connection, gone: &'a [GoneOwner]) -> rusqlite::Result<HashSet<&'a str>> {
     let mut names = HashSet::new();
     for GoneOwner { name, if_beats } in gone {
         let is_gone = match if_beats {
-            Some(seen) => beats(conn, Owner::process_of(name))? == *seen,
+            Some(seen) => beats(conn, OwnerClaim::process_of(name))? == *seen,
             None => true,
         };
         names.extend(is_gone.then_some(name.as_str()));
@@ -193,11 +193,11 @@ fn still_gone<'a>(conn: &Connection, gone: &'a [GoneOwner]) -> rusqlite::Result<
     Ok(names)
 }
 
-/// The run with its new owner, and the epoch that its session has then.
-fn take_over_one(conn: &Connection, run: OpenRun, owner: &str) -> Outcome<(TakenOver, u64)> {
+/// Returns the run with its new owner, and the new epoch of its session.
+fn take_over_one(conn: &Connection, run: OpenRun, owner: &str) -> JobResult<(TakenOver, u64)> {
     let OpenRun { mut lease, session_key, id, state, options } = run;
     let is_leased = state.status == RunStatus::Running;
-    let turns = Turns { epoch: lease.epoch, is_leased, first_ticket: state.ticket };
+    let turns = TurnState { epoch: lease.epoch, is_leased, first_ticket: state.ticket };
     let change = Transition::TakeOver { from: state.owner.clone(), owner: owner.to_owned() };
     let next = lifecycle::transition(&turns, Some(&state), &change)
         .map_err(|refusal| runs::refused(refusal, &lease.key, &id))?;

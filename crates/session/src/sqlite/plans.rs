@@ -1,15 +1,15 @@
-//! How SQLite finds what turns, polls and recovery ask for: by an index, however many runs have ended.
+//! Tests of query plans: turns, polls and recovery use an index, so their cost does not depend on the number of ended runs.
 
-use super::{Options, SqliteStore, connect, log, owners, runs};
+use super::{Options, SqliteStore, connect, log, owners, request_keys, runs};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
 fn fresh() -> (TempDir, Connection) {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("lango.db");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lango.db");
     drop(SqliteStore::open(&path, Options::default()).unwrap());
     let conn = connect::writer(&path, &Options::default()).unwrap();
-    (place, conn)
+    (dir, conn)
 }
 
 fn plan(conn: &Connection, sql: &str) -> Vec<String> {
@@ -19,8 +19,8 @@ fn plan(conn: &Connection, sql: &str) -> Vec<String> {
 }
 
 #[test]
-fn open_runs_are_found_by_the_partial_index() {
-    let (_place, conn) = fresh();
+fn queries_for_open_runs_use_the_partial_index() {
+    let (_dir, conn) = fresh();
     let statements =
         [owners::OWNERS, owners::OPEN_RUNS, owners::OPEN_RUNS_OF_SESSION, runs::FIRST_OPEN, runs::AHEAD];
     for sql in statements {
@@ -29,13 +29,13 @@ fn open_runs_are_found_by_the_partial_index() {
     }
     for sql in [owners::OPEN_RUNS, owners::OPEN_RUNS_OF_SESSION, runs::FIRST_OPEN] {
         let steps = plan(&conn, sql);
-        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "nothing is sorted: {steps:?}");
+        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "no sort step is needed: {steps:?}");
     }
 }
 
 #[test]
-fn a_start_is_admitted_by_searches_alone() {
-    let (_place, conn) = fresh();
+fn admitting_a_start_scans_no_table() {
+    let (_dir, conn) = fresh();
     let steps = plan(&conn, runs::ADMISSION);
     let scans =
         steps.iter().filter(|step| step.starts_with("SCAN") && !step.starts_with("SCAN CONSTANT ROW"));
@@ -44,16 +44,20 @@ fn a_start_is_admitted_by_searches_alone() {
 }
 
 #[test]
-fn a_run_its_rows_and_its_request_are_searched_not_scanned() {
-    let (_place, conn) = fresh();
-    for sql in [runs::by_id_sql(), runs::by_number_sql(), log::run_rows_sql(), runs::KNOWN_REQUEST.to_owned()]
-    {
+fn lookups_of_a_run_its_rows_and_its_request_scan_no_table() {
+    let (_dir, conn) = fresh();
+    for sql in [
+        runs::by_id_sql(),
+        runs::by_number_sql(),
+        log::run_rows_sql(),
+        request_keys::KNOWN_REQUEST.to_owned(),
+    ] {
         let steps = plan(&conn, &sql);
         assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{sql}: {steps:?}");
     }
 }
 
-/// Fills a file with sessions, each with finished runs, and the last ten with a run that is open.
+/// Inserts sessions with finished runs each; the last ten also have an open run.
 fn fill(conn: &Connection, sessions: i64, finished: i64) {
     conn.execute_batch("BEGIN").unwrap();
     conn.execute(
@@ -80,14 +84,14 @@ fn fill(conn: &Connection, sessions: i64, finished: i64) {
 }
 
 #[test]
-fn the_work_of_recovery_depends_on_open_runs_only() {
-    let (_place, conn) = fresh();
+fn the_cost_of_recovery_depends_on_open_runs_only() {
+    let (_dir, conn) = fresh();
     fill(&conn, 1_000, 100);
     for (sql, rows) in [(owners::OWNERS, 1), (owners::OPEN_RUNS, 10)] {
         let mut statement = conn.prepare(sql).unwrap();
         let found = statement.raw_query().mapped(|_| Ok(())).count();
         assert_eq!(found, rows);
         let steps = statement.get_status(StatementStatus::VmStep);
-        assert!(steps < 1_000, "{steps} steps among 100,000 finished runs: {sql}");
+        assert!(steps < 1_000, "{steps} VM steps with 100,000 finished runs: {sql}");
     }
 }

@@ -1,44 +1,47 @@
-//! The ports, each method one line of wiring: what it does stands in the file of its table.
+//! Implements the store traits. Each method delegates to the module of its table.
 
 use super::{
     SqliteStore, artifacts,
     commit::{self, Placement},
-    drafts, log, owners, runs, sessions, state,
+    drafts, log, owners, request_keys, runs, sessions, state,
 };
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
-    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
-    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal, import::Bulk,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
+    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
+    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
+use lock::LockExt;
 use rusqlite::Connection;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-/// What a job without a payload counts for in the queue.
+/// The size of a job without payload, in bytes of the queue.
 const SMALL: usize = 512;
 
 impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         Box::pin(async move {
             let NewSession { key, state, steps, on_conflict } = new;
-            let steps = steps.into_iter().map(|step| commit::Job::new(key.clone(), step));
+            let steps = steps.into_iter().map(|step| commit::EncodedCommit::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
-            let new = sessions::Creation { key, state: state::Text::all(state)?, steps, on_conflict };
-            self.file.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
+            let new = sessions::EncodedNewSession {
+                key,
+                state: state::EncodedStateChange::all(state)?,
+                steps,
+                on_conflict,
+            };
+            self.db.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
         })
     }
 
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>> {
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::load(conn, key, tail)))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::load(conn, key, tail)))
     }
 
     fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
         let key = key.clone();
         Box::pin(async move {
-            let job = Arc::new(commit::Job::new(key.clone(), commit)?);
+            let job = Arc::new(commit::EncodedCommit::new(key.clone(), commit)?);
             let committed = self.commit_at(&key, Arc::clone(&job), Placement::End).await;
             match committed {
                 Err(Error::Damaged { .. }) => self.commit_at(&key, job, Placement::Front).await,
@@ -48,76 +51,77 @@ impl SessionStore for SqliteStore {
     }
 
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>> {
-        Box::pin(self.file.readers.read(move |conn| sessions::list(conn, &query)))
+        Box::pin(self.db.readers.read(move |conn| sessions::list(conn, &query)))
     }
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
-        Box::pin(self.file.write_in(key.clone(), SMALL, sessions::delete))
+        Box::pin(self.db.write_in(key.clone(), SMALL, sessions::delete))
     }
 }
 
-impl Bulk for SqliteStore {
-    fn append_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>> {
+#[cfg(feature = "import")]
+impl crate::import::BulkCommit for SqliteStore {
+    fn commit_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>> {
         let key = key.clone();
         Box::pin(async move {
-            let steps = steps.into_iter().map(|step| commit::Job::new(key.clone(), step));
+            let steps = steps.into_iter().map(|step| commit::EncodedCommit::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
-            let size = steps.iter().map(commit::Job::size).sum();
+            let size = steps.iter().map(commit::EncodedCommit::size).sum();
             let all = move |conn: &Connection, _: &SessionKey| {
                 steps.iter().map(|step| commit::commit(conn, step)).collect()
             };
-            self.file.write_in(key, size, all).await
+            self.db.write_in(key, size, all).await
         })
     }
 }
 
 impl SessionLog for SqliteStore {
-    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::read(conn, key, page)))
+    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::read(conn, key, page)))
     }
 
-    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::read_run(conn, key, run, page)))
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::read_run(conn, key, run, page)))
     }
 
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>> {
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::state_changes(conn, key, page)))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::state_changes(conn, key, page)))
     }
 
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| log::fact(conn, key, (&kind, &id))))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::fact(conn, key, (&kind, &id))))
     }
 }
 
 impl RunStore for SqliteStore {
-    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord> {
         let size = SMALL + payload.len();
         let work = move |conn: &Connection, key: &SessionKey| runs::enqueue(conn, key, &run, &payload);
-        Box::pin(self.file.write_in(key.clone(), size, work))
+        Box::pin(self.db.write_in(key.clone(), size, work))
     }
 
     fn payload(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<String>> {
         let id = id.to_owned();
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::payload(conn, key, &id)))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| runs::payload(conn, key, &id)))
     }
 
     fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
         let work = move |conn: &Connection, key: &SessionKey| runs::withdraw(conn, key, &withdrawal);
-        Box::pin(self.file.write_in(key.clone(), SMALL, work))
+        Box::pin(self.db.write_in(key.clone(), SMALL, work))
     }
 
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
         Box::pin(async move {
             let change = Arc::new(change);
             let plain = Arc::clone(&change);
-            let taken = self.file.write(SMALL, move |conn| owners::take_over(conn, &plain, None)).await;
+            let taken = self.db.write(SMALL, move |conn| owners::take_over(conn, &plain, None)).await;
             let taken = match taken {
-                // One damaged session holds up no other.
+                // A damaged session must not block the take-over of the others.
                 Err(Error::Damaged { .. } | Error::Row { .. }) if change.session.is_none() => {
-                    let sound = self.file.readers.read(owners::sound_sessions).await?;
+                    let sound = self.db.readers.read(owners::sound_sessions).await?;
                     let work = move |conn: &Connection| owners::take_over(conn, &change, Some(&sound));
-                    self.file.write(SMALL, work).await?
+                    self.db.write(SMALL, work).await?
                 }
                 taken => taken?,
             };
@@ -127,7 +131,7 @@ impl RunStore for SqliteStore {
     }
 
     fn activity(&self, key: &SessionKey) -> Pending<'_, Activity> {
-        Box::pin(self.file.read_in(key.clone(), runs::activity))
+        Box::pin(self.db.read_in(key.clone(), runs::activity))
     }
 }
 
@@ -135,65 +139,65 @@ impl SqliteStore {
     async fn commit_at(
         &self,
         key: &SessionKey,
-        job: Arc<commit::Job>,
+        job: Arc<commit::EncodedCommit>,
         placement: Placement,
     ) -> Result<Committed> {
         let size = job.size();
         let work = move |conn: &Connection, _: &SessionKey| commit::commit_at(conn, &job, placement);
-        self.file.write_in(key.clone(), size, work).await
+        self.db.write_in(key.clone(), size, work).await
     }
 
-    /// Removes what processes left that have ended and own nothing any more. What fails now is removed the next time.
+    /// Removes the rows and lock files of ended processes that own no run. Failures are retried at the next call.
     async fn remove_leftovers(&self) {
-        let Ok((known, owning)) = self.file.readers.read(owners::processes).await else { return };
-        let is_dead = |process: &String| self.file.locks.liveness(process) == Liveness::Dead;
+        let Ok((known, owning)) = self.db.readers.read(owners::processes).await else { return };
+        let is_dead = |process: &String| self.db.locks.liveness(process) == Liveness::Dead;
         let mut ended: BTreeSet<String> = known.into_iter().filter(is_dead).collect();
-        ended.extend(self.file.locks.leftovers());
+        ended.extend(self.db.locks.leftovers());
         ended.retain(|process| !owning.contains(process));
         if ended.is_empty() {
             return;
         }
         for process in &ended {
-            self.file.locks.remove(process);
+            self.db.locks.remove(process);
         }
-        let _ = self.file.write(SMALL, move |conn| owners::forget(conn, &ended)).await;
+        let _ = self.db.write(SMALL, move |conn| owners::delete_processes(conn, &ended)).await;
     }
 }
 
 impl RunLog for SqliteStore {
-    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>> {
         let id = id.to_owned();
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::run(conn, key, &id)))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| runs::run(conn, key, &id)))
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
         let (key, request) = (key.clone(), request.clone());
-        Box::pin(self.file.readers.read(move |conn| runs::run_of_request(conn, &key, &request)))
+        Box::pin(self.db.readers.read(move |conn| request_keys::run_of_request(conn, &key, &request)))
     }
 
-    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
-        Box::pin(self.file.read_in(key.clone(), move |conn, key| runs::runs(conn, key, limit)))
+    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>> {
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| runs::runs(conn, key, limit)))
     }
 }
 
 impl Owners for SqliteStore {
-    fn claim_owner(&self) -> Result<Owner> {
-        Ok(Owner::claim(self.file.process()?.name()))
+    fn claim_owner(&self) -> Result<OwnerClaim> {
+        Ok(OwnerClaim::claim(self.db.process()?.name()))
     }
 
     fn liveness(&self, owner: &str) -> Liveness {
-        let process = Owner::process_of(owner);
-        let own = self.file.process.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let process = OwnerClaim::process_of(owner);
+        let own = self.db.process.locked().clone();
         if own.is_some_and(|own| own.name() == process) {
-            return if Owner::is_held(owner) { Liveness::Alive } else { Liveness::Dead };
+            return if OwnerClaim::is_held(owner) { Liveness::Alive } else { Liveness::Dead };
         }
-        self.file.locks.liveness(process)
+        self.db.locks.liveness(process)
     }
 
     fn heartbeat(&self) -> Pending<'_, Heartbeat> {
         Box::pin(async move {
-            let process = self.file.process()?.name().to_owned();
-            let beat = self.file.write(SMALL, move |conn| owners::heartbeat(conn, &process));
+            let process = self.db.process()?.name().to_owned();
+            let beat = self.db.write(SMALL, move |conn| owners::heartbeat(conn, &process));
             let (heartbeat, is_first) = beat.await?;
             if is_first {
                 self.remove_leftovers().await;
@@ -203,7 +207,7 @@ impl Owners for SqliteStore {
     }
 
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
-        Box::pin(self.file.readers.read(owners::owners))
+        Box::pin(self.db.readers.read(owners::owners))
     }
 }
 
@@ -212,7 +216,7 @@ impl Drafts for SqliteStore {
         let (key, lease) = (lease.key.clone(), lease.clone());
         let size = SMALL + piece.len();
         let work = move |conn: &Connection, _: &SessionKey| drafts::extend(conn, &lease, &piece);
-        Box::pin(self.file.write_in(key, size, work))
+        Box::pin(self.db.write_in(key, size, work))
     }
 }
 
@@ -220,26 +224,26 @@ impl ArtifactStore for SqliteStore {
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64> {
         let key = key.clone();
         let size = SMALL + artifact.part.len() + artifact.custom_metadata.len();
-        Box::pin(self.file.write(size, move |conn| artifacts::save(conn, &key, &artifact)))
+        Box::pin(self.db.write(size, move |conn| artifacts::save(conn, &key, &artifact)))
     }
 
     fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
         let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| artifacts::artifact(conn, &key, version)))
+        Box::pin(self.db.readers.read(move |conn| artifacts::artifact(conn, &key, version)))
     }
 
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
         let session = session.clone();
-        Box::pin(self.file.readers.read(move |conn| artifacts::names(conn, &session)))
+        Box::pin(self.db.readers.read(move |conn| artifacts::names(conn, &session)))
     }
 
     fn versions(&self, key: &ArtifactKey) -> Pending<'_, Vec<u64>> {
         let key = key.clone();
-        Box::pin(self.file.readers.read(move |conn| artifacts::versions(conn, &key)))
+        Box::pin(self.db.readers.read(move |conn| artifacts::versions(conn, &key)))
     }
 
     fn remove(&self, key: &ArtifactKey) -> Pending<'_, bool> {
         let key = key.clone();
-        Box::pin(self.file.write(SMALL, move |conn| artifacts::remove(conn, &key)))
+        Box::pin(self.db.write(SMALL, move |conn| artifacts::remove(conn, &key)))
     }
 }

@@ -1,8 +1,8 @@
-//! Proof of life: each process that owns runs holds an advisory lock on a file of its own beside the database. The kernel
-//! releases the lock when the process ends, however it ends, and containers that share the file share its locks.
+//! Process locks: each process that owns runs holds an advisory lock on a file of its own beside the database. The kernel
+//! releases the lock when the process ends, also after SIGKILL. Containers that share the file share its locks.
 //!
-//! **Invariant.** The lock is held before the process's name is stored anywhere, and until the process ends or closes the
-//! store. A file without a lock, or no file, means that the process is gone.
+//! **Invariant.** The lock is acquired before the process's name is stored, and held until the process ends or closes the
+//! store. A missing or unlocked file means that the process has ended.
 
 use crate::{Error, Liveness, Result};
 use std::{
@@ -54,15 +54,15 @@ impl LockDirectory {
             let path = self.path.join(&name);
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             file.lock()?;
-            // Another process may have seen the file before it was locked, and removed it as a leftover.
+            // Another process may have removed the file as a leftover before it was locked.
             if file.metadata()?.nlink() > 0 {
-                // Not synchronised: a file that a power cut removes says the same as one that nobody locks.
+                // No fsync: after a power cut a missing file means the same as an unlocked one.
                 return Ok(ProcessLock { name, path, _file: file });
             }
         }
     }
 
-    /// Whether a process of this name exists.
+    /// Whether the process with this name is alive.
     pub(super) fn liveness(&self, process: &str) -> Liveness {
         if process.contains('/') {
             return Liveness::Dead;
@@ -71,20 +71,20 @@ impl LockDirectory {
         match locked {
             Ok(Ok(())) => Liveness::Dead,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Liveness::Dead,
-            // Whatever else fails, such as a lack of file descriptors, proves nothing.
+            // Any other error, such as a lack of file descriptors, is no proof of death.
             Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) | Err(_) => Liveness::Alive,
         }
     }
 
-    /// The names of processes that have ended and left their file.
+    /// The names of ended processes whose file still exists.
     pub(super) fn leftovers(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         names.filter(|name| self.liveness(name) == Liveness::Dead).collect()
     }
 
-    /// Removes the file of a process that has ended. The lock is held meanwhile: a process that has just created the file,
-    /// and locks it after that, finds out that it is gone.
+    /// Removes the file of an ended process. The lock is held during the removal, so a process that has created the file but not
+    /// locked it yet detects the removal.
     pub(super) fn remove(&self, process: &str) {
         let path = self.path.join(process);
         let Ok(file) = File::open(&path) else { return };
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_process_is_alive_while_its_lock_is_held() {
-        let place = tempfile::tempdir().unwrap();
-        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+        let dir = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&dir.path().join("lango.db"));
         let lock = locks.acquire().unwrap();
         let name = lock.name().to_owned();
         assert_eq!(locks.liveness(&name), Liveness::Alive);
@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_lock_is_a_leftover() {
-        let place = tempfile::tempdir().unwrap();
-        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+    fn an_unlocked_file_is_a_leftover() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&dir.path().join("lango.db"));
         let held = locks.acquire().unwrap();
         fs::write(locks.path.join("1-dead"), "").unwrap();
         assert_eq!(locks.leftovers(), ["1-dead"]);
@@ -135,31 +135,31 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_locked_is_not_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+    fn a_locked_file_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&dir.path().join("lango.db"));
         let held = locks.acquire().unwrap();
-        // Another process saw the file between its creation and its locking.
+        // As by another process that saw the file before it was locked.
         locks.remove(held.name());
         assert!(locks.path.join(held.name()).exists());
         assert_eq!(locks.liveness(held.name()), Liveness::Alive);
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_not_dead() {
-        let place = tempfile::tempdir().unwrap();
-        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+    fn a_process_whose_file_cannot_be_opened_counts_as_alive() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&dir.path().join("lango.db"));
         fs::create_dir(&locks.path).unwrap();
-        // A link to itself cannot be opened, for a reason other than that there is no file.
+        // A symbolic link to itself fails to open with an error other than "not found".
         std::os::unix::fs::symlink("loop", locks.path.join("loop")).unwrap();
         assert_eq!(locks.liveness("loop"), Liveness::Alive);
         assert!(locks.leftovers().is_empty());
     }
 
     #[test]
-    fn names_of_other_formats_are_dead() {
-        let place = tempfile::tempdir().unwrap();
-        let locks = LockDirectory::beside(&place.path().join("lango.db"));
+    fn names_in_the_format_of_earlier_versions_are_dead() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = LockDirectory::beside(&dir.path().join("lango.db"));
         assert_eq!(locks.liveness("machine/boot/1/2"), Liveness::Dead);
         assert_eq!(locks.liveness("../lango.db"), Liveness::Dead);
         assert_eq!(locks.liveness("1-never"), Liveness::Dead);

@@ -1,12 +1,11 @@
-//! Reading a database that cannot be written: on a full disk, on a read-only file system, or without the permission.
+//! Reads a database that cannot be written: on a full disk, on a read-only file system, or without write permission.
 //!
-//! A database with a write-ahead log is read through an index of that log, a file beside the database. Where it cannot be made,
-//! the ways to read are tried in the order of what they show:
+//! SQLite reads a write-ahead log through its index, a file beside the database. If that file cannot be created, these modes
+//! are tried in order:
 //!
-//! 1. read-only, with the log and its index as another process made them, or left them when it was killed;
-//! 2. if the log is not empty: alone, with the index in memory, on a full disk while nobody else has the file open;
-//! 3. the database without the log. If the log is empty, that is everything; else what was written last may be missing, and
-//!    the caller is told.
+//! 1. read-only, with an existing log and index of another process, alive or killed;
+//! 2. if the log is not empty: exclusive, with the index in memory, which works on a full disk if no process has the file open;
+//! 3. the database without the log. If the log is not empty, the newest commits are missing, and `misses_log` is set.
 
 use super::{
     Options,
@@ -17,42 +16,42 @@ use crate::{Error, Result};
 use rusqlite::Connection;
 use std::{fs, path::Path, time::Duration};
 
-/// A way to read a database, with its first connection.
+/// A mode that works, with its first connection.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(super) struct ReadAccess {
     pub(super) mode: ReadMode,
     pub(super) conn: Connection,
-    /// What is in the write-ahead log is not shown.
+    /// The content of the write-ahead log is not visible.
     pub(super) misses_log: bool,
 }
 
-/// Whether a database that cannot be opened for this reason may be read all the same.
+/// Whether a database that fails to open with this error may be readable read-only.
 pub(super) fn may_help(error: &Error) -> bool {
     matches!(error, Error::ReadOnly { .. } | Error::DiskFull { .. } | Error::Io { .. } | Error::Open { .. })
 }
 
-/// The first way that works; `None` if none does.
-pub(super) fn find(path: &Path, options: &Options) -> Result<Option<Access>> {
+/// The first mode that works; `None` if none does.
+pub(super) fn find(path: &Path, options: &Options) -> Result<Option<ReadAccess>> {
     let has_log = || fs::metadata(files::with(path, "-wal")).is_ok_and(|log| log.len() > 0);
     if let Some(access) = attempt(path, ReadMode::ReadOnly, options)? {
         return Ok(Some(access));
     }
-    // Who has the file open keeps it open; there is nothing to wait for.
-    let impatient = Options { busy_timeout: Duration::ZERO, ..options.clone() };
+    // Another process keeps the file open for long, so waiting does not help.
+    let no_wait = Options { busy_timeout: Duration::ZERO, ..options.clone() };
     if has_log()
-        && let Some(access) = attempt(path, ReadMode::Exclusive, &impatient)?
+        && let Some(access) = attempt(path, ReadMode::Exclusive, &no_wait)?
     {
         return Ok(Some(access));
     }
     let access = attempt(path, ReadMode::Immutable, options)?;
-    Ok(access.map(|access| Access { misses_log: has_log(), ..access }))
+    Ok(access.map(|access| ReadAccess { misses_log: has_log(), ..access }))
 }
 
-/// `None` if the database cannot be read in this way. An error is one that the other ways have, too.
-fn attempt(path: &Path, mode: ReadMode, options: &Options) -> Result<Option<Access>> {
+/// `None` if the database cannot be read in this mode. An error means that no other mode works either.
+fn attempt(path: &Path, mode: ReadMode, options: &Options) -> Result<Option<ReadAccess>> {
     let Ok(conn) = connect::reader(path, mode, options) else { return Ok(None) };
     match migrate::check(&conn, path) {
-        Ok(()) => Ok(Some(Access { mode, conn, misses_log: false })),
+        Ok(()) => Ok(Some(ReadAccess { mode, conn, misses_log: false })),
         Err(error) if may_help(&error) || matches!(error, Error::Locked { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -65,37 +64,37 @@ mod tests {
     use std::path::PathBuf;
     use tempfile::TempDir;
 
-    /// A database as a killed process leaves it: its last change is in the write-ahead log alone.
+    /// A database after SIGKILL of its process: the last change is only in the write-ahead log.
     fn left_by_a_killed_process() -> (TempDir, PathBuf) {
-        let place = tempfile::tempdir().unwrap();
-        let (path, copy) = (place.path().join("lango.db"), place.path().join("copy.db"));
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("lango.db"), dir.path().join("copy.db"));
         drop(SqliteStore::open(&path, Options::default()).unwrap());
         let conn = Connection::open(&path).unwrap();
         conn.execute("UPDATE numbers SET last = 42", []).unwrap();
         for suffix in ["", "-wal", "-shm"] {
             fs::copy(files::with(&path, suffix), files::with(&copy, suffix)).unwrap();
         }
-        (place, copy)
+        (dir, copy)
     }
 
-    fn last(access: &Access) -> i64 {
+    fn last(access: &ReadAccess) -> i64 {
         access.conn.query_row("SELECT last FROM numbers", [], |row| row.get(0)).unwrap()
     }
 
     #[test]
-    fn every_way_but_the_last_shows_what_is_in_the_log() {
+    fn every_mode_but_immutable_reads_the_log() {
         for (mode, expected) in
             [(ReadMode::ReadOnly, 42), (ReadMode::Exclusive, 42), (ReadMode::Immutable, 0)]
         {
-            let (_place, path) = left_by_a_killed_process();
+            let (_dir, path) = left_by_a_killed_process();
             let access = attempt(&path, mode, &Options::default()).unwrap().unwrap();
             assert_eq!(last(&access), expected, "{mode:?}");
         }
     }
 
     #[test]
-    fn without_its_index_the_log_is_read_alone() {
-        let (_place, path) = left_by_a_killed_process();
+    fn exclusive_mode_reads_the_log_without_an_index_file() {
+        let (_dir, path) = left_by_a_killed_process();
         let shm = files::with(&path, "-shm");
         fs::remove_file(&shm).unwrap();
         let access = attempt(&path, ReadMode::Exclusive, &Options::default()).unwrap().unwrap();
@@ -104,20 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_file_open_is_not_disturbed() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("lango.db");
+    fn a_file_open_in_another_process_is_read_in_read_only_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lango.db");
         let _store = SqliteStore::open(&path, Options::default()).unwrap();
-        let impatient = Options { busy_timeout: Duration::ZERO, ..Options::default() };
-        assert!(attempt(&path, ReadMode::Exclusive, &impatient).unwrap().is_none());
-        let access = find(&path, &impatient).unwrap().unwrap();
+        let no_wait = Options { busy_timeout: Duration::ZERO, ..Options::default() };
+        assert!(attempt(&path, ReadMode::Exclusive, &no_wait).unwrap().is_none());
+        let access = find(&path, &no_wait).unwrap().unwrap();
         assert_eq!((access.mode, access.misses_log), (ReadMode::ReadOnly, false));
     }
 
     #[test]
-    fn an_older_schema_is_told() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("lango.db");
+    fn an_older_schema_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lango.db");
         drop(SqliteStore::open(&path, Options::default()).unwrap());
         let conn = Connection::open(&path).unwrap();
         conn.execute("DELETE FROM schema_version WHERE version > 2", []).unwrap();

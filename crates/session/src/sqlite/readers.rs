@@ -1,34 +1,35 @@
-//! Reading: a few connections beside the writer, each used by one read at a time. No read transaction outlives its call.
+//! The pool of read connections. Each connection serves one read at a time, and no read transaction outlives its call.
 
 use super::{
     Options,
     connect::{self, ReadMode},
-    fault::Outcome,
+    fault::JobResult,
     files::OpenFiles,
-    health::{Access, Health},
+    health::{AccessKind, StoreHealth},
 };
 use crate::{Error, Result};
+use lock::LockExt;
 use rusqlite::Connection;
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::{sync::Semaphore, task};
 
 #[derive(Debug)]
 pub(super) struct Readers {
     permits: Arc<Semaphore>,
-    pool: Arc<Pool>,
+    pool: Arc<ReaderPool>,
 }
 
-/// Connections that nobody uses now. New ones are made as they are needed; the permits bound their number.
+/// Idle connections. New ones are opened on demand; the permits bound their number.
 #[derive(Debug)]
-struct Pool {
+struct ReaderPool {
     path: PathBuf,
     mode: ReadMode,
     files: OpenFiles,
     options: Options,
-    health: Arc<Health>,
+    health: Arc<StoreHealth>,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -37,37 +38,37 @@ impl Readers {
         (path, files): (PathBuf, OpenFiles),
         (mode, first): (ReadMode, Option<Connection>),
         options: Options,
-        health: Arc<Health>,
+        health: Arc<StoreHealth>,
     ) -> Self {
-        let most = if mode == ReadMode::Exclusive { 1 } else { options.readers.max(1) };
+        let limit = if mode == ReadMode::Exclusive { 1 } else { options.readers.max(1) };
         let idle = Mutex::new(first.into_iter().collect());
-        let pool = Pool { path, mode, files, options, health, idle };
-        Self { permits: Arc::new(Semaphore::new(most)), pool: Arc::new(pool) }
+        let pool = ReaderPool { path, mode, files, options, health, idle };
+        Self { permits: Arc::new(Semaphore::new(limit)), pool: Arc::new(pool) }
     }
 
-    /// Runs `work` on one consistent state of the database.
+    /// Runs `work` in one read transaction.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        work: impl FnOnce(&Connection) -> JobResult<T> + Send + 'static,
     ) -> Result<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
         let pool = Arc::clone(&self.pool);
         let read = task::spawn_blocking(move || {
-            // Held until the connection is back, also when nobody waits for the answer any more.
+            // Held until the connection is returned, even if the caller dropped the future.
             let _permit = permit;
             let result = pool.lend(work).map_err(|failure| failure.at(&pool.path));
-            pool.health.record(Access::Read, &result);
+            pool.health.record(AccessKind::Read, &result);
             result
         });
         read.await.unwrap_or_else(|lost| Err(Error::Backend(lost.into())))
     }
 }
 
-impl Pool {
-    /// The files are checked before a connection is used and after one is made: none reads another file than the others.
-    fn lend<T>(&self, work: impl FnOnce(&Connection) -> Outcome<T>) -> Outcome<T> {
+impl ReaderPool {
+    /// Checks the files before using a connection and after opening one, so that all connections read the same file.
+    fn lend<T>(&self, work: impl FnOnce(&Connection) -> JobResult<T>) -> JobResult<T> {
         self.files.check()?;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.locked().pop();
         let conn = if let Some(conn) = idle {
             conn
         } else {
@@ -76,18 +77,18 @@ impl Pool {
             conn
         };
         let answer = snapshot(&conn, work);
-        // One that could not end its transaction would hold back every checkpoint: it is closed instead.
+        // A connection with an open transaction would block checkpoints, so it is closed instead.
         if conn.is_autocommit() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+            self.idle.locked().push(conn);
         }
         answer
     }
 }
 
-fn snapshot<T>(conn: &Connection, work: impl FnOnce(&Connection) -> Outcome<T>) -> Outcome<T> {
+fn snapshot<T>(conn: &Connection, work: impl FnOnce(&Connection) -> JobResult<T>) -> JobResult<T> {
     conn.prepare_cached("BEGIN")?.execute([])?;
     let answer = work(conn);
-    // A transaction that met a damaged page cannot be committed; there is nothing to commit.
+    // COMMIT fails after a damaged page; a read transaction can be rolled back instead.
     let ended = conn.prepare_cached("COMMIT").and_then(|mut end| end.execute([]));
     if ended.is_err() && !conn.is_autocommit() {
         let _ = conn.execute_batch("ROLLBACK");

@@ -1,36 +1,36 @@
-//! The session's own row: made, found, listed, removed.
+//! The table of sessions: create, find, list, delete.
 
 use super::{
     artifacts, commit,
-    fault::{Failure, Outcome, is_damage},
+    fault::{JobError, JobResult, is_damage},
     runs, state,
 };
-use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock, lifecycle::Turns};
+use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock, lifecycle::TurnState};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use std::collections::BTreeSet;
 
-/// What a write needs to know of a session before it changes it.
-pub(super) struct Head {
+/// The columns of a session that a write depends on.
+pub(super) struct SessionHead {
     pub(super) session_key: i64,
     pub(super) last_seq: u64,
     pub(super) lease_epoch: u64,
 }
 
-impl Head {
-    /// What fences a commit. The queue is not read for it.
-    pub(super) fn turns(&self) -> Turns {
-        Turns { epoch: self.lease_epoch, is_leased: false, first_ticket: None }
+impl SessionHead {
+    /// The turn state for fencing. The lease and the queue are not read.
+    pub(super) fn turns(&self) -> TurnState {
+        TurnState { epoch: self.lease_epoch, is_leased: false, first_ticket: None }
     }
 }
 
-pub(super) fn head(conn: &Connection, key: &SessionKey) -> Outcome<Head> {
+pub(super) fn head(conn: &Connection, key: &SessionKey) -> JobResult<SessionHead> {
     let found = conn
         .prepare_cached(
             "SELECT session_key, last_seq, lease_epoch FROM sessions
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
         )?
         .query_row((&key.app, &key.user, &key.session), |row| {
-            Ok(Head { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
+            Ok(SessionHead { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
         })
         .optional()?;
     found.ok_or_else(|| Error::NotFound(key.clone()).into())
@@ -51,7 +51,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-/// The row of a list. One whose values cannot be read is damaged; the others of the list are not.
+/// A row of a list. A row with unreadable values is marked as damaged.
 fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     session_row(row).or_else(|_| {
         let text = |column| -> rusqlite::Result<String> {
@@ -59,12 +59,12 @@ fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             Ok(String::from_utf8_lossy(bytes).into_owned())
         };
         let key = SessionKey { app: text(1)?, user: text(2)?, session: text(3)? };
-        // The next page begins behind it.
+        // The cursor of the next page needs the time.
         Ok(SessionRow { updated_at: row.get(8).unwrap_or_default(), ..SessionRow::damaged(key) })
     })
 }
 
-/// Whether there is a session of this name. Its row is not read.
+/// Whether the session exists, without reading its row.
 pub(super) fn is_known(conn: &Connection, key: &SessionKey) -> bool {
     let found = conn
         .prepare_cached("SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")
@@ -80,23 +80,24 @@ pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Opti
     .optional()
 }
 
-pub(super) struct Creation {
+/// A new session with its JSON encoded, ready for the writer.
+pub(super) struct EncodedNewSession {
     pub(super) key: SessionKey,
-    pub(super) state: Vec<state::Text>,
-    pub(super) steps: Vec<commit::Job>,
+    pub(super) state: Vec<state::EncodedStateChange>,
+    pub(super) steps: Vec<commit::EncodedCommit>,
     pub(super) on_conflict: OnConflict,
 }
 
-impl Creation {
-    /// About how many bytes it keeps in the queue.
+impl EncodedNewSession {
+    /// Its approximate size in the queue, in bytes.
     pub(super) fn size(&self) -> usize {
-        let state: usize = self.state.iter().map(state::Text::size).sum();
-        state + self.steps.iter().map(commit::Job::size).sum::<usize>()
+        let state: usize = self.state.iter().map(state::EncodedStateChange::size).sum();
+        state + self.steps.iter().map(commit::EncodedCommit::size).sum::<usize>()
     }
 }
 
-pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
-    let Creation { key, state, steps, on_conflict } = new;
+pub(super) fn create(conn: &Connection, new: &EncodedNewSession) -> JobResult<SessionRow> {
+    let EncodedNewSession { key, state, steps, on_conflict } = new;
     let last_seq = u64::from(!state.is_empty());
     let made = conn
         .prepare_cached(
@@ -107,7 +108,7 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
     if made == 1 {
         state::change(
             conn,
-            state::Place { key, session_key: conn.last_insert_rowid(), seq: last_seq },
+            state::LogPosition { key, session_key: conn.last_insert_rowid(), seq: last_seq },
             state,
         )?;
         for step in steps {
@@ -120,15 +121,15 @@ pub(super) fn create(conn: &Connection, new: &Creation) -> Outcome<SessionRow> {
     found.map(|(_, row)| row).ok_or_else(|| Error::NotFound(key.clone()).into())
 }
 
-/// What belongs to the session leaves with its row, by foreign key; files have none, because they may come before it.
-pub(super) fn delete(conn: &Connection, key: &SessionKey) -> Outcome<bool> {
+/// Foreign keys delete the data of the session. Artifacts have none, because they may exist before their session.
+pub(super) fn delete(conn: &Connection, key: &SessionKey) -> JobResult<bool> {
     let is_known = is_known(conn, key);
     let removed = conn
         .prepare_cached("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")?
         .execute((&key.app, &key.user, &key.session));
     let removed = removed.map_err(|error| {
-        // Its row is gone when the rows that cannot be removed are met.
-        if is_known && is_damage(&error) { Failure::damaged(key, error) } else { error.into() }
+        // The session row is deleted first, so it cannot be found any more when the damaged rows are reached.
+        if is_known && is_damage(&error) { JobError::damaged(key, error) } else { error.into() }
     })?;
     if removed > 0 {
         artifacts::remove_all(conn, key)?;
@@ -136,43 +137,43 @@ pub(super) fn delete(conn: &Connection, key: &SessionKey) -> Outcome<bool> {
     Ok(removed > 0)
 }
 
-/// What the index has of the last change; its words are the index's own.
+/// The expression of the index `sessions_by_minute`. It must match the index literally.
 const MINUTE: &str = "CAST(updated_at / 60 AS INTEGER)";
-const BEHIND: [&str; 2] = [
+const AFTER_CURSOR: [&str; 2] = [
     "CAST(updated_at / 60 AS INTEGER) <= CAST(:at / 60 AS INTEGER)",
     "(updated_at, app_name, user_id, session_id) < (:at, :after_app, :after_user, :after_id)",
 ];
 
-fn page_of(wanted: &[&str]) -> String {
-    let wanted = if wanted.is_empty() { "TRUE".to_owned() } else { wanted.join(" AND ") };
+fn page_sql(conditions: &[&str]) -> String {
+    let conditions = if conditions.is_empty() { "TRUE".to_owned() } else { conditions.join(" AND ") };
     format!(
-        "SELECT {ROW} FROM sessions WHERE {wanted}
+        "SELECT {ROW} FROM sessions WHERE {conditions}
          ORDER BY {MINUTE} DESC, updated_at DESC, app_name DESC, user_id DESC, session_id DESC LIMIT :limit"
     )
 }
 
-pub(super) fn list(conn: &Connection, query: &ListQuery) -> Outcome<Vec<SessionRow>> {
+pub(super) fn list(conn: &Connection, query: &ListQuery) -> JobResult<Vec<SessionRow>> {
     match page(conn, query) {
         Err(error) if is_damage(&error) => Ok(salvage(conn, query).map_err(|_| error)?),
         page => Ok(page?),
     }
 }
 
-/// Ties in time are broken by the key, so that each row has one place. Naming the minute first changes no order.
+/// The key breaks ties in time, so that the order is total. Ordering by the minute first does not change it.
 fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let mut wanted = Vec::new();
+    let mut conditions = Vec::new();
     let mut values: Vec<(&str, &dyn ToSql)> = vec![(":limit", &limit)];
     if let Some(app) = &query.app {
-        wanted.push("app_name = :app");
+        conditions.push("app_name = :app");
         values.push((":app", app));
     }
     if let Some(user) = &query.user {
-        wanted.push("user_id = :user");
+        conditions.push("user_id = :user");
         values.push((":user", user));
     }
     if let Some(SessionRow { key, updated_at, .. }) = &query.after {
-        wanted.extend(BEHIND);
+        conditions.extend(AFTER_CURSOR);
         let after: [(&str, &dyn ToSql); 4] = [
             (":at", updated_at),
             (":after_app", &key.app),
@@ -181,17 +182,17 @@ fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow
         ];
         values.extend(after);
     }
-    let mut statement = conn.prepare_cached(&page_of(&wanted))?;
+    let mut statement = conn.prepare_cached(&page_sql(&conditions))?;
     statement.query_map(values.as_slice(), listed_row)?.collect()
 }
 
-/// The numbers of all sessions, in their order, from an index: no row is read.
+/// The keys of all sessions in order, read from an index: no row is read.
 pub(super) fn all_keys(conn: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
     let keys = "SELECT session_key FROM sessions INDEXED BY sqlite_autoindex_sessions_1";
     conn.prepare(keys)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// The same page if some pages of the table cannot be read: the names are in an index, and each row is read by itself.
+/// Like [`page`], if pages of the table are damaged: reads the keys from an index and each row separately.
 fn salvage(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let names = "SELECT app_name, user_id, session_id FROM sessions INDEXED BY sqlite_autoindex_sessions_1
                  WHERE (?1 IS NULL OR app_name = ?1) AND (?2 IS NULL OR user_id = ?2)";
@@ -225,21 +226,24 @@ mod tests {
     use super::*;
     use crate::sqlite::{Options, SqliteStore};
 
-    /// An index over an expression is used only if the statement has its very words.
+    /// SQLite uses an index on an expression only if the statement contains the same expression.
     #[test]
-    fn a_page_of_a_users_sessions_is_found_by_the_index() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("lango.db");
+    fn a_page_of_a_users_sessions_uses_the_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lango.db");
         drop(SqliteStore::open(&path, Options::default()).unwrap());
         let conn = Connection::open(&path).unwrap();
         let of_user = ["app_name = :app", "user_id = :user"];
-        for wanted in [of_user.to_vec(), [of_user, BEHIND].concat()] {
-            let plan = format!("EXPLAIN QUERY PLAN {}", page_of(&wanted));
+        for conditions in [of_user.to_vec(), [of_user, AFTER_CURSOR].concat()] {
+            let plan = format!("EXPLAIN QUERY PLAN {}", page_sql(&conditions));
             let mut plan = conn.prepare(&plan).unwrap();
             let steps = plan.raw_query().mapped(|row| row.get::<_, String>(3));
             let steps: Vec<String> = steps.map(Result::unwrap).collect();
             assert!(steps[0].contains("USING INDEX sessions_by_minute"), "{steps:?}");
-            assert!(steps[1].ends_with("LAST 4 TERMS OF ORDER BY"), "only a minute is sorted: {steps:?}");
+            assert!(
+                steps[1].ends_with("LAST 4 TERMS OF ORDER BY"),
+                "only rows of one minute are sorted: {steps:?}"
+            );
         }
     }
 }

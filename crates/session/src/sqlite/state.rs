@@ -1,19 +1,19 @@
-//! State: a row per key and scope, and a log of every change at its place in the session.
+//! State: one row per key and scope, and a log of every change with its sequence number.
 
-use super::fault::Outcome;
+use super::fault::JobResult;
 use crate::{Error, PageRequest, Result, Scope, Seq, SessionKey, StateChange, StateEntry};
 use rusqlite::{Connection, Row, types::Type};
 use serde_json::Value;
 
-/// A change whose value is JSON text already: it is made before the write begins.
+/// A state change with its value encoded as JSON text, before the write begins.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct EncodedStateChange {
     scope: Scope,
     key: String,
     value: String,
 }
 
-impl Text {
+impl EncodedStateChange {
     pub(super) fn all(changes: Vec<StateChange>) -> Result<Vec<Self>> {
         changes.into_iter().map(Self::new).collect()
     }
@@ -23,34 +23,42 @@ impl Text {
         Ok(Self { scope, key, value })
     }
 
-    /// It is stored twice: as the value and in the log.
+    /// Its size in bytes. It is stored twice: as the current value and in the log.
     pub(super) fn size(&self) -> usize {
         2 * (self.key.len() + self.value.len())
     }
 }
 
-/// Where in which session a change happens.
+/// The session and the sequence number of a change.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct LogPosition<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) session_key: i64,
     pub(super) seq: u64,
 }
 
-pub(super) fn change(conn: &Connection, place: Place<'_>, changes: &[Text]) -> rusqlite::Result<()> {
+pub(super) fn change(
+    conn: &Connection,
+    position: LogPosition<'_>,
+    changes: &[EncodedStateChange],
+) -> rusqlite::Result<()> {
     for text in changes {
-        set(conn, place, text)?;
+        set(conn, position, text)?;
         conn.prepare_cached(
             "INSERT INTO state_log (session_key, seq, scope, key, value) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute((place.session_key, place.seq, name(text.scope), &text.key, &text.value))?;
+        .execute((position.session_key, position.seq, name(text.scope), &text.key, &text.value))?;
     }
     Ok(())
 }
 
-/// A key that is set again keeps its row, and with it its position.
-fn set(conn: &Connection, place: Place<'_>, Text { scope, key, value }: &Text) -> rusqlite::Result<usize> {
-    let SessionKey { app, user, .. } = place.key;
+/// A key that is assigned again keeps its row, and so its order.
+fn set(
+    conn: &Connection,
+    position: LogPosition<'_>,
+    EncodedStateChange { scope, key, value }: &EncodedStateChange,
+) -> rusqlite::Result<usize> {
+    let SessionKey { app, user, .. } = position.key;
     match scope {
         Scope::App => conn
             .prepare_cached(
@@ -69,7 +77,7 @@ fn set(conn: &Connection, place: Place<'_>, Text { scope, key, value }: &Text) -
                 "INSERT INTO session_state (session_key, key, value) VALUES (?1, ?2, ?3)
                  ON CONFLICT (session_key, key) DO UPDATE SET value = excluded.value",
             )?
-            .execute((place.session_key, key, value)),
+            .execute((position.session_key, key, value)),
     }
 }
 
@@ -86,7 +94,7 @@ pub(super) fn merged(
     Ok(state)
 }
 
-/// The state that does not end with the session.
+/// The app and user state.
 pub(super) fn shared(
     conn: &Connection,
     key: &SessionKey,
@@ -107,8 +115,8 @@ fn add(state: &mut Vec<StateChange>, scope: Scope, row: &Row<'_>) -> rusqlite::R
     Ok(())
 }
 
-/// Stops at the first change behind the limit that another append made.
-pub(super) fn changes(conn: &Connection, session_key: i64, page: PageRequest) -> Outcome<Vec<StateEntry>> {
+/// Reads whole commits: continues beyond the limit up to the end of the last commit.
+pub(super) fn changes(conn: &Connection, session_key: i64, page: PageRequest) -> JobResult<Vec<StateEntry>> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, scope, key, value FROM state_log WHERE session_key = ?1 AND seq > ?2 ORDER BY seq, position",
     )?;
@@ -135,7 +143,7 @@ fn name(scope: Scope) -> &'static str {
 fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
     let text: String = row.get(column)?;
     let known = [Scope::App, Scope::User, Scope::Session].into_iter().find(|scope| name(*scope) == text);
-    known.ok_or_else(|| super::unreadable(column, format!("there is no scope \"{text}\"")))
+    known.ok_or_else(|| super::unreadable(column, format!("unknown scope \"{text}\"")))
 }
 
 fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {

@@ -1,31 +1,38 @@
-//! Writing: one connection writes, and one thread commits whatever is queued for it as one transaction. If the queue is empty
-//! and the caller's thread is no worker of a runtime, the transaction runs on the caller's thread: handing a job to the thread
-//! and back costs more than all else that a job does.
+//! Group commit: one connection writes, and the writer thread commits all queued jobs as one transaction.
 //!
-//! **Invariants.** A job is answered after the COMMIT that holds it, never before, and only if the database is still the file
-//! at its path. A job that fails leaves nothing behind and harms no other of its batch. If a COMMIT fails, its jobs run again,
-//! each in a transaction of its own, until the disk fails a second time: a single failed fsync fails no batch, and a disk
-//! that fails for good is asked twice for a batch, not once for each job. A job that was queued runs to its end, whoever still
-//! waits for it. The thread ends when the last handle is gone and the queue is empty; a panic inside a job does not end it.
-//! No worker of a runtime is ever blocked, and only the thread waits for another process.
+//! Fast path: with [`Options::inline_commits`], if the queue is empty and the caller is not a runtime worker, the transaction
+//! runs on the caller's thread. That saves the hand-over to the writer thread and back, which costs more than the job itself.
+//!
+//! **Invariants.**
+//!
+//! - A job is answered after the COMMIT that contains it, and only if the database is still the file at its path.
+//! - A job that fails before COMMIT leaves no change behind, and the other jobs of its batch run again, each in a transaction
+//!   of its own.
+//! - If the COMMIT of a batch of several jobs fails, each job runs again in a transaction of its own. If the file fails in one
+//!   of these as well, that job and all remaining jobs of the batch fail with the error: a disk that keeps failing is tried
+//!   twice per batch. A batch of one job is not retried.
+//! - A queued job runs to its end even if its caller dropped the future.
+//! - The thread ends when the last handle is dropped and the queue is empty. A panic inside a job does not end it.
+//! - A runtime worker is never blocked, and only the writer thread waits for the write lock of another process.
 
 mod connection;
 
 use super::{
     Options,
-    fault::{Failure, Fault, Outcome},
+    fault::{FileFault, JobError, JobResult},
     files::OpenFiles,
-    health::Health,
+    health::StoreHealth,
 };
 use crate::{Error, Result};
 use connection::WriteConnection;
+use lock::LockExt;
 use rusqlite::Connection;
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -39,9 +46,9 @@ use tokio::{
     time::timeout,
 };
 
-/// How many times the queue's bytes may wait for room in it.
-const BACKLOG: usize = 4;
-/// How many jobs may wait for room in the queue.
+/// The backlog holds at most this many times the bytes of the queue.
+const BACKLOG_FACTOR: usize = 4;
+/// Maximum number of jobs in the backlog.
 const BACKLOG_JOBS: usize = 16_384;
 
 #[derive(Debug)]
@@ -52,18 +59,18 @@ pub(super) struct Writer {
     backlog: Backlog,
     connection: Arc<Mutex<WriteConnection>>,
     closing: Arc<OnceLock<Instant>>,
-    /// `None` only while it is being dropped.
-    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    /// `None` only during drop.
+    queue: Option<mpsc::Sender<Box<dyn WriteJob>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// `files` are `None` for a database that is no file.
+    /// `files` is `None` for an in-memory database.
     pub(super) fn start(
         conn: Connection,
         (path, files): (PathBuf, Option<OpenFiles>),
         options: Options,
-        health: Arc<Health>,
+        health: Arc<StoreHealth>,
     ) -> io::Result<Self> {
         let (queue, arriving) = mpsc::channel();
         let closing = Arc::new(OnceLock::new());
@@ -85,61 +92,61 @@ impl Writer {
         })
     }
 
-    /// Runs `work` in a transaction and answers when it is durable. `work` may be run twice, the first time in vain:
-    /// it changes nothing but the database. `size` is about the number of bytes that it holds on to.
+    /// Runs `work` in a transaction and returns when it is durable. `work` may run twice, after a rollback, so it must have no
+    /// side effect outside the database. `size` is its approximate size in bytes.
     pub(super) async fn write<T, W>(&self, size: usize, work: W) -> Result<T>
     where
         T: Send + 'static,
-        W: Fn(&Connection) -> Outcome<T> + Send + 'static,
+        W: Fn(&Connection) -> JobResult<T> + Send + 'static,
     {
-        let room = self.room(size).await?;
+        let permits = self.acquire(size).await?;
         let (answer, answered) = oneshot::channel();
-        let job = Task { work, outcome: None, answer, _room: room };
-        if let Some(job) = self.at_once(Box::new(job)) {
+        let job = WriteTask { work, outcome: None, answer, _permits: permits };
+        if let Some(job) = self.try_inline(Box::new(job)) {
             let queue = self.queue.as_ref().ok_or(Error::Closed)?;
             queue.send(job).map_err(|_| Error::Closed)?;
         }
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Runs the job on this thread, or gives it back if it is not alone, or if others need this thread.
-    fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        if self.waiting() > 1 || !has_nothing_else_to_do() {
+    /// Runs the job on the caller's thread. Returns it if inline commits are off, other jobs are queued, the caller must not
+    /// block, or the connection is in use.
+    fn try_inline(&self, job: Box<dyn WriteJob>) -> Option<Box<dyn WriteJob>> {
+        if !self.options.inline_commits || self.queued() > 1 || !may_block() {
             return Some(job);
         }
         match self.connection.try_lock() {
-            Ok(connection) => connection.at_once(job),
+            Ok(connection) => connection.try_run(job),
             Err(_) => Some(job),
         }
     }
 
-    /// A place in the queue. A job larger than the whole queue is admitted when it is the only one.
+    /// Acquires room in the queue. A job larger than the whole queue is admitted when it is the only one.
     ///
-    /// A queue that is full because another process holds the write lock is waited for, and so the memory that waits is
-    /// bounded, too: beyond [`BACKLOG`] a job is refused at once.
-    async fn room(&self, size: usize) -> Result<Room> {
+    /// While the queue is full, the job waits in the backlog for up to [`Options::queue_wait`]. If the backlog is full, too,
+    /// the job is refused immediately: this bounds the memory of waiting jobs.
+    async fn acquire(&self, size: usize) -> Result<QueuePermits> {
         let most = self.options.queue_bytes();
         let bytes = u32::try_from(size.clamp(1, most)).unwrap_or(u32::MAX);
         if let Ok(job) = Arc::clone(&self.jobs).try_acquire_owned()
             && let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(bytes)
         {
-            return Ok(Room { _job: job, _bytes: bytes });
+            return Ok(QueuePermits { _job: job, _bytes: bytes });
         }
-        let full =
-            || Error::QueueFull { waiting: self.waiting() + self.backlog.jobs.load(Ordering::Relaxed) };
-        let _waiting = self.backlog.join(size, most.saturating_mul(BACKLOG)).ok_or_else(full)?;
-        let places = async {
+        let full = || Error::QueueFull { waiting: self.queued() + self.backlog.jobs.load(Ordering::Relaxed) };
+        let _slot = self.backlog.join(size, most.saturating_mul(BACKLOG_FACTOR)).ok_or_else(full)?;
+        let permits = async {
             let job = Arc::clone(&self.jobs).acquire_owned().await?;
             let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await?;
-            Ok(Room { _job: job, _bytes: bytes })
+            Ok(QueuePermits { _job: job, _bytes: bytes })
         };
-        match timeout(self.options.queue_wait, places).await {
-            Ok(places) => places.map_err(|_: tokio::sync::AcquireError| Error::Closed),
-            Err(_) => Err(Error::QueueFull { waiting: self.waiting() }),
+        match timeout(self.options.queue_wait, permits).await {
+            Ok(permits) => permits.map_err(|_: tokio::sync::AcquireError| Error::Closed),
+            Err(_) => Err(Error::QueueFull { waiting: self.queued() }),
         }
     }
 
-    fn waiting(&self) -> usize {
+    fn queued(&self) -> usize {
         self.options.queue_jobs.max(1) - self.jobs.available_permits()
     }
 }
@@ -149,122 +156,128 @@ impl Drop for Writer {
         let _ = self.closing.set(Instant::now());
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread catches what its jobs throw; there is nobody left to tell of anything else.
+            // The thread catches the panics of its jobs. A panic of the thread itself has no receiver during drop.
             let _ = thread.join();
         }
     }
 }
 
-/// What waits for room in the queue.
+/// Jobs that wait for room in the queue.
 #[derive(Debug, Default)]
 struct Backlog {
     jobs: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-struct Waiting<'a> {
+/// One job in the backlog; leaves it on drop.
+struct BacklogSlot<'a> {
     backlog: &'a Backlog,
     bytes: usize,
 }
 
 impl Backlog {
-    /// `None` if as many jobs, or as many bytes, wait already. A job alone may be of any size.
-    fn join(&self, bytes: usize, most_bytes: usize) -> Option<Waiting<'_>> {
+    /// `None` if the backlog is full. A job may have any size if the backlog is empty.
+    fn join(&self, bytes: usize, most_bytes: usize) -> Option<BacklogSlot<'_>> {
         let jobs = self.jobs.fetch_add(1, Ordering::Relaxed);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let waiting = Waiting { backlog: self, bytes };
+        let slot = BacklogSlot { backlog: self, bytes };
         let has_room = jobs < BACKLOG_JOBS && (before == 0 || before.saturating_add(bytes) <= most_bytes);
-        has_room.then_some(waiting)
+        has_room.then_some(slot)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BacklogSlot<'_> {
     fn drop(&mut self) {
         self.backlog.jobs.fetch_sub(1, Ordering::Relaxed);
         self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// Whether this thread drives one future and no more: it is no worker, and the runtime has workers for everything else.
-fn has_nothing_else_to_do() -> bool {
-    let workers =
+/// Whether the caller may block its thread: true on the `block_on` thread of a multi-thread runtime, false inside a spawned
+/// task and on a current-thread runtime, where the same thread drives timers and sockets.
+fn may_block() -> bool {
+    let has_workers =
         || Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    task::try_id().is_none() && workers()
+    task::try_id().is_none() && has_workers()
 }
 
-/// Given back when the job is answered.
+/// Room in the queue, released when the job is answered.
 #[derive(Debug)]
-struct Room {
+struct QueuePermits {
     _job: OwnedSemaphorePermit,
     _bytes: OwnedSemaphorePermit,
 }
 
-trait Job: Send {
-    /// Does the work inside the open transaction. `false` if that transaction must not be committed.
+trait WriteJob: Send {
+    /// Runs inside the open transaction. Returns `false` if the transaction must be rolled back.
     fn run(&mut self, conn: &Connection) -> bool;
 
-    /// Tells what `run` came to.
+    /// Sends the result of `run` to the caller.
     fn answer(self: Box<Self>, connection: &WriteConnection);
 
-    /// Tells that nothing was stored.
-    fn fail(self: Box<Self>, fault: &Fault, connection: &WriteConnection);
+    /// Sends an error to the caller: nothing was stored.
+    fn fail(self: Box<Self>, fault: &FileFault, connection: &WriteConnection);
 }
 
-impl std::fmt::Debug for dyn Job {
+impl std::fmt::Debug for dyn WriteJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job")
+        f.write_str("WriteJob")
     }
 }
 
-struct Task<T, W> {
+struct WriteTask<T, W> {
     work: W,
-    outcome: Option<Outcome<T>>,
+    outcome: Option<JobResult<T>>,
     answer: oneshot::Sender<Result<T>>,
-    _room: Room,
+    _permits: QueuePermits,
 }
 
-impl<T, W> Task<T, W> {
-    fn tell(self, result: Result<T>, connection: &WriteConnection) {
+impl<T, W> WriteTask<T, W> {
+    fn send(self, result: Result<T>, connection: &WriteConnection) {
         if let Err(error) = &result {
             connection.report(error);
         }
-        // Who has gone away does not hear it; what was stored stays stored.
+        // The caller may have dropped the receiver; the commit is durable.
         let _ = self.answer.send(result);
     }
 }
 
-impl<T: Send, W: Fn(&Connection) -> Outcome<T> + Send> Job for Task<T, W> {
+impl<T: Send, W: Fn(&Connection) -> JobResult<T> + Send> WriteJob for WriteTask<T, W> {
     fn run(&mut self, conn: &Connection) -> bool {
         let before = conn.total_changes();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(conn))).unwrap_or(Err(Failure::Panicked));
-        let sound = match &outcome {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(conn))).unwrap_or(Err(JobError::Panicked));
+        let is_sound = match &outcome {
             Ok(_) => true,
-            // A refusal that came before the first change needs no rollback; nearly all do.
-            Err(Failure::Refused(_)) => conn.total_changes() == before,
-            Err(Failure::Sql(_) | Failure::Damaged(_) | Failure::Panicked) => false,
+            // A refusal before the first change needs no rollback. This is the common case.
+            Err(JobError::Refused(_)) => conn.total_changes() == before,
+            Err(JobError::Sql(_) | JobError::Damaged(_) | JobError::Panicked) => false,
         };
         self.outcome = Some(outcome);
-        sound
+        is_sound
     }
 
     fn answer(mut self: Box<Self>, connection: &WriteConnection) {
-        let outcome = self.outcome.take().unwrap_or(Err(Failure::Refused(Error::Closed)));
+        let outcome = self.outcome.take().unwrap_or(Err(JobError::Refused(Error::Closed)));
         let result = outcome.map_err(|failure| failure.at(connection.path()));
-        self.tell(result, connection);
+        self.send(result, connection);
     }
 
-    fn fail(self: Box<Self>, fault: &Fault, connection: &WriteConnection) {
-        self.tell(Err(fault.to_error()), connection);
+    fn fail(self: Box<Self>, fault: &FileFault, connection: &WriteConnection) {
+        self.send(Err(fault.to_error()), connection);
     }
 }
 
-/// What is queued. Callers that were just answered tend to come back at once: while fewer came than the last time,
-/// they get the processor, and the wait ends as soon as that brings nobody. A lone caller never waits.
-/// Places in the queue are given back with the answers, so a batch is never larger than the queue.
-fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: usize) -> Vec<Box<dyn Job>> {
+/// Collects a batch. Callers that were just answered often write again immediately: while the batch is smaller than the last
+/// one, the thread yields to them, and stops as soon as a yield adds no job. A single caller never waits. The queue's permits
+/// bound the size of a batch.
+fn gather(
+    first: Box<dyn WriteJob>,
+    arriving: &mpsc::Receiver<Box<dyn WriteJob>>,
+    last_len: usize,
+) -> Vec<Box<dyn WriteJob>> {
     let mut batch = vec![first];
     batch.extend(arriving.try_iter());
-    while batch.len() < usual {
+    while batch.len() < last_len {
         let before = batch.len();
         thread::yield_now();
         batch.extend(arriving.try_iter());
@@ -275,13 +288,13 @@ fn gather(first: Box<dyn Job>, arriving: &mpsc::Receiver<Box<dyn Job>>, usual: u
     batch
 }
 
-/// The thread's life.
-fn serve(connection: &Mutex<WriteConnection>, arriving: &mpsc::Receiver<Box<dyn Job>>) {
-    let mut usual = 1;
+/// The main loop of the writer thread.
+fn serve(connection: &Mutex<WriteConnection>, arriving: &mpsc::Receiver<Box<dyn WriteJob>>) {
+    let mut last_len = 1;
     while let Ok(first) = arriving.recv() {
-        let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let batch = gather(first, arriving, usual);
-        usual = batch.len();
+        let connection = connection.locked();
+        let batch = gather(first, arriving, last_len);
+        last_len = batch.len();
         connection.commit(batch);
     }
 }

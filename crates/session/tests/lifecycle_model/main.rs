@@ -1,7 +1,7 @@
-//! Exhaustive model check of the lifecycle: owners that are killed, paused, displaced and restarted share sessions, and
-//! every interleaving of their commits is explored. The model calls the functions that both backends call.
+//! Exhaustive model check of the lifecycle: owners are killed, paused, displaced and restarted, and every interleaving of their
+//! commits is explored. The model calls the same functions as both backends.
 
-#![expect(clippy::print_stdout, reason = "the number of states says how much was explored")]
+#![expect(clippy::print_stdout, reason = "prints the number of explored states")]
 
 mod model;
 mod world;
@@ -9,7 +9,7 @@ mod world;
 use model::{Bounds, Lifecycle, Rules};
 use session::{
     RunStatus,
-    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
 };
 use stateright::{Checker, HasDiscoveries, Model};
 use std::time::Instant;
@@ -45,113 +45,129 @@ fn two_owners_of_two_sessions() {
     check("two owners, two sessions", bounds);
 }
 
-/// Whether a property is found to fail with these rules.
-fn is_found_out(rules: Rules, property: &'static str) -> bool {
+/// Whether the checker finds a counterexample of the property with these rules.
+fn is_violated(rules: Rules, property: &'static str) -> bool {
     let bounds = Bounds { owners: 2, sessions: 1, runs: 2, late_results: true };
     let checker = Lifecycle { rules, bounds }.checker();
     let checker = checker.finish_when(HasDiscoveries::AnyOf([property].into())).spawn_bfs().join();
     checker.discovery(property).is_some()
 }
 
-type Answer = Result<Next<OwnerId>, Refusal>;
+type TransitionResult = Result<NextState<OwnerId>, TransitionRefusal>;
 
 #[test]
-fn without_the_fence_a_displaced_owner_commits() {
-    let fence = |_: &Turns, _| Ok(());
-    assert!(is_found_out(Rules { fence, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            let change = match change {
-                Transition::Finish { to, .. } => Transition::Finish { epoch: turns.epoch, to: *to },
-                other => other.clone(),
-            };
-            lifecycle::transition(turns, run, &change)
+fn mutation_no_fence_lets_a_displaced_owner_commit() {
+    let fence = |_: &TurnState, _| Ok(());
+    assert!(is_violated(Rules { fence, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        let change = match change {
+            Transition::Finish { to, .. } => Transition::Finish { epoch: turns.epoch, to: *to },
+            other => other.clone(),
         };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+        lifecycle::transition(turns, run, &change)
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
 }
 
-/// Applies the product's function and keeps the epoch for one kind of transition.
+/// Mutation: does not change the epoch if `keeps` is set.
 fn keep_epoch(
-    turns: &Turns,
+    turns: &TurnState,
     run: Option<&RunState<OwnerId>>,
     change: &Transition<OwnerId>,
     keeps: bool,
-) -> Answer {
+) -> TransitionResult {
     let next = lifecycle::transition(turns, run, change)?;
-    Ok(if keeps { Next { epoch: turns.epoch, ..next } } else { next })
+    Ok(if keeps { NextState { epoch: turns.epoch, ..next } } else { next })
 }
 
 #[test]
-fn without_the_lease_a_withdrawn_question_is_written_beside_a_running_run() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            let is_leased = turns.is_leased && *change != Transition::Cancel;
-            lifecycle::transition(&Turns { is_leased, ..turns.clone() }, run, change)
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+fn mutation_cancel_ignores_the_lease_and_commits_beside_a_running_run() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        let is_leased = turns.is_leased && *change != Transition::Cancel;
+        lifecycle::transition(&TurnState { is_leased, ..turns.clone() }, run, change)
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
 }
 
 #[test]
-fn without_a_new_epoch_a_take_over_fences_nobody() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            keep_epoch(turns, run, change, matches!(change, Transition::TakeOver { .. }))
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::EPOCHS_GROW));
+fn mutation_take_over_keeps_the_epoch_and_fences_no_owner() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        keep_epoch(turns, run, change, matches!(change, Transition::TakeOver { .. }))
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::EPOCHS_GROW));
 }
 
 #[test]
-fn without_a_new_epoch_a_release_admits_late_commits() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            keep_epoch(turns, run, change, matches!(change, Transition::Finish { .. }))
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
+fn mutation_release_keeps_the_epoch_and_admits_late_commits() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        keep_epoch(turns, run, change, matches!(change, Transition::Finish { .. }))
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::ONLY_THE_HOLDER_COMMITS));
 }
 
 #[test]
-fn without_the_queue_a_start_overtakes() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            lifecycle::transition(&Turns { first_ticket: None, ..turns.clone() }, run, change)
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::IN_ORDER_OF_ACCEPTANCE));
+fn mutation_start_ignores_the_queue_and_overtakes() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        lifecycle::transition(&TurnState { first_ticket: None, ..turns.clone() }, run, change)
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::IN_ORDER_OF_ACCEPTANCE));
 }
 
 #[test]
-fn without_the_lease_two_runs_are_running() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            lifecycle::transition(&Turns { is_leased: false, ..turns.clone() }, run, change)
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::ONE_RUNNING_RUN));
+fn mutation_start_ignores_the_lease_and_two_runs_are_running() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        lifecycle::transition(&TurnState { is_leased: false, ..turns.clone() }, run, change)
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::ONE_RUNNING_RUN));
 }
 
 #[test]
-fn without_the_check_of_the_status_a_terminal_state_changes() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            match (run, change) {
-                (Some(run), Transition::Withdraw { to, .. }) if run.status.is_terminal() => {
-                    let run = RunState { status: *to, ticket: None, ..run.clone() };
-                    Ok(Next { epoch: turns.epoch, is_leased: turns.is_leased, run })
-                }
-                _ => lifecycle::transition(turns, run, change),
+fn mutation_withdraw_ignores_the_status_and_changes_a_terminal_state() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        match (run, change) {
+            (Some(run), Transition::Withdraw { to, .. }) if run.status.is_terminal() => {
+                let run = RunState { status: *to, ticket: None, ..run.clone() };
+                Ok(NextState { epoch: turns.epoch, is_leased: turns.is_leased, run })
             }
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::TERMINAL_STATES_STAY));
+            _ => lifecycle::transition(turns, run, change),
+        }
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::TERMINAL_STATES_STAY));
 }
 
 #[test]
-fn without_taking_over_queued_runs_they_are_lost() {
-    let transition =
-        |turns: &Turns, run: Option<&RunState<OwnerId>>, change: &Transition<OwnerId>| -> Answer {
-            match (run, change) {
-                (Some(run), Transition::TakeOver { .. }) if run.status == RunStatus::Queued => {
-                    Err(Refusal::Moved)
-                }
-                _ => lifecycle::transition(turns, run, change),
+fn mutation_take_over_skips_queued_runs_and_loses_them() {
+    let transition = |turns: &TurnState,
+                      run: Option<&RunState<OwnerId>>,
+                      change: &Transition<OwnerId>|
+     -> TransitionResult {
+        match (run, change) {
+            (Some(run), Transition::TakeOver { .. }) if run.status == RunStatus::Queued => {
+                Err(TransitionRefusal::Moved)
             }
-        };
-    assert!(is_found_out(Rules { transition, ..Rules::product() }, model::EVERY_RUN_CAN_BE_FINISHED));
+            _ => lifecycle::transition(turns, run, change),
+        }
+    };
+    assert!(is_violated(Rules { transition, ..Rules::product() }, model::EVERY_RUN_CAN_BE_FINISHED));
 }

@@ -1,20 +1,23 @@
-//! The actions of owners on the sessions of a store, and the properties that hold whatever their order is.
+//! The model: actions of owners on sessions, and the properties that hold for every interleaving.
 
 use crate::world::{DEAD, HeldLease, OwnerId, Process, ProcessStatus, Run, Session, Violation, World};
 use session::{
     RunStatus,
-    lifecycle::{self, Next, Refusal, RunState, Transition, Turns},
+    lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
 };
 use stateright::{Model, Property};
 
-type TransitionRule =
-    fn(&Turns, Option<&RunState<OwnerId>>, &Transition<OwnerId>) -> Result<Next<OwnerId>, Refusal>;
+type TransitionRule = fn(
+    &TurnState,
+    Option<&RunState<OwnerId>>,
+    &Transition<OwnerId>,
+) -> Result<NextState<OwnerId>, TransitionRefusal>;
 
-/// The functions that decide: those of the product, or mutations that must be found out.
+/// The transition functions: those of the product, or mutations that the checker must detect.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) transition: TransitionRule,
-    pub(crate) fence: fn(&Turns, u64) -> Result<(), Refusal>,
+    pub(crate) fence: fn(&TurnState, u64) -> Result<(), TransitionRefusal>,
 }
 
 impl Rules {
@@ -23,14 +26,14 @@ impl Rules {
     }
 }
 
-/// What keeps the number of states finite.
+/// Bounds that keep the state space finite.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) owners: u8,
     pub(crate) sessions: usize,
-    /// In each session. Each of them asks one question at most.
+    /// Per session. Each run asks at most one question.
     pub(crate) runs: usize,
-    /// Whether runs start with late results, which settle no question: several runs may wait then.
+    /// Whether runs start with late results, which supersede no question, so that several runs may wait.
     pub(crate) late_results: bool,
 }
 
@@ -44,10 +47,10 @@ pub(crate) enum Action {
     Kill(OwnerId),
     Pause(OwnerId),
     Continue(OwnerId),
-    /// A new process in the place of a dead one.
+    /// A new process replaces a dead one.
     Restart(OwnerId),
     Heartbeat(OwnerId),
-    /// Others conclude that the owner was silent for too long, rightly or not.
+    /// The other owners consider the owner silent, correctly or not.
     Expire(OwnerId),
     TakeOver {
         by: OwnerId,
@@ -60,14 +63,14 @@ pub(crate) enum Action {
     },
 }
 
-/// A commit to a session. Runs are named by their index; the next free one is a new run.
+/// A commit to a session. Runs are identified by index; the next free index is a new run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A message, or the answer to a run's question, is stored in the queue.
+    /// Queues a message or the answer to a question.
     Enqueue(usize),
-    /// A message starts its run: at once, from the queue, or as the answer to its question.
+    /// Starts a run with a message: directly, from the queue, or as the answer to its question.
     Start(usize),
-    /// The late result of a call starts a run.
+    /// Starts a run with the late result of a call.
     StartWithResult(usize),
     Withdraw(usize),
     /// A person withdraws the question of a run.
@@ -96,9 +99,9 @@ impl Model for Lifecycle {
             return;
         }
         for process in &world.processes {
-            Self::happens_to(process, actions);
+            Self::environment_actions(process, actions);
             if process.status == ProcessStatus::Works {
-                self.work_of(world, process, actions);
+                self.process_actions(world, process, actions);
             }
         }
     }
@@ -106,7 +109,7 @@ impl Model for Lifecycle {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let next = match action {
             Action::Commit { by, session, change } => self.commit(world, by, session, change)?,
-            action => self.happen(world.clone(), action),
+            action => self.apply(world.clone(), action),
         };
         if next == *world {
             return None;
@@ -132,8 +135,8 @@ impl Model for Lifecycle {
             Property::always(TERMINAL_STATES_STAY, |_, world| never(world, Violation::TerminalChanged)),
             Property::always(IN_ORDER_OF_ACCEPTANCE, |_, world| never(world, Violation::OutOfOrder)),
             Property::always(EVERY_RUN_CAN_BE_FINISHED, Self::recovers),
-            // What the others are about happens at all.
-            Property::sometimes("a process works on with a lease that it lost", |_, world: &World| {
+            // The interesting situations are reachable.
+            Property::sometimes("a process continues with a lost lease", |_, world: &World| {
                 let is_lost = |process: &Process, lease: &HeldLease| {
                     let run = &world.sessions[lease.session].runs[lease.run].state;
                     run.status == RunStatus::Running && run.owner != process.owner
@@ -158,7 +161,8 @@ impl Model for Lifecycle {
 }
 
 impl Lifecycle {
-    fn happens_to(process: &Process, actions: &mut Vec<Action>) {
+    /// Actions of the environment on a process.
+    fn environment_actions(process: &Process, actions: &mut Vec<Action>) {
         let owner = process.owner;
         match process.status {
             ProcessStatus::Works => actions.extend([Action::Pause(owner), Action::Heartbeat(owner)]),
@@ -168,8 +172,8 @@ impl Lifecycle {
         actions.extend([Action::Kill(owner), Action::Expire(owner)]);
     }
 
-    /// What a process that works may try, whether or not it is entitled to it.
-    fn work_of(&self, world: &World, process: &Process, actions: &mut Vec<Action>) {
+    /// Everything that a working process may attempt, admissible or not.
+    fn process_actions(&self, world: &World, process: &Process, actions: &mut Vec<Action>) {
         let by = process.owner;
         actions.push(Action::TakeOver { by, from: DEAD });
         let silent = world.processes.iter().filter(|other| other.is_silent && other.owner != by);
@@ -193,7 +197,7 @@ impl Lifecycle {
         }
     }
 
-    fn happen(&self, mut world: World, action: Action) -> World {
+    fn apply(&self, mut world: World, action: Action) -> World {
         match action {
             Action::Kill(owner) => world.kill(owner),
             Action::Pause(owner) => world.update(owner, |process| process.status = ProcessStatus::Paused),
@@ -216,7 +220,7 @@ impl Lifecycle {
         }
     }
 
-    /// The world after a commit; `None` if it is refused.
+    /// The state after a commit; `None` if the commit is refused.
     fn commit(&self, world: &World, by: OwnerId, session: usize, change: Change) -> Option<World> {
         let mut stored = world.sessions[session].clone();
         let lease = self.commit_to(&mut stored, by, change).ok()?;
@@ -228,13 +232,13 @@ impl Lifecycle {
         Some(next)
     }
 
-    /// The run and the epoch of a lease that was acquired.
+    /// Returns the run and the epoch of an acquired lease.
     fn commit_to(
         &self,
         stored: &mut Session,
         by: OwnerId,
         change: Change,
-    ) -> Result<Option<(usize, u64)>, Refusal> {
+    ) -> Result<Option<(usize, u64)>, TransitionRefusal> {
         let rules = &self.rules;
         match change {
             Change::Start(run) => return Ok(Some((run, stored.start(rules, by, run)?))),
@@ -245,16 +249,16 @@ impl Lifecycle {
             Change::Withdraw(run) => stored.withdraw(rules, by, run)?,
             Change::Cancel(run) => stored.cancel(rules, run)?,
             Change::Step(lease) => stored.step(rules, by, lease)?,
-            // Each run asks once, so that it ends.
+            // Each run asks once, so that the state space is finite.
             Change::Finish(lease, RunStatus::Waiting) if stored.runs[lease.run].has_asked => {
-                return Err(Refusal::Moved);
+                return Err(TransitionRefusal::Moved);
             }
             Change::Finish(lease, to) => stored.finish(rules, (by, lease), to)?,
         }
         Ok(None)
     }
 
-    /// All owners are gone, and a new process takes over what is open.
+    /// Whether a new process can finish all open runs if every owner dies.
     fn recovers(&self, world: &World) -> bool {
         let recovers = |session: &Session| session.clone().recovers(&self.rules);
         world.sessions.iter().all(|session| session.violation.is_some() || recovers(session))

@@ -1,15 +1,15 @@
-//! What the model explores: processes with the leases that they believe to hold, and sessions as the store has them.
+//! The state of the model: processes with the leases that they believe to hold, and the stored sessions.
 
 use crate::model::Rules;
 use session::{
     RunStatus,
-    lifecycle::{Refusal, RunState, Transition, Turns},
+    lifecycle::{RunState, Transition, TransitionRefusal, TurnState},
 };
 
 /// One claim of one process.
 pub(crate) type OwnerId = u8;
-/// All owners that are dead: none of them acts any more, so one name stands for them. A process that is restarted has another
-/// name than the one that died.
+/// The name of all dead owners: they do not act, so they need not be distinguished. A restarted process has another name than
+/// the dead one.
 pub(crate) const DEAD: OwnerId = OwnerId::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,10 +24,10 @@ pub(crate) enum ProcessStatus {
 pub(crate) struct Process {
     pub(crate) owner: OwnerId,
     pub(crate) status: ProcessStatus,
-    /// Others have seen no heartbeat for so long that they may displace it. No clock is modelled: any span of time, and any
-    /// step of a clock, may lie between two actions.
+    /// The others have seen no heartbeat for so long that they may displace it. No clock is modelled: any time may pass between
+    /// two actions.
     pub(crate) is_silent: bool,
-    /// The leases that it acquired, also those that it finished or lost: a task may still hold a copy.
+    /// All leases that it acquired, including finished and lost ones, because a task may still hold a copy.
     pub(crate) leases: Vec<HeldLease>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct HeldLease {
     pub(crate) epoch: u64,
 }
 
-/// What went wrong in a commit, where the state after it does not show it.
+/// A violation in a commit that the resulting state does not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Violation {
     EpochNotNew,
@@ -48,7 +48,7 @@ pub(crate) enum Violation {
     WrongLease,
 }
 
-/// A session as the store has it, and beside it what the checks need.
+/// A stored session with the data for the checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     epoch: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     last_ticket: u64,
     /// The newest epoch under which a lease was acquired.
     newest_lease: u64,
-    /// The queued runs in the order in which they were accepted, kept without looking at tickets.
+    /// The queued runs in the order of acceptance, tracked independently of tickets.
     accepted: Vec<usize>,
     pub(crate) violation: Option<Violation>,
 }
@@ -64,14 +64,14 @@ pub(crate) struct Session {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) state: RunState<OwnerId>,
-    /// It has asked a person; each run asks once.
+    /// Whether it has asked its question.
     pub(crate) has_asked: bool,
 }
 
 impl Session {
-    pub(crate) fn turns(&self) -> Turns {
+    pub(crate) fn turns(&self) -> TurnState {
         let tickets = self.runs.iter().filter(|run| run.state.status == RunStatus::Queued);
-        Turns {
+        TurnState {
             epoch: self.epoch,
             is_leased: self.running().next().is_some(),
             first_ticket: tickets.filter_map(|run| run.state.ticket).min(),
@@ -97,7 +97,12 @@ impl Session {
 /// The commits of the store.
 impl Session {
     /// Applies one transition to a run, or to a new one.
-    fn apply(&mut self, rules: &Rules, index: usize, change: &Transition<OwnerId>) -> Result<(), Refusal> {
+    fn apply(
+        &mut self,
+        rules: &Rules,
+        index: usize,
+        change: &Transition<OwnerId>,
+    ) -> Result<(), TransitionRefusal> {
         let before = self.runs.get(index).map(|run| run.state.clone());
         let next = (rules.transition)(&self.turns(), before.as_ref(), change)?;
         let was = before.as_ref().map(|state| state.status);
@@ -133,7 +138,7 @@ impl Session {
         }
     }
 
-    /// The epoch of a lease that was acquired just now.
+    /// Checks and records the epoch of a lease that was just acquired.
     fn acquired(&mut self) -> u64 {
         if self.epoch <= self.newest_lease {
             self.violation = Some(Violation::EpochNotNew);
@@ -142,43 +147,58 @@ impl Session {
         self.epoch
     }
 
-    pub(crate) fn enqueue(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn enqueue(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<(), TransitionRefusal> {
         let ticket = self.last_ticket + 1;
         self.apply(rules, index, &Transition::Enqueue { owner, ticket })?;
         self.last_ticket = ticket;
         Ok(())
     }
 
-    /// A message settles all questions; the answer to one of them settles that one.
-    pub(crate) fn start(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<u64, Refusal> {
+    /// A message supersedes all questions; an answer settles its own question.
+    pub(crate) fn start(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<u64, TransitionRefusal> {
         let epoch = self.start_with_result(rules, owner, index)?;
         if !self.runs[index].has_asked {
             let asked = (0..self.runs.len()).filter(|other| self.runs[*other].has_asked);
             for other in asked.collect::<Vec<_>>() {
-                // A run that has ended meanwhile stays as it is.
+                // A run that ended meanwhile is unchanged.
                 let _ = self.apply(rules, other, &Transition::Supersede);
             }
         }
         Ok(epoch)
     }
 
-    /// The late result of a call starts a run of its own, and settles no question.
+    /// Starts a run with the late result of a call, which supersedes no question.
     pub(crate) fn start_with_result(
         &mut self,
         rules: &Rules,
         owner: OwnerId,
         index: usize,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, TransitionRefusal> {
         self.apply(rules, index, &Transition::Start { owner, if_epoch: None })?;
         Ok(self.acquired())
     }
 
-    pub(crate) fn withdraw(&mut self, rules: &Rules, owner: OwnerId, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn withdraw(
+        &mut self,
+        rules: &Rules,
+        owner: OwnerId,
+        index: usize,
+    ) -> Result<(), TransitionRefusal> {
         self.apply(rules, index, &Transition::Withdraw { owner, to: RunStatus::Cancelled })
     }
 
-    /// Withdraws the question of a waiting run. The commit appends to the log, so that nobody may hold the lease.
-    pub(crate) fn cancel(&mut self, rules: &Rules, index: usize) -> Result<(), Refusal> {
+    /// Withdraws the question of a waiting run. The commit appends to the log, so no run may hold the lease.
+    pub(crate) fn cancel(&mut self, rules: &Rules, index: usize) -> Result<(), TransitionRefusal> {
         let is_leased = self.running().next().is_some();
         self.apply(rules, index, &Transition::Cancel)?;
         if is_leased {
@@ -187,7 +207,12 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn step(&mut self, rules: &Rules, by: OwnerId, lease: HeldLease) -> Result<(), Refusal> {
+    pub(crate) fn step(
+        &mut self,
+        rules: &Rules,
+        by: OwnerId,
+        lease: HeldLease,
+    ) -> Result<(), TransitionRefusal> {
         (rules.fence)(&self.turns(), lease.epoch)?;
         self.check_holder(by, lease);
         Ok(())
@@ -198,7 +223,7 @@ impl Session {
         rules: &Rules,
         (by, lease): (OwnerId, HeldLease),
         to: RunStatus,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransitionRefusal> {
         let mut before = self.clone();
         self.apply(rules, lease.run, &Transition::Finish { epoch: lease.epoch, to })?;
         before.check_holder(by, lease);
@@ -207,7 +232,7 @@ impl Session {
         Ok(())
     }
 
-    /// A commit was admitted: was it one of the run that holds the lease?
+    /// Records a violation if an admitted commit was not made by the holder of the lease.
     fn check_holder(&mut self, by: OwnerId, lease: HeldLease) {
         let RunState { status, owner, .. } = &self.runs[lease.run].state;
         let is_holder = *status == RunStatus::Running && *owner == by && lease.epoch == self.newest_lease;
@@ -216,7 +241,7 @@ impl Session {
         }
     }
 
-    /// The run that was running, with its new epoch.
+    /// Returns the running run and its new epoch.
     pub(crate) fn take_over(&mut self, rules: &Rules, by: OwnerId, from: OwnerId) -> Option<(usize, u64)> {
         let mut lease = None;
         for index in self.open_runs_of(from) {
@@ -228,7 +253,7 @@ impl Session {
         lease
     }
 
-    /// Whether an owner that takes over everything can finish it, in order.
+    /// Whether an owner that takes over all runs can finish them in order.
     pub(crate) fn recovers(mut self, rules: &Rules) -> bool {
         let (by, owners) = (DEAD - 1, self.runs.iter().map(|run| run.state.owner).collect::<Vec<_>>());
         let finish = |session: &mut Self, (run, epoch)| {
@@ -255,13 +280,13 @@ impl Session {
         self.violation.is_none() && self.newest_lease <= self.epoch
     }
 
-    /// Renumbers tickets and epochs, of which only the order matters. The last owner of a run that is not open does not matter.
+    /// Normalises tickets and epochs, because only their order matters, and the owners of runs that are not open.
     fn renumber(&mut self) {
         for run in self.runs.iter_mut().filter(|run| !run.state.status.is_owned()) {
             run.state.owner = DEAD;
         }
-        for (place, index) in (1..).zip(&self.accepted) {
-            self.runs[*index].state.ticket = Some(place);
+        for (ticket, index) in (1..).zip(&self.accepted) {
+            self.runs[*index].state.ticket = Some(ticket);
         }
         self.last_ticket = self.accepted.len() as u64;
         let is_held = self.newest_lease == self.epoch && self.epoch > 0;
@@ -294,7 +319,7 @@ impl World {
         }
     }
 
-    /// The owner dies: its runs are those of a dead owner, and its leases are forgotten.
+    /// Kills an owner: its runs belong to a dead owner, and its leases are dropped.
     pub(crate) fn kill(&mut self, owner: OwnerId) {
         self.update(owner, |process| {
             (process.status, process.is_silent) = (ProcessStatus::Dead, false);
@@ -307,8 +332,8 @@ impl World {
         }
     }
 
-    /// The same state with the smallest numbers: histories that differ in numbers only are explored once, and any number of
-    /// kills, pauses and displacements is.
+    /// The canonical form of the state. Histories that differ only in numbers are explored once, so the number of kills, pauses
+    /// and displacements is unbounded.
     pub(crate) fn canonical(mut self) -> Self {
         if !self.sessions.iter().all(Session::is_consistent) {
             return self;
@@ -326,7 +351,7 @@ impl World {
         self
     }
 
-    /// Owners differ in what they do and have, not in their names: of states that differ in names one is explored.
+    /// Symmetry reduction: states that differ only in the names of owners are explored once.
     fn rename_owners(&mut self) {
         let sessions = &self.sessions;
         self.processes.sort_by_cached_key(|Process { owner, status, is_silent, leases }| {

@@ -1,4 +1,4 @@
-//! Short words for the tests of the SQLite file.
+//! Helpers for the tests of the SQLite file.
 
 use rusqlite::Connection;
 use session::{
@@ -9,22 +9,22 @@ use std::{future::poll_fn, path::PathBuf, task::Poll};
 use tempfile::TempDir;
 use testkit::store_suite::make::{key, says};
 
-pub(crate) fn file(place: &TempDir) -> PathBuf {
-    place.path().join("lango.db")
+pub(crate) fn file(dir: &TempDir) -> PathBuf {
+    dir.path().join("lango.db")
 }
 
-pub(crate) fn open(place: &TempDir, options: Options) -> Result<SqliteStore> {
-    SqliteStore::open(file(place), options)
+pub(crate) fn open(dir: &TempDir, options: Options) -> Result<SqliteStore> {
+    SqliteStore::open(file(dir), options)
 }
 
 pub(crate) fn fresh(options: Options) -> (SqliteStore, TempDir) {
-    let place = tempfile::tempdir().unwrap();
-    (open(&place, options).unwrap(), place)
+    let dir = tempfile::tempdir().unwrap();
+    (open(&dir, options).unwrap(), dir)
 }
 
-/// Another program that holds the write lock until this is dropped.
-pub(crate) fn holding(place: &TempDir) -> Connection {
-    let conn = Connection::open(file(place)).unwrap();
+/// Another process that holds the write lock until the connection is dropped.
+pub(crate) fn holding(dir: &TempDir) -> Connection {
+    let conn = Connection::open(file(dir)).unwrap();
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
     conn
 }
@@ -33,7 +33,7 @@ pub(crate) fn append<'a>(store: &'a SqliteStore, id: &str) -> Pending<'a, Commit
     store.commit(&key("s"), says(id))
 }
 
-/// Sends a write on its way without waiting for its answer.
+/// Submits a write without waiting for its result.
 pub(crate) async fn poll_once<T>(answer: &mut Pending<'_, T>) {
     poll_fn(|context| {
         assert!(answer.as_mut().poll(context).is_pending());

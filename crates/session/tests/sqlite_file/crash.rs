@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of writing: nothing that was acknowledged is lost, nothing is there by half.
+//! SIGKILL during writes: no acknowledged commit is lost, and no commit is stored partially.
 
 use crate::common::{file, open};
 use session::{
@@ -20,8 +20,8 @@ const FILE: &str = "LANGO_CRASH_FILE";
 const ROUND: &str = "LANGO_CRASH_ROUND";
 const SEED: &str = "LANGO_CRASH_SEED";
 
-/// Message and state change in one step: after the crash they must agree.
-async fn talk(store: SqliteStore, name: String, round: String) -> session::Result<()> {
+/// Commits a message and a state change together: after the crash they must agree.
+async fn append_forever(store: SqliteStore, name: String, round: String) -> session::Result<()> {
     store.create(new_session(&key(&name), OnConflict::Keep)).await?;
     for n in 0_u64.. {
         let id = format!("{round}-{n}");
@@ -32,21 +32,21 @@ async fn talk(store: SqliteStore, name: String, round: String) -> session::Resul
         };
         let committed = store.commit(&key(&name), step).await?;
         let line = format!("ack {name} {id} {}\n", committed.seq);
-        std::io::stdout().write_all(line.as_bytes()).expect("somebody listens");
+        std::io::stdout().write_all(line.as_bytes()).expect("the parent reads standard output");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "runs in a process of its own, started by the test below"]
-async fn a_process_that_writes_until_it_is_killed() {
+#[ignore = "runs as a child process of the test below"]
+async fn child_process_that_writes_until_killed() {
     let (Ok(path), Ok(round)) = (env::var(FILE), env::var(ROUND)) else { return };
     let store = SqliteStore::open(path, Options::default()).unwrap();
-    let mut talks = tokio::task::JoinSet::new();
+    let mut writers = tokio::task::JoinSet::new();
     for n in 0..SESSIONS {
-        talks.spawn(talk(store.clone(), format!("s{n}"), round.clone()));
+        writers.spawn(append_forever(store.clone(), format!("s{n}"), round.clone()));
     }
-    while let Some(ended) = talks.join_next().await {
+    while let Some(ended) = writers.join_next().await {
         ended.unwrap().unwrap();
     }
 }
@@ -58,7 +58,7 @@ struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// `None` for a line that was cut off, and for what the test harness says.
+    /// `None` for a truncated line and for output of the test harness.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_suffix('\n')?.strip_prefix("ack ")?.split(' ');
         let (name, id, seq) = (words.next()?, words.next()?, words.next()?);
@@ -66,31 +66,31 @@ impl Acknowledged {
     }
 }
 
-/// Lets a process write until it has told of so many appends, kills it, and answers with all that it told of.
-fn killed_after(count: u64, round: u64, place: &TempDir) -> Vec<Acknowledged> {
+/// Kills a writing process after it acknowledged `count` commits, and returns all acknowledged commits.
+fn killed_after(count: u64, round: u64, dir: &TempDir) -> Vec<Acknowledged> {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "crash::a_process_that_writes_until_it_is_killed", "--ignored", "--nocapture"])
-        .env(FILE, file(place))
+        .args(["--exact", "crash::child_process_that_writes_until_killed", "--ignored", "--nocapture"])
+        .env(FILE, file(dir))
         .env(ROUND, format!("r{round}"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let (mut told, mut line) = (Vec::new(), String::new());
+    let (mut acknowledged, mut line) = (Vec::new(), String::new());
     while lines.read_line(&mut line).unwrap() > 0 {
-        told.extend(Acknowledged::parse(&line));
+        acknowledged.extend(Acknowledged::parse(&line));
         line.clear();
-        if told.len() as u64 == count {
+        if acknowledged.len() as u64 == count {
             child.kill().unwrap();
         }
     }
     child.wait().unwrap();
-    assert!(told.len() as u64 >= count, "the process ended before it was killed");
-    told
+    assert!(acknowledged.len() as u64 >= count, "the process ended before it was killed");
+    acknowledged
 }
 
-async fn assert_sound(store: &SqliteStore, told: &[Acknowledged]) {
+async fn assert_sound(store: &SqliteStore, acknowledged: &[Acknowledged]) {
     for n in 0..SESSIONS {
         let key = key(&format!("s{n}"));
         let Some(found) = store.load(&key, TailBudget::ALL).await.unwrap() else { continue };
@@ -104,19 +104,19 @@ async fn assert_sound(store: &SqliteStore, told: &[Acknowledged]) {
         assert_eq!(
             found.state.first().and_then(|change| change.value.as_str()),
             last,
-            "half a step in {key}"
+            "a partial commit in {key}"
         );
         let logged = store.state_changes(&key, page(0, usize::MAX)).await.unwrap();
         assert_eq!(logged.len(), rows.len());
-        for told in told.iter().filter(|told| told.session == key) {
-            let row = rows.iter().find(|row| row.message.id == told.id);
-            assert_eq!(row.map(|row| row.seq.0), Some(told.seq), "{} of {key} was acknowledged", told.id);
+        for commit in acknowledged.iter().filter(|commit| commit.session == key) {
+            let row = rows.iter().find(|row| row.message.id == commit.id);
+            assert_eq!(row.map(|row| row.seq.0), Some(commit.seq), "{} of {key} was acknowledged", commit.id);
         }
     }
 }
 
-fn assert_intact(place: &TempDir) {
-    let conn = rusqlite::Connection::open(file(place)).unwrap();
+fn assert_intact(dir: &TempDir) {
+    let conn = rusqlite::Connection::open(file(dir)).unwrap();
     let verdict: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
     let mut broken = conn.prepare("PRAGMA foreign_key_check").unwrap();
@@ -132,20 +132,20 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 #[tokio::test]
-async fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+async fn no_acknowledged_commit_is_lost_after_sigkill() {
     let given = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let mut seed = given.unwrap_or(clock);
     println!("{SEED}={seed}");
-    let place = tempfile::tempdir().unwrap();
-    let mut told = Vec::new();
+    let dir = tempfile::tempdir().unwrap();
+    let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        told.extend(killed_after(1 + next(&mut seed) % 400, round, &place));
-        let store = open(&place, Options::default()).unwrap();
-        assert_sound(&store, &told).await;
-        // And it works: the next message is stored behind them.
+        acknowledged.extend(killed_after(1 + next(&mut seed) % 400, round, &dir));
+        let store = open(&dir, Options::default()).unwrap();
+        assert_sound(&store, &acknowledged).await;
+        // The store accepts writes again.
         store.create(new_session(&key("after"), OnConflict::Keep)).await.unwrap();
         drop(store);
-        assert_intact(&place);
+        assert_intact(&dir);
     }
 }

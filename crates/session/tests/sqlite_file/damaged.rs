@@ -1,10 +1,10 @@
-//! Damage to one session: it is named, and the others go on.
+//! Damage to one session: errors name the session, and other sessions keep working.
 
 use crate::common::{file, open};
 use rusqlite::Connection;
 use session::{
-    Commit, Error, ListQuery, Message, OnConflict, Owners, RunStore, SessionLog, SessionRow, SessionStore,
-    TailBudget, TakeOver,
+    Commit, Error, ListQuery, OnConflict, Owners, RunStore, SessionLog, SessionMessage, SessionRow,
+    SessionStore, TailBudget, TakeOver,
     sqlite::{Options, SqliteStore},
 };
 use std::{collections::BTreeSet, fs, sync::Mutex};
@@ -23,28 +23,28 @@ fn reporting() -> Options {
 
 /// Two sessions, each with a message that fills a page.
 async fn two_sessions() -> TempDir {
-    let place = tempfile::tempdir().unwrap();
-    let store = open(&place, Options::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, Options::default()).unwrap();
     for name in ["good", "bad"] {
         store.create(new_session(&key(name), OnConflict::Fail)).await.unwrap();
         let content = format!("text of {name} ").repeat(200);
-        let message = Message { content, ..message("m1") };
+        let message = SessionMessage { content, ..message("m1") };
         store
             .commit(&key(name), Commit { title: Some(name.to_owned()), ..Commit::message(message) })
             .await
             .unwrap();
     }
-    place
+    dir
 }
 
-fn change(place: &TempDir, sql: &str) {
-    let conn = Connection::open(file(place)).unwrap();
+fn change(dir: &TempDir, sql: &str) {
+    let conn = Connection::open(file(dir)).unwrap();
     assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
 }
 
-/// Overwrites every page of a kind (the first byte) in which the text is, and says how many.
-fn overwrite_pages(place: &TempDir, kind: u8, text: &str) -> usize {
-    let mut bytes = fs::read(file(place)).unwrap();
+/// Overwrites every page of a kind (its first byte) that contains the text. Returns their number.
+fn overwrite_pages(dir: &TempDir, kind: u8, text: &str) -> usize {
+    let mut bytes = fs::read(file(dir)).unwrap();
     let holds =
         |page: &&mut [u8]| page[0] == kind && page.windows(text.len()).any(|part| part == text.as_bytes());
     let pages: Vec<&mut [u8]> = bytes.chunks_mut(4096).filter(holds).collect();
@@ -52,7 +52,7 @@ fn overwrite_pages(place: &TempDir, kind: u8, text: &str) -> usize {
     for page in pages {
         page.fill(0xa5);
     }
-    fs::write(file(place), bytes).unwrap();
+    fs::write(file(dir), bytes).unwrap();
     count
 }
 
@@ -66,11 +66,11 @@ async fn list(store: &SqliteStore, after: Option<SessionRow>, limit: usize) -> V
 fn assert_names<T: std::fmt::Debug>(refused: session::Result<T>, name: &str) {
     let error = refused.unwrap_err();
     assert!(matches!(&error, Error::DamagedSession { key: found, .. } if *found == key(name)), "{error:?}");
-    assert!(!error.is_storage_fault() && !error.is_transient(), "trying again does not help");
+    assert!(!error.is_storage_fault() && !error.is_transient(), "a retry does not help");
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_the_damage_of_its_session() {
+async fn an_unreadable_row_damages_only_its_session() {
     let table = [
         "UPDATE messages SET tool_calls = '{broken' WHERE session_key = 2",
         "UPDATE messages SET content = CAST(x'ff' AS TEXT) WHERE session_key = 2",
@@ -79,9 +79,9 @@ async fn a_row_that_cannot_be_read_is_the_damage_of_its_session() {
         "UPDATE sessions SET last_seq = -1 WHERE session_key = 2",
     ];
     for sql in table {
-        let place = two_sessions().await;
-        change(&place, sql);
-        let store = open(&place, reporting()).unwrap();
+        let dir = two_sessions().await;
+        change(&dir, sql);
+        let store = open(&dir, reporting()).unwrap();
         assert_names(store.load(&key("bad"), TailBudget::ALL).await, "bad");
         store.load(&key("good"), TailBudget::ALL).await.unwrap().unwrap();
         store.commit(&key("good"), says("m2")).await.unwrap();
@@ -95,10 +95,10 @@ async fn a_row_that_cannot_be_read_is_the_damage_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_is_the_damage_of_its_session() {
-    let place = two_sessions().await;
-    assert_eq!(overwrite_pages(&place, TABLE_LEAF, "text of bad text of bad"), 1);
-    let store = open(&place, Options::default()).unwrap();
+async fn a_damaged_page_damages_only_its_session() {
+    let dir = two_sessions().await;
+    assert_eq!(overwrite_pages(&dir, TABLE_LEAF, "text of bad text of bad"), 1);
+    let store = open(&dir, Options::default()).unwrap();
     assert_names(store.load(&key("bad"), TailBudget::ALL).await, "bad");
     assert_names(store.read(&key("bad"), page(0, 10)).await, "bad");
     assert_names(store.delete(&key("bad")).await, "bad");
@@ -110,10 +110,10 @@ async fn a_damaged_page_is_the_damage_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_list_names_sessions_whose_row_cannot_be_read() {
-    let place = two_sessions().await;
-    change(&place, "UPDATE sessions SET last_seq = -1 WHERE session_key = 2");
-    let store = open(&place, Options::default()).unwrap();
+async fn a_list_marks_sessions_with_unreadable_rows_as_damaged() {
+    let dir = two_sessions().await;
+    change(&dir, "UPDATE sessions SET last_seq = -1 WHERE session_key = 2");
+    let store = open(&dir, Options::default()).unwrap();
     let (mut after, mut listed) = (None, Vec::new());
     while let Some(row) = list(&store, after, 1).await.pop() {
         listed.push((row.key.session.clone(), row.is_damaged));
@@ -124,10 +124,10 @@ async fn a_list_names_sessions_whose_row_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_of_the_table_of_sessions_hides_no_others() {
+async fn a_damaged_page_of_the_session_table_hides_no_other_session() {
     const SESSIONS: usize = 300;
-    let place = tempfile::tempdir().unwrap();
-    let store = open(&place, Options::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, Options::default()).unwrap();
     for number in 0..SESSIONS {
         let key = key(&format!("s{number}"));
         store.create(new_session(&key, OnConflict::Fail)).await.unwrap();
@@ -135,8 +135,8 @@ async fn a_damaged_page_of_the_table_of_sessions_hides_no_others() {
         store.commit(&key, Commit { title, ..says("m1") }).await.unwrap();
     }
     drop(store);
-    assert_eq!(overwrite_pages(&place, TABLE_LEAF, "title of 150."), 1);
-    let store = open(&place, Options::default()).unwrap();
+    assert_eq!(overwrite_pages(&dir, TABLE_LEAF, "title of 150."), 1);
+    let store = open(&dir, Options::default()).unwrap();
     let whole = list(&store, None, usize::MAX).await;
     let names: BTreeSet<&str> = whole.iter().map(|row| row.key.session.as_str()).collect();
     assert_eq!((whole.len(), names.len()), (SESSIONS, SESSIONS));
@@ -145,7 +145,7 @@ async fn a_damaged_page_of_the_table_of_sessions_hides_no_others() {
     for row in damaged {
         assert_names(store.load(&row.key, TailBudget::NONE).await, &row.key.session);
     }
-    // Page by page it is the same list.
+    // Paging yields the same list.
     let (mut after, mut paged) = (None, Vec::new());
     loop {
         let rows = list(&store, after.clone(), 7).await;
@@ -157,13 +157,13 @@ async fn a_damaged_page_of_the_table_of_sessions_hides_no_others() {
 }
 
 #[tokio::test]
-async fn the_runs_of_others_are_taken_over_from_a_dead_owner() {
-    let place = two_sessions().await;
-    let store = open(&place, Options::default()).unwrap();
+async fn a_damaged_session_does_not_block_the_take_over_of_other_runs() {
+    let dir = two_sessions().await;
+    let store = open(&dir, Options::default()).unwrap();
     for name in ["good", "bad"] {
         store.commit(&key(name), start_commit(run_of("dead", "r"))).await.unwrap();
     }
-    change(&place, "UPDATE runs SET run_id = CAST(x'ff' AS TEXT) WHERE session_key = 2");
+    change(&dir, "UPDATE runs SET run_id = CAST(x'ff' AS TEXT) WHERE session_key = 2");
     let owners: Vec<String> = store.owners().await.unwrap().into_iter().map(|owner| owner.name).collect();
     assert_eq!(owners, ["dead"]);
     let gone = vec![session::GoneOwner { name: "dead".into(), if_beats: None }];

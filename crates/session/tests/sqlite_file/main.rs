@@ -1,6 +1,6 @@
-//! What is true of the SQLite file beyond the laws of every store.
+//! Tests of the SQLite file beyond the store suite.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed setup fails the test")]
 
 mod common;
 mod crash;

@@ -1,4 +1,4 @@
-//! Files that are deleted or replaced while they are open: nothing is acknowledged into a file that nobody will find.
+//! Files that are deleted or replaced while they are open: no commit to such a file is acknowledged.
 
 use crate::common::{append, file, fresh, open};
 use session::{
@@ -15,14 +15,18 @@ use testkit::store_suite::make::{key, new_session, page};
 
 /// A store with a session of one message.
 async fn used() -> (SqliteStore, TempDir) {
-    let (store, place) = fresh(Options::default());
-    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    append(&store, "m1").await.unwrap();
-    (store, place)
+    used_with(Options::default()).await
 }
 
-fn beside(place: &TempDir, suffix: &str) -> PathBuf {
-    place.path().join(format!("lango.db{suffix}"))
+async fn used_with(options: Options) -> (SqliteStore, TempDir) {
+    let (store, dir) = fresh(options);
+    store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
+    append(&store, "m1").await.unwrap();
+    (store, dir)
+}
+
+fn beside(dir: &TempDir, suffix: &str) -> PathBuf {
+    dir.path().join(format!("lango.db{suffix}"))
 }
 
 async fn ids(store: &SqliteStore) -> Vec<String> {
@@ -31,86 +35,86 @@ async fn ids(store: &SqliteStore) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_deleted_database_refuses_reads_and_writes_until_it_is_put_back() {
-    let (store, place) = used().await;
-    let elsewhere = place.path().join("elsewhere.db");
-    fs::rename(file(&place), &elsewhere).unwrap();
+async fn a_deleted_database_refuses_reads_and_writes_until_it_is_restored() {
+    let (store, dir) = used().await;
+    let elsewhere = dir.path().join("elsewhere.db");
+    fs::rename(file(&dir), &elsewhere).unwrap();
     for refused in [
         append(&store, "m2").await.map(drop),
         store.heartbeat().await.map(drop),
         store.load(&key("s"), TailBudget::ALL).await.map(drop),
     ] {
-        assert!(matches!(&refused, Err(Error::Deleted { path }) if *path == file(&place)), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::Deleted { path }) if *path == file(&dir)), "{refused:?}");
         assert!(refused.unwrap_err().is_storage_fault());
     }
-    fs::rename(&elsewhere, file(&place)).unwrap();
+    fs::rename(&elsewhere, file(&dir)).unwrap();
     append(&store, "m3").await.unwrap();
     assert_eq!(ids(&store).await, ["m1", "m3"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_on_the_callers_thread_is_refused_too() {
-    let (store, place) = used().await;
-    fs::remove_file(file(&place)).unwrap();
+async fn an_inline_commit_to_a_deleted_database_is_refused() {
+    let (store, dir) = used_with(Options { inline_commits: true, ..Options::default() }).await;
+    fs::remove_file(file(&dir)).unwrap();
     let refused = append(&store, "m2").await;
     assert!(matches!(refused, Err(Error::Deleted { .. })), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_replaced_database_is_neither_read_nor_written() {
-    let (store, place) = used().await;
+    let (store, dir) = used().await;
     let (other, elsewhere) = fresh(Options::default());
     other.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     drop(other);
-    fs::rename(file(&elsewhere), file(&place)).unwrap();
+    fs::rename(file(&elsewhere), file(&dir)).unwrap();
     for refused in
         [append(&store, "m2").await.map(drop), store.load(&key("s"), TailBudget::ALL).await.map(drop)]
     {
-        assert!(matches!(&refused, Err(Error::Replaced { path }) if *path == file(&place)), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::Replaced { path }) if *path == file(&dir)), "{refused:?}");
     }
     drop(store);
     for suffix in ["-wal", "-shm"] {
-        let _ = fs::remove_file(beside(&place, suffix));
+        let _ = fs::remove_file(beside(&dir, suffix));
     }
-    let store = open(&place, Options::default()).unwrap();
-    assert!(ids(&store).await.is_empty(), "the other database is as it was");
+    let store = open(&dir, Options::default()).unwrap();
+    assert!(ids(&store).await.is_empty(), "the other database is unchanged");
 }
 
 #[tokio::test]
-async fn a_missing_file_beside_the_database_is_named() {
+async fn a_deleted_wal_or_shm_file_is_an_error_with_its_path() {
     for suffix in ["-wal", "-shm"] {
-        let (store, place) = used().await;
-        fs::remove_file(beside(&place, suffix)).unwrap();
+        let (store, dir) = used().await;
+        fs::remove_file(beside(&dir, suffix)).unwrap();
         for refused in
             [append(&store, "m2").await.map(drop), store.load(&key("s"), TailBudget::ALL).await.map(drop)]
         {
             assert!(
-                matches!(&refused, Err(Error::Detached { path }) if *path == beside(&place, suffix)),
+                matches!(&refused, Err(Error::Detached { path }) if *path == beside(&dir, suffix)),
                 "{suffix}: {refused:?}"
             );
         }
         drop(store);
-        let store = open(&place, Options::default()).unwrap();
+        let store = open(&dir, Options::default()).unwrap();
         assert_eq!(ids(&store).await, ["m1"], "{suffix}");
     }
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_before_the_log_was_deleted_is_saved_at_once() {
-    let (store, place) = used().await;
-    fs::remove_file(beside(&place, "-wal")).unwrap();
+async fn a_deleted_write_ahead_log_is_checkpointed_immediately() {
+    let (store, dir) = used().await;
+    fs::remove_file(beside(&dir, "-wal")).unwrap();
     append(&store, "m2").await.unwrap_err();
-    // As after `kill -9`: nobody closes the store.
+    // As after SIGKILL: the store is not closed.
     mem::forget(store);
-    let copy = place.path().join("copy.db");
-    fs::copy(file(&place), &copy).unwrap();
+    let copy = dir.path().join("copy.db");
+    fs::copy(file(&dir), &copy).unwrap();
     assert_eq!(ids(&SqliteStore::open(copy, Options::default()).unwrap()).await, ["m1"]);
 }
 
 #[tokio::test]
-async fn a_link_to_a_database_is_followed_and_watched() {
-    let place = tempfile::tempdir().unwrap();
-    let (link, real) = (place.path().join("link.db"), place.path().join("real.db"));
+async fn a_symbolic_link_to_a_database_is_followed_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, real) = (dir.path().join("link.db"), dir.path().join("real.db"));
     symlink(&real, &link).unwrap();
     drop(SqliteStore::open(&real, Options::default()).unwrap());
     let store = SqliteStore::open(&link, Options::default()).unwrap();
@@ -118,7 +122,7 @@ async fn a_link_to_a_database_is_followed_and_watched() {
     append(&store, "m1").await.unwrap();
     assert_eq!(ids(&store).await, ["m1"]);
 
-    replace_link(&place.path().join("other.db"), &link);
+    replace_link(&dir.path().join("other.db"), &link);
     let refused = append(&store, "m2").await;
     assert!(matches!(refused, Err(Error::Replaced { .. })), "{refused:?}");
 }

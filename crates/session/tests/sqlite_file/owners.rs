@@ -1,9 +1,9 @@
-//! Owners of several processes on one file: who is alive is known by a lock, and what ended processes left is removed.
+//! Owners of several processes on one file: liveness by lock files, and removal of leftovers.
 
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
 use session::{
-    GoneOwner, Liveness, OnConflict, Owner, Owners, RunStatus, RunStore, SessionStore, TakeOver,
+    GoneOwner, Liveness, OnConflict, OwnerClaim, Owners, RunStatus, RunStore, SessionStore, TakeOver,
     sqlite::{Options, SqliteStore},
 };
 use std::{
@@ -14,18 +14,18 @@ use std::{
 };
 use tempfile::TempDir;
 use testkit::store_suite::{
-    Shared,
+    SharedStore,
     make::{enqueue, key, new_session, run_of, start, step},
 };
 
 const FILE: &str = "LANGO_OWNER_FILE";
 
-fn lock_files(place: &TempDir) -> usize {
-    fs::read_dir(place.path().join("lango.db-owners")).unwrap().count()
+fn lock_files(dir: &TempDir) -> usize {
+    fs::read_dir(dir.path().join("lango.db-owners")).unwrap().count()
 }
 
-fn rows(place: &TempDir) -> i64 {
-    let conn = Connection::open(file(place)).unwrap();
+fn rows(dir: &TempDir) -> i64 {
+    let conn = Connection::open(file(dir)).unwrap();
     conn.query_row("SELECT COUNT(*) FROM owners", [], |row| row.get(0)).unwrap()
 }
 
@@ -36,25 +36,25 @@ async fn take_over(store: &SqliteStore, gone: &str, owner: &str) -> Vec<session:
 
 #[tokio::test]
 async fn an_owner_is_alive_as_long_as_its_store_is_open() {
-    let (one, place) = fresh(Options::default());
-    let two = open(&place, Options::default()).unwrap();
+    let (one, dir) = fresh(Options::default());
+    let two = open(&dir, Options::default()).unwrap();
     let owner = one.claim_owner().unwrap();
     let name = owner.name().to_owned();
-    assert_ne!(Owner::process_of(&name), Owner::process_of(two.claim_owner().unwrap().name()));
+    assert_ne!(OwnerClaim::process_of(&name), OwnerClaim::process_of(two.claim_owner().unwrap().name()));
     assert_eq!((one.liveness(&name), two.liveness(&name)), (Liveness::Alive, Liveness::Alive));
     drop(one);
-    // The claim is held, but the store that proved that its owner is alive is closed.
+    // The claim is held, but the process lock was released with the store.
     assert_eq!(two.liveness(&name), Liveness::Dead);
     drop(owner);
 }
 
 #[tokio::test]
-async fn heartbeats_are_seen_by_other_processes() {
-    let (one, place) = fresh(Options::default());
-    let two = open(&place, Options::default()).unwrap();
+async fn heartbeats_are_visible_to_other_processes() {
+    let (one, dir) = fresh(Options::default());
+    let two = open(&dir, Options::default()).unwrap();
     two.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let owner = one.claim_owner().unwrap();
-    let shared: Shared = Arc::new(one.clone());
+    let shared: SharedStore = Arc::new(one.clone());
     start(&shared, &key("s"), run_of(owner.name(), "r")).await.unwrap();
     for beats in 1..=2 {
         one.heartbeat().await.unwrap();
@@ -68,36 +68,36 @@ async fn heartbeats_are_seen_by_other_processes() {
 }
 
 #[tokio::test]
-async fn what_ended_processes_left_is_removed() {
-    let (store, place) = fresh(Options::default());
+async fn rows_and_lock_files_of_ended_processes_are_removed() {
+    let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    // These end in order: their files are gone, their rows are left.
+    // These end normally: their lock files are removed, their rows remain.
     for _ in 0..3 {
-        let other = open(&place, Options::default()).unwrap();
+        let other = open(&dir, Options::default()).unwrap();
         let _owner = other.claim_owner().unwrap();
         other.heartbeat().await.unwrap();
     }
-    // This one is killed: its file is left, and it owns a run.
-    fs::write(place.path().join("lango.db-owners/1-killed"), "").unwrap();
-    let shared: Shared = Arc::new(store.clone());
+    // This one is killed: its lock file remains, and it owns runs.
+    fs::write(dir.path().join("lango.db-owners/1-killed"), "").unwrap();
+    let shared: SharedStore = Arc::new(store.clone());
     start(&shared, &key("s"), run_of("1-killed#7", "r")).await.unwrap();
     enqueue(&shared, &key("s"), run_of("1-killed#8", "q")).await.unwrap();
 
     let me = store.claim_owner().unwrap();
     store.heartbeat().await.unwrap();
-    assert_eq!((rows(&place), lock_files(&place)), (1, 2), "who owns a run is still known");
+    assert_eq!((rows(&dir), lock_files(&dir)), (1, 2), "the row and file of an owner of runs remain");
     assert_eq!(take_over(&store, "1-killed#7", me.name()).await.len(), 1);
-    assert_eq!((rows(&place), lock_files(&place)), (2, 2));
+    assert_eq!((rows(&dir), lock_files(&dir)), (2, 2));
     assert_eq!(take_over(&store, "1-killed#8", me.name()).await.len(), 1);
-    assert_eq!((rows(&place), lock_files(&place)), (1, 1));
+    assert_eq!((rows(&dir), lock_files(&dir)), (1, 1));
     assert_eq!(store.liveness(me.name()), Liveness::Alive);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "runs in a process of its own, started by the test below"]
-async fn a_process_that_owns_runs_until_it_is_killed() {
+#[ignore = "runs as a child process of the test below"]
+async fn child_process_that_owns_runs_until_killed() {
     let Ok(path) = env::var(FILE) else { return };
-    let store: Shared = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
+    let store: SharedStore = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let owner = store.claim_owner().unwrap();
     let lease = start(&store, &key("s"), run_of(owner.name(), "r")).await.unwrap();
@@ -107,25 +107,25 @@ async fn a_process_that_owns_runs_until_it_is_killed() {
     std::future::pending::<()>().await;
 }
 
-/// A process that owns a running run and a queued one, and the name of their owner.
-fn owning_process(place: &TempDir) -> (Child, String) {
+/// Starts a process that owns a running and a queued run. Returns it with the name of the owner.
+fn owning_process(dir: &TempDir) -> (Child, String) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "owners::a_process_that_owns_runs_until_it_is_killed", "--ignored", "--nocapture"])
-        .env(FILE, file(place))
+        .args(["--exact", "owners::child_process_that_owns_runs_until_killed", "--ignored", "--nocapture"])
+        .env(FILE, file(dir))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let owner = lines.map(Result::unwrap).find_map(|line| Some(line.strip_prefix("owner ")?.to_owned()));
-    (child, owner.expect("the process says who it is"))
+    (child, owner.expect("the process prints its owner name"))
 }
 
 #[tokio::test]
 async fn the_runs_of_a_killed_process_are_taken_over() {
-    let place = tempfile::tempdir().unwrap();
-    let (mut child, name) = owning_process(&place);
-    let store = open(&place, Options::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, name) = owning_process(&dir);
+    let store = open(&dir, Options::default()).unwrap();
     assert_eq!(store.liveness(&name), Liveness::Alive);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -135,5 +135,5 @@ async fn the_runs_of_a_killed_process_are_taken_over() {
     let found: Vec<_> = taken.iter().map(|run| (run.id.as_str(), run.status())).collect();
     assert_eq!(found, [("r", RunStatus::Running), ("q", RunStatus::Queued)]);
     store.commit(&key("s"), step(taken[0].lease().unwrap(), "m2")).await.unwrap();
-    assert_eq!(lock_files(&place), 1);
+    assert_eq!(lock_files(&dir), 1);
 }

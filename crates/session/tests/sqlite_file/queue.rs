@@ -1,4 +1,4 @@
-//! The writer's queue: bounded, drained in whole batches, emptied before the store is gone.
+//! The write queue: back-pressure, batches, and draining on drop.
 
 use crate::common::{append, fresh, holding, open, poll_once};
 use session::{Commit, Error, OnConflict, Seq, SessionLog, SessionStore, Store, TailBudget, sqlite::Options};
@@ -10,11 +10,11 @@ use std::{
 use testkit::store_suite::make::{key, message, new_session, page, says, seqs};
 
 #[tokio::test]
-async fn a_queue_with_too_many_jobs_is_full() {
+async fn the_queue_is_full_at_its_maximum_number_of_jobs() {
     let options = Options { queue_jobs: 2, queue_wait: Duration::ZERO, ..Options::default() };
-    let (store, place) = fresh(options);
+    let (store, dir) = fresh(options);
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let lock = holding(&place);
+    let lock = holding(&dir);
     let (mut first, mut second) = (append(&store, "m1"), append(&store, "m2"));
     poll_once(&mut first).await;
     poll_once(&mut second).await;
@@ -29,16 +29,16 @@ async fn a_queue_with_too_many_jobs_is_full() {
 }
 
 #[tokio::test]
-async fn a_queue_with_too_many_bytes_is_full() {
+async fn the_queue_is_full_at_its_maximum_size() {
     let options = Options { queue_bytes: 10_000, queue_wait: Duration::ZERO, ..Options::default() };
-    let (store, place) = fresh(options);
+    let (store, dir) = fresh(options);
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let large = |id: &str| {
         let content = "x".repeat(9_000);
-        let message = session::Message { content, ..message(id) };
+        let message = session::SessionMessage { content, ..message(id) };
         store.commit(&key("s"), Commit::message(message))
     };
-    let lock = holding(&place);
+    let lock = holding(&dir);
     let mut first = large("m1");
     poll_once(&mut first).await;
     assert!(matches!(large("m2").await, Err(Error::QueueFull { waiting: 1.. })));
@@ -49,18 +49,18 @@ async fn a_queue_with_too_many_bytes_is_full() {
 }
 
 #[tokio::test]
-async fn a_job_larger_than_the_whole_queue_goes_alone() {
-    let (store, _place) = fresh(Options { queue_bytes: 100, ..Options::default() });
+async fn a_job_larger_than_the_queue_is_admitted_alone() {
+    let (store, _dir) = fresh(Options { queue_bytes: 100, ..Options::default() });
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let message = session::Message { content: "x".repeat(100_000), ..message("m1") };
+    let message = session::SessionMessage { content: "x".repeat(100_000), ..message("m1") };
     store.commit(&key("s"), Commit::message(message)).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_write_waits_for_room() {
-    let (store, place) = fresh(Options { queue_jobs: 1, ..Options::default() });
+async fn a_write_waits_for_room_in_the_queue() {
+    let (store, dir) = fresh(Options { queue_jobs: 1, ..Options::default() });
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let lock = holding(&place);
+    let lock = holding(&dir);
     let mut answers: Vec<_> = (0..20).map(|n| append(&store, &format!("m{n}"))).collect();
     for answer in &mut answers {
         poll_once(answer).await;
@@ -72,14 +72,14 @@ async fn a_write_waits_for_room() {
 }
 
 #[tokio::test]
-async fn a_job_that_sqlite_refuses_fails_alone_in_its_batch() {
-    let (store, place) = fresh(Options::default());
+async fn a_constraint_violation_fails_only_its_job_of_the_batch() {
+    let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    // While the lock is held the jobs gather in one batch. SQLite takes NaN for NULL, which the table refuses.
-    let lock = holding(&place);
+    // While the lock is held, the jobs form one batch. SQLite stores NaN as NULL, which violates NOT NULL.
+    let lock = holding(&dir);
     let step = |n: u64| {
         let timestamp = if n.is_multiple_of(3) { f64::NAN } else { 1.0 };
-        let message = session::Message { timestamp, ..message(&format!("m{n}")) };
+        let message = session::SessionMessage { timestamp, ..message(&format!("m{n}")) };
         store.commit(&key("s"), Commit::message(message))
     };
     let mut answers: Vec<_> = (0..30).map(step).collect();
@@ -97,52 +97,49 @@ async fn a_job_that_sqlite_refuses_fails_alone_in_its_batch() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_handle_writes_what_is_queued() {
-    let (store, place) = fresh(Options::default());
+async fn dropping_the_last_handle_commits_the_queue() {
+    let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let lock = holding(&place);
+    let lock = holding(&dir);
     for n in 0..50 {
-        // Nobody waits for these answers.
+        // The futures are dropped.
         poll_once(&mut append(&store, &format!("m{n}"))).await;
     }
     drop(lock);
     drop(store);
-    let store = open(&place, Options::default()).unwrap();
+    let store = open(&dir, Options::default()).unwrap();
     assert_eq!(store.read(&key("s"), page(0, 100)).await.unwrap().len(), 50);
 }
 
 #[tokio::test]
-async fn a_store_that_is_closed_does_not_wait_long_for_another_process() {
-    let (store, place) = fresh(Options::default());
+async fn a_closing_store_waits_only_briefly_for_the_write_lock() {
+    let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let lock = holding(&place);
+    let lock = holding(&dir);
     poll_once(&mut append(&store, "m1")).await;
     let asked = Instant::now();
     drop(store);
     assert!(asked.elapsed() < Options::default().busy_timeout / 4);
     drop(lock);
-    let store = open(&place, Options::default()).unwrap();
-    assert!(
-        store.read(&key("s"), page(0, 100)).await.unwrap().is_empty(),
-        "nobody was told that it is stored"
-    );
+    let store = open(&dir, Options::default()).unwrap();
+    assert!(store.read(&key("s"), page(0, 100)).await.unwrap().is_empty(), "the write was not acknowledged");
 }
 
 #[test]
-fn a_queue_is_waited_for_longer_than_another_process_and_that_for_half_a_minute() {
+fn the_default_queue_wait_exceeds_the_busy_timeout_of_at_least_30_s() {
     let Options { queue_wait, busy_timeout, .. } = Options::default();
     assert!(busy_timeout >= Duration::from_secs(30));
     assert!(queue_wait > busy_timeout);
 }
 
 #[tokio::test]
-async fn what_waits_for_room_in_the_queue_is_bounded() {
+async fn the_backlog_of_a_full_queue_is_bounded() {
     let options = Options { queue_bytes: 1_000, ..Options::default() };
-    let (store, place) = fresh(options);
+    let (store, dir) = fresh(options);
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    let lock = holding(&place);
+    let lock = holding(&dir);
     let large = |id: &str| {
-        let message = session::Message { content: "x".repeat(1_000), ..message(id) };
+        let message = session::SessionMessage { content: "x".repeat(1_000), ..message(id) };
         store.commit(&key("s"), Commit::message(message))
     };
     let mut waiting = Vec::new();
@@ -152,7 +149,7 @@ async fn what_waits_for_room_in_the_queue_is_bounded() {
             Poll::Ready(refused) => break refused,
             Poll::Pending => waiting.push(answer),
         }
-        assert!(waiting.len() < 10, "the limit does not hold");
+        assert!(waiting.len() < 10, "the backlog is not bounded");
     };
     assert!(matches!(refused, Err(Error::QueueFull { .. })), "{refused:?}");
     drop(lock);
@@ -163,7 +160,7 @@ async fn what_waits_for_room_in_the_queue_is_bounded() {
 
 #[tokio::test]
 async fn a_clone_keeps_the_store_open() {
-    let (store, _place) = fresh(Options::default());
+    let (store, _dir) = fresh(Options::default());
     let clone = store.clone();
     drop(store);
     clone.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
@@ -172,8 +169,8 @@ async fn a_clone_keeps_the_store_open() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_stores_share_one_file() {
-    let (one, place) = fresh(Options::default());
-    let two = open(&place, Options::default()).unwrap();
+    let (one, dir) = fresh(Options::default());
+    let two = open(&dir, Options::default()).unwrap();
     one.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     let talk = |store: session::sqlite::SqliteStore, name: &'static str| async move {
         for n in 0..50 {
@@ -192,10 +189,10 @@ async fn two_stores_share_one_file() {
 }
 
 #[test]
-fn many_may_open_a_new_file_at_once() {
-    let place = tempfile::tempdir().unwrap();
+fn a_new_file_can_be_opened_concurrently() {
+    let dir = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
-        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&place, Options::default()))).collect();
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&dir, Options::default()))).collect();
         for store in opened {
             store.join().unwrap().unwrap();
         }

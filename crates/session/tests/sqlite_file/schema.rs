@@ -1,4 +1,4 @@
-//! Files of every earlier version open and keep what they hold; those of a later one are left alone.
+//! Schema migrations: files of every earlier version are migrated without loss; files of a later version are refused.
 
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
@@ -7,40 +7,40 @@ use std::{fs, path::Path};
 use tempfile::TempDir;
 use testkit::store_suite::make::{key, new_session, page, run, says};
 
-/// The numbered steps as they lie in the source, oldest first.
-pub(crate) fn steps() -> Vec<String> {
+/// The migrations in the source tree, oldest first.
+pub(crate) fn migrations() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/migrations");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
-/// An empty file of the given version; `step` is called after each of its steps.
+/// An empty file of the given version. `after` is called after each migration.
 pub(crate) fn file_of_version(
     version: usize,
-    mut step: impl FnMut(&Connection, i64),
+    mut after: impl FnMut(&Connection, i64),
 ) -> (TempDir, Connection) {
-    let place = tempfile::tempdir().unwrap();
-    let conn = Connection::open(file(&place)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let conn = Connection::open(file(&dir)).unwrap();
     conn.execute_batch(
         "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at REAL NOT NULL) STRICT",
     )
     .unwrap();
-    for (number, sql) in (1..).zip(steps()).take(version) {
+    for (number, sql) in (1..).zip(migrations()).take(version) {
         conn.execute_batch(&sql).unwrap();
         conn.execute("INSERT INTO schema_version VALUES (?1, 0)", [number]).unwrap();
-        step(&conn, number);
+        after(&conn, number);
     }
-    (place, conn)
+    (dir, conn)
 }
 
-/// A file as the given version would have left it, with a session of one message and two runs that earlier versions made.
+/// A file of the given version with a session of one message and two runs.
 fn file_in_use(version: usize) -> (TempDir, Connection) {
-    file_of_version(version, |conn, number| conn.execute_batch(held_since(number)).unwrap())
+    file_of_version(version, |conn, number| conn.execute_batch(data_of_version(number)).unwrap())
 }
 
-/// What is stored as soon as there is a table for it.
-fn held_since(version: i64) -> &'static str {
+/// Data to insert as soon as its table exists.
+fn data_of_version(version: i64) -> &'static str {
     match version {
         1 => {
             "INSERT INTO sessions (app_name, user_id, session_id, last_seq, total_tokens, created_at, updated_at)
@@ -64,11 +64,11 @@ fn version(conn: &Connection) -> i64 {
 }
 
 #[tokio::test]
-async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
-    for earlier in 1..=steps().len() {
-        let (place, conn) = file_in_use(earlier);
-        let store = open(&place, Options::default()).unwrap();
-        assert_eq!(version(&conn), i64::try_from(steps().len()).unwrap());
+async fn a_file_of_every_earlier_version_is_migrated_without_loss() {
+    for earlier in 1..=migrations().len() {
+        let (dir, conn) = file_in_use(earlier);
+        let store = open(&dir, Options::default()).unwrap();
+        assert_eq!(version(&conn), i64::try_from(migrations().len()).unwrap());
 
         let found = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
         assert_eq!((found.tail.len(), found.row.last_seq.0, found.state.len()), (1, 2, 1));
@@ -78,7 +78,7 @@ async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
         let runs: Vec<String> =
             store.runs(&key("s"), 10).await.unwrap().into_iter().map(|run| run.id).collect();
         assert_eq!(runs, if earlier > 1 { vec!["r2", "r1"] } else { vec![] });
-        // And what came later works on what was there before.
+        // New features work on old data.
         assert!(store.commit(&key("s"), says("m1")).await.unwrap().repeated);
         assert_eq!(store.commit(&key("s"), says("m2")).await.unwrap().seq.0, 3);
         store.enqueue(&key("s"), run("q"), "payload".into()).await.unwrap();
@@ -87,18 +87,18 @@ async fn a_file_of_every_earlier_version_opens_and_keeps_what_it_holds() {
 }
 
 #[tokio::test]
-async fn an_empty_file_becomes_a_store() {
-    let place = tempfile::tempdir().unwrap();
-    fs::write(file(&place), "").unwrap();
-    let store = open(&place, Options::default()).unwrap();
+async fn an_empty_file_is_initialised() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(file(&dir), "").unwrap();
+    let store = open(&dir, Options::default()).unwrap();
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
 }
 
 #[test]
-fn a_file_of_a_later_version_is_left_alone() {
-    let (place, conn) = file_in_use(steps().len());
+fn a_file_of_a_later_version_is_refused_and_not_changed() {
+    let (dir, conn) = file_in_use(migrations().len());
     conn.execute("INSERT INTO schema_version VALUES (99, 0)", []).unwrap();
-    let refused = open(&place, Options::default()).unwrap_err();
+    let refused = open(&dir, Options::default()).unwrap_err();
     assert!(matches!(&refused, Error::NewerSchema { found: 99, known, .. } if *known < 99), "{refused:?}");
     assert!(refused.to_string().contains("was written by a newer version (schema 99, this one knows 5)"));
     assert!(!refused.is_transient());
@@ -106,24 +106,24 @@ fn a_file_of_a_later_version_is_left_alone() {
 }
 
 #[test]
-fn a_step_that_fails_leaves_the_file_as_it_was() {
-    let (place, conn) = file_in_use(1);
+fn a_failed_migration_is_rolled_back() {
+    let (dir, conn) = file_in_use(1);
     conn.execute_batch("CREATE TABLE runs (foreign_to_us INTEGER)").unwrap();
-    open(&place, Options::default()).unwrap_err();
+    open(&dir, Options::default()).unwrap_err();
     assert_eq!(version(&conn), 1);
     let inbox = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'inbox'";
     assert_eq!(conn.query_row(inbox, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
 
 #[tokio::test]
-async fn what_was_stored_is_there_after_the_next_start() {
-    let (store, place) = fresh(Options::default());
+async fn committed_data_is_loaded_after_a_restart() {
+    let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
     store.commit(&key("s"), says("m1")).await.unwrap();
     let before = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
     drop(store);
-    assert!(!place.path().join("lango.db-wal").exists(), "a clean end leaves one file");
-    let store = open(&place, Options::default()).unwrap();
+    assert!(!dir.path().join("lango.db-wal").exists(), "a clean shutdown leaves one file");
+    let store = open(&dir, Options::default()).unwrap();
     let after = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
     assert_eq!((after.row, after.tail), (before.row, before.tail));
 }

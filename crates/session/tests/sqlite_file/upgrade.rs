@@ -1,5 +1,5 @@
-//! Runs of files that earlier versions left, in every state that a crash could leave them in: they open in a valid state of
-//! the lifecycle, are recovered, and take new messages.
+//! Migration of runs of earlier versions, in every state that a crash could leave: they become valid states of the lifecycle,
+//! are recovered, and their sessions accept new messages.
 
 use crate::{common::open, schema::file_of_version};
 use rusqlite::Connection;
@@ -9,26 +9,26 @@ use session::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 use testkit::store_suite::{
-    Shared,
+    SharedStore,
     make::{
         finish, ids, key, new_session, page, run, run_of, run_row, run_with_key, start, status, step,
         take_over,
     },
 };
 
-/// Names of owners as earlier versions wrote them: machine, boot, process and its start, claim.
+/// Owner names in the format of earlier versions: machine, boot id, process id and start time, claim.
 const DEAD: &str = "m.4026531836/boot/17/4711#3";
 const ALSO_DEAD: &str = "m.4026531836/boot/17/4711#9";
 
 /// A session of an earlier version.
-struct Old<'a> {
+struct EarlierSession<'a> {
     conn: &'a Connection,
     session: i64,
 }
 
-impl<'a> Old<'a> {
+impl<'a> EarlierSession<'a> {
     /// A session with the messages `m1` to `m<last_seq>`.
-    fn session(conn: &'a Connection, name: &str, last_seq: i64, lease_owner: Option<&str>) -> Self {
+    fn new(conn: &'a Connection, name: &str, last_seq: i64, lease_owner: Option<&str>) -> Self {
         conn.execute(
             "INSERT INTO sessions (app_name, user_id, session_id, last_seq, lease_owner, lease_epoch, lease_until,
                  created_at, updated_at) VALUES ('app', 'ann', ?1, ?2, ?3, 8589934593, 9e9, 1, 2)",
@@ -47,7 +47,7 @@ impl<'a> Old<'a> {
         Self { conn, session }
     }
 
-    /// A run that took the places from the first, exclusive, to the second.
+    /// A run with the sequence numbers after the first one, up to and including the last one.
     fn run(self, id: &str, status: &str, owner: &str, (after, last): (i64, i64)) -> Self {
         self.run_with_key(id, status, (owner, None), (after, last))
     }
@@ -84,7 +84,7 @@ impl<'a> Old<'a> {
         self
     }
 
-    /// A question that the event after `at` asked.
+    /// An open question of the event after `at`.
     fn question(self, at: i64) -> Self {
         let value = format!("{{\"at\":[{at},0],\"fact\":{{\"id\":\"q\",\"n\":1.0}}}}");
         self.conn
@@ -99,7 +99,7 @@ impl<'a> Old<'a> {
 
 fn fill(conn: &Connection) {
     conn.execute("UPDATE numbers SET last = 5", []).unwrap();
-    let old = |name, last_seq, lease_owner| Old::session(conn, name, last_seq, lease_owner);
+    let old = |name, last_seq, lease_owner| EarlierSession::new(conn, name, last_seq, lease_owner);
     old("idle", 2, None).run("r1", "done", DEAD, (0, 2));
     old("queued", 1, None)
         .run("r1", "done", DEAD, (0, 1))
@@ -151,7 +151,7 @@ fn fill(conn: &Connection) {
     old("failed to store", 1, None).run_with_key("r1", "failed", (DEAD, Some("failed")), (1, 1));
 }
 
-/// The sessions with their runs, oldest first, after the upgrade.
+/// The sessions and their runs after the migration, oldest run first.
 const EXPECTED: &[(&str, &str)] = &[
     ("answer is queued", "r1 queued"),
     ("asks", "r1 done, r2 waiting"),
@@ -172,19 +172,19 @@ const EXPECTED: &[(&str, &str)] = &[
     ("was answered", "r1 done, r2 done"),
 ];
 
-fn upgraded(version: usize) -> (Shared, tempfile::TempDir) {
-    let (place, conn) = file_of_version(version, |_, _| ());
+fn upgraded(version: usize) -> (SharedStore, tempfile::TempDir) {
+    let (dir, conn) = file_of_version(version, |_, _| ());
     fill(&conn);
     drop(conn);
-    (Arc::new(open(&place, Options::default()).unwrap()), place)
+    (Arc::new(open(&dir, Options::default()).unwrap()), dir)
 }
 
 const VERSIONS_WITH_RUNS: [usize; 3] = [2, 3, 4];
 
 #[tokio::test]
-async fn runs_of_earlier_versions_come_out_in_valid_states() {
+async fn runs_of_earlier_versions_are_migrated_to_valid_states() {
     for version in VERSIONS_WITH_RUNS {
-        let (store, _place) = upgraded(version);
+        let (store, _dir) = upgraded(version);
         for (name, expected) in EXPECTED {
             let mut runs = store.runs(&key(name), 10).await.unwrap();
             runs.reverse();
@@ -196,9 +196,9 @@ async fn runs_of_earlier_versions_come_out_in_valid_states() {
 }
 
 #[tokio::test]
-async fn the_owners_of_earlier_versions_are_dead_and_their_runs_are_finished() {
+async fn owners_of_earlier_versions_are_dead_and_their_runs_can_be_finished() {
     for version in VERSIONS_WITH_RUNS {
-        let (store, _place) = upgraded(version);
+        let (store, _dir) = upgraded(version);
         let owners = store.owners().await.unwrap();
         let names: Vec<&str> = owners.iter().map(|owner| owner.name.as_str()).collect();
         assert_eq!(names.len(), 2);
@@ -241,7 +241,7 @@ async fn the_owners_of_earlier_versions_are_dead_and_their_runs_are_finished() {
 
 #[tokio::test]
 async fn a_run_of_an_earlier_version_keeps_the_rows_of_its_range() {
-    let (store, _place) = upgraded(4);
+    let (store, _dir) = upgraded(4);
     let taken = take_over(&store, &[DEAD], "me").await.unwrap();
     let taken = taken.iter().find(|run| run.key == key("cut")).unwrap();
     let lease = taken.lease().unwrap();
@@ -251,7 +251,7 @@ async fn a_run_of_an_earlier_version_keeps_the_rows_of_its_range() {
     finish(&store, lease, RunStatus::Done).await.unwrap();
     let rows = store.read_run(&key("cut"), lease.run, page(0, 10)).await.unwrap();
     assert_eq!(ids(&rows), ["m2", "resumed"]);
-    // A queued run has no rows of those that came before it.
+    // Earlier rows do not belong to a queued run.
     let queued = run_row(&store, &key("cut"), "t").await.unwrap();
     assert!(store.read_run(&key("cut"), queued.number, page(0, 10)).await.unwrap().is_empty());
     let lease = start(&store, &key("cut"), run_of("me", "t")).await.unwrap();
@@ -259,8 +259,8 @@ async fn a_run_of_an_earlier_version_keeps_the_rows_of_its_range() {
 }
 
 #[tokio::test]
-async fn an_open_question_of_an_earlier_version_names_the_run_that_asked() {
-    let (store, _place) = upgraded(4);
+async fn an_open_question_of_an_earlier_version_gets_the_id_of_its_run() {
+    let (store, _dir) = upgraded(4);
     let facts = store.load(&key("asks"), TailBudget::NONE).await.unwrap().unwrap().facts;
     assert_eq!(facts[0].value, "{\"at\":[2,0],\"fact\":{\"id\":\"q\",\"n\":1.0},\"run\":\"r2\"}");
     start(&store, &key("asks"), run("r2")).await.unwrap();
@@ -269,7 +269,7 @@ async fn an_open_question_of_an_earlier_version_names_the_run_that_asked() {
 
 #[tokio::test]
 async fn idempotency_keys_of_earlier_versions_are_recognised() {
-    let (store, _place) = upgraded(4);
+    let (store, _dir) = upgraded(4);
     let request = |session: &str, name: &str| {
         let (key, run) = (key(session), run_with_key("new", name, "any fingerprint"));
         let store = Arc::clone(&store);
@@ -280,18 +280,18 @@ async fn idempotency_keys_of_earlier_versions_are_recognised() {
         assert!(matches!(&answer, Err(Error::Duplicate { id, .. }) if id == "r1"), "{answer:?}");
     }
     assert!(matches!(request("same key", "twice").await, Err(Error::KeyReused)));
-    // Of these nothing was stored: the request may be repeated.
+    // The messages of these requests were not stored, so the requests may be repeated.
     request("queued without ticket", "unstored").await.unwrap();
     request("failed to store", "failed").await.unwrap();
 }
 
 #[tokio::test]
-async fn an_upgraded_file_is_intact() {
+async fn a_migrated_file_passes_the_integrity_check() {
     for version in VERSIONS_WITH_RUNS {
-        let (store, place) = upgraded(version);
+        let (store, dir) = upgraded(version);
         store.create(new_session(&key("new"), OnConflict::Fail)).await.unwrap();
         drop(store);
-        let conn = Connection::open(crate::common::file(&place)).unwrap();
+        let conn = Connection::open(crate::common::file(&dir)).unwrap();
         let verdict: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(verdict, "ok");
         assert!(!conn.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
@@ -300,14 +300,14 @@ async fn an_upgraded_file_is_intact() {
     }
 }
 
-/// Two processes open a file of an earlier version at once: one upgrades it, and both can use it.
+/// Processes open a file of an earlier version concurrently: one migrates it, and all can use it.
 #[test]
-fn many_may_upgrade_a_file_at_once() {
-    let (place, conn) = file_of_version(4, |_, _| ());
+fn a_file_can_be_migrated_concurrently() {
+    let (dir, conn) = file_of_version(4, |_, _| ());
     fill(&conn);
     drop(conn);
     std::thread::scope(|scope| {
-        let opened: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&place, Options::default()))).collect();
+        let opened: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&dir, Options::default()))).collect();
         let stores: Vec<SqliteStore> =
             opened.into_iter().map(|store| store.join().unwrap().unwrap()).collect();
         assert_eq!(stores.len(), 4);

@@ -1,6 +1,6 @@
-//! The functions and constants of the calculator.
+//! Functions and constants of the calculator.
 
-use super::{Fault, number::Number};
+use super::{ExpressionError, number::Number};
 
 pub(super) fn constant(name: &str) -> Option<Number> {
     match name {
@@ -11,7 +11,7 @@ pub(super) fn constant(name: &str) -> Option<Number> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Function {
+pub(super) enum MathFunction {
     Sqrt,
     Abs,
     Round,
@@ -26,9 +26,9 @@ pub(super) enum Function {
     Tan,
 }
 
-use Function::{Abs, Ceil, Cos, Floor, Ln, Log, Max, Min, Round, Sin, Sqrt, Tan};
+use MathFunction::{Abs, Ceil, Cos, Floor, Ln, Log, Max, Min, Round, Sin, Sqrt, Tan};
 
-impl Function {
+impl MathFunction {
     const ALL: [(&'static str, Self); 12] = [
         ("sqrt", Sqrt),
         ("abs", Abs),
@@ -44,21 +44,21 @@ impl Function {
         ("tan", Tan),
     ];
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, function)| *function)
     }
 
-    pub(super) fn apply(self, args: &[Number]) -> Result<Number, Fault> {
+    pub(super) fn apply(self, args: &[Number]) -> Result<Number, ExpressionError> {
         match (self, args) {
             (Sqrt, &[x]) => sqrt(x),
             (Abs, &[x]) => {
-                if x.is_less_than(Number::whole(0)) {
+                if x.is_less_than(Number::integer(0)) {
                     x.negate()
                 } else {
                     Ok(x)
                 }
             }
-            (Round, &[x]) => round(x, Number::whole(0)),
+            (Round, &[x]) => round(x, Number::integer(0)),
             (Round, &[x, places]) => round(x, places),
             (Floor, &[x]) => x.floor(),
             (Ceil, &[x]) => x.negate()?.floor()?.negate(),
@@ -70,41 +70,45 @@ impl Function {
             }
             (Ln, &[x]) => logarithm(x, f64::ln),
             (Log, &[x]) => logarithm(x, f64::log10),
-            (Log, &[x, base]) => logarithm(x, f64::ln)?.divided_by(logarithm(base, f64::ln)?).map(tidy),
-            (Sin, &[x]) => Number::real(x.to_f64().sin()).map(tidy),
-            (Cos, &[x]) => Number::real(x.to_f64().cos()).map(tidy),
-            (Tan, &[x]) => Number::real(x.to_f64().tan()).map(tidy),
-            (Sqrt | Abs | Floor | Ceil | Ln | Sin | Cos | Tan, _) => Err(self.misfit("one argument", args)),
-            (Round | Log, _) => Err(self.misfit("one or two arguments", args)),
-            (Min | Max, _) => Err(self.misfit("at least one argument", args)),
+            (Log, &[x, base]) => {
+                logarithm(x, f64::ln)?.divided_by(logarithm(base, f64::ln)?).map(snap_to_integer)
+            }
+            (Sin, &[x]) => Number::real(x.to_f64().sin()).map(snap_to_integer),
+            (Cos, &[x]) => Number::real(x.to_f64().cos()).map(snap_to_integer),
+            (Tan, &[x]) => Number::real(x.to_f64().tan()).map(snap_to_integer),
+            (Sqrt | Abs | Floor | Ceil | Ln | Sin | Cos | Tan, _) => {
+                Err(self.argument_count_error("one argument", args))
+            }
+            (Round | Log, _) => Err(self.argument_count_error("one or two arguments", args)),
+            (Min | Max, _) => Err(self.argument_count_error("at least one argument", args)),
         }
     }
 
-    fn misfit(self, takes: &'static str, args: &[Number]) -> Fault {
+    fn argument_count_error(self, takes: &'static str, args: &[Number]) -> ExpressionError {
         let name = Self::ALL[self as usize].0;
-        Fault::ArgumentCount { name, takes, given: args.len() }
+        ExpressionError::ArgumentCount { name, takes, given: args.len() }
     }
 }
 
-fn sqrt(x: Number) -> Result<Number, Fault> {
-    if x.is_less_than(Number::whole(0)) {
-        return Err(Fault::Undefined("the square root of a negative number"));
+fn sqrt(x: Number) -> Result<Number, ExpressionError> {
+    if x.is_less_than(Number::integer(0)) {
+        return Err(ExpressionError::Undefined("the square root of a negative number"));
     }
-    if let Number::Exact { over, under } = x {
-        let (root_over, root_under) = (over.isqrt(), under.isqrt());
-        if root_over * root_over == over && root_under * root_under == under {
-            return Ok(Number::Exact { over: root_over, under: root_under });
+    if let Number::Exact { numerator, denominator } = x {
+        let (top, bottom) = (numerator.isqrt(), denominator.isqrt());
+        if top * top == numerator && bottom * bottom == denominator {
+            return Ok(Number::Exact { numerator: top, denominator: bottom });
         }
     }
     Number::real(x.to_f64().sqrt())
 }
 
-/// Half goes away from zero, as at school.
-fn round(x: Number, places: Number) -> Result<Number, Fault> {
-    let scale = Number::whole(10).power(places.floor()?)?;
-    let half = Number::Exact { over: 1, under: 2 };
+/// Rounds half away from zero.
+fn round(x: Number, places: Number) -> Result<Number, ExpressionError> {
+    let scale = Number::integer(10).power(places.floor()?)?;
+    let half = Number::Exact { numerator: 1, denominator: 2 };
     let scaled = x.times(scale)?;
-    let rounded = if scaled.is_less_than(Number::whole(0)) {
+    let rounded = if scaled.is_less_than(Number::integer(0)) {
         scaled.negate()?.plus(half)?.floor()?.negate()?
     } else {
         scaled.plus(half)?.floor()?
@@ -112,15 +116,15 @@ fn round(x: Number, places: Number) -> Result<Number, Fault> {
     rounded.divided_by(scale)
 }
 
-fn logarithm(x: Number, of: fn(f64) -> f64) -> Result<Number, Fault> {
-    if x.is_less_than(Number::whole(0)) || x.is_zero() {
-        return Err(Fault::Undefined("the logarithm of zero or less"));
+fn logarithm(x: Number, log: fn(f64) -> f64) -> Result<Number, ExpressionError> {
+    if x.is_less_than(Number::integer(0)) || x.is_zero() {
+        return Err(ExpressionError::Undefined("the logarithm of zero or less"));
     }
-    Number::real(of(x.to_f64()))
+    Number::real(log(x.to_f64()))
 }
 
-/// `sin(pi)` is 0 to the reader: the rest is what `pi` lacks in 64 bits.
-fn tidy(number: Number) -> Number {
+/// Rounds to an integer within floating point error, so that `sin(pi)` is 0 although `pi` is inexact.
+fn snap_to_integer(number: Number) -> Number {
     let value = number.to_f64();
     let nearest = value.round();
     if (value - nearest).abs() < 1e-15 { Number::Real(nearest) } else { number }

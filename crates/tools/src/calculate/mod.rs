@@ -1,21 +1,21 @@
-//! `calculate`: arithmetic as people write it, exact as long as 128 bits hold it.
+//! `calculate`: arithmetic expressions, evaluated exactly while the operands fit into 128 bits.
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Call, Error, Outcome, Spec, Tool, args};
+use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, args};
 
-mod fault;
+mod error;
 mod function;
 mod number;
 mod parser;
 
-pub use fault::Fault;
+pub use error::ExpressionError;
 
 const NAME: &str = "calculate";
 
-/// A calculator.
+/// The tool `calculate`.
 #[derive(Debug)]
 pub struct Calculate {
     spec: Spec,
@@ -23,7 +23,7 @@ pub struct Calculate {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct CalculateArgs {
     expression: String,
 }
 
@@ -37,7 +37,7 @@ impl Calculate {
         });
         let description = "Computes an arithmetic expression: + - * / % ^, parentheses, percentages, sqrt abs round floor \
                            ceil min max ln log sin cos tan (radians), pi, e.";
-        Self { spec: Spec::reading(NAME, description, parameters) }
+        Self { spec: Spec::read_only(NAME, description, parameters) }
     }
 }
 
@@ -52,11 +52,11 @@ impl Tool for Calculate {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let Args { expression } = args::parse(NAME, call.args)?;
+            let CalculateArgs { expression } = args::parse(NAME, request.args)?;
             let result = parser::evaluate(&expression)?.to_json();
-            Ok(Outcome::Done(json!({"expression": expression, "result": result})))
+            Ok(ToolReply::Done(json!({"expression": expression, "result": result})))
         })
     }
 }

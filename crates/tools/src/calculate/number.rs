@@ -1,14 +1,14 @@
-//! Numbers that stay exact fractions as long as 128 bits hold them, and become floating point then.
+//! Numbers of the calculator: exact 128-bit fractions that fall back to floating point on overflow.
 
 use serde_json::Value;
 
-use super::Fault;
+use super::ExpressionError;
 
-/// A value of the calculator.
+/// A number of the calculator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     /// In lowest terms; the denominator is positive.
-    Exact { over: i128, under: i128 },
+    Exact { numerator: i128, denominator: i128 },
     /// Finite.
     Real(f64),
 }
@@ -16,118 +16,120 @@ pub(super) enum Number {
 use Number::{Exact, Real};
 
 impl Number {
-    pub(super) const fn whole(value: i128) -> Self {
-        Exact { over: value, under: 1 }
+    pub(super) const fn integer(value: i128) -> Self {
+        Exact { numerator: value, denominator: 1 }
     }
 
-    fn exact(over: i128, under: i128) -> Option<Self> {
-        let divisor = i128::try_from(gcd(over.unsigned_abs(), under.unsigned_abs())).ok()?;
-        let (over, under) = (over / divisor, under / divisor);
-        let sign = under.signum();
-        Some(Exact { over: over.checked_mul(sign)?, under: under.checked_mul(sign)? })
+    /// A fraction in lowest terms, or `None` on overflow.
+    fn exact(numerator: i128, denominator: i128) -> Option<Self> {
+        let divisor = i128::try_from(gcd(numerator.unsigned_abs(), denominator.unsigned_abs())).ok()?;
+        let (numerator, denominator) = (numerator / divisor, denominator / divisor);
+        let sign = denominator.signum();
+        Some(Exact { numerator: numerator.checked_mul(sign)?, denominator: denominator.checked_mul(sign)? })
     }
 
-    /// A floating point result; one that is not finite has left what can be computed.
-    pub(super) fn real(value: f64) -> Result<Self, Fault> {
-        if value.is_finite() { Ok(Real(value)) } else { Err(Fault::Overflow) }
+    /// A floating point result, or [`ExpressionError::Overflow`] if it is not finite.
+    pub(super) fn real(value: f64) -> Result<Self, ExpressionError> {
+        if value.is_finite() { Ok(Real(value)) } else { Err(ExpressionError::Overflow) }
     }
 
-    /// Reads digits with an optional fraction and exponent; separators are already gone.
-    pub(super) fn read(digits: &str) -> Result<Self, Fault> {
-        let value: f64 = digits.parse().map_err(|_| Fault::NotANumber(digits.to_owned()))?;
-        read_exact(digits).map_or_else(|| Self::real(value), Ok)
+    /// Parses digits with an optional fraction and exponent. The caller has removed group separators.
+    pub(super) fn parse(digits: &str) -> Result<Self, ExpressionError> {
+        let value: f64 = digits.parse().map_err(|_| ExpressionError::NotANumber(digits.to_owned()))?;
+        parse_exact(digits).map_or_else(|| Self::real(value), Ok)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "this is where exactness is given up on purpose")]
+    #[expect(clippy::cast_precision_loss, reason = "the conversion to floating point is meant to be inexact")]
     pub(super) fn to_f64(self) -> f64 {
         match self {
-            Exact { over, under } => over as f64 / under as f64,
+            Exact { numerator, denominator } => numerator as f64 / denominator as f64,
             Real(value) => value,
         }
     }
 
     pub(super) fn is_zero(self) -> bool {
         match self {
-            Exact { over, .. } => over == 0,
+            Exact { numerator, .. } => numerator == 0,
             Real(value) => value == 0.0,
         }
     }
 
-    pub(super) fn negate(self) -> Result<Self, Fault> {
-        Self::whole(0).minus(self)
+    pub(super) fn negate(self) -> Result<Self, ExpressionError> {
+        Self::integer(0).minus(self)
     }
 
-    pub(super) fn plus(self, other: Self) -> Result<Self, Fault> {
-        exactly(self, other, |a, b, c, d| {
+    pub(super) fn plus(self, other: Self) -> Result<Self, ExpressionError> {
+        compute_exact(self, other, |a, b, c, d| {
             Self::exact(a.checked_mul(d)?.checked_add(c.checked_mul(b)?)?, b.checked_mul(d)?)
         })
         .map_or_else(|| Self::real(self.to_f64() + other.to_f64()), Ok)
     }
 
-    pub(super) fn minus(self, other: Self) -> Result<Self, Fault> {
-        exactly(self, other, |a, b, c, d| {
+    pub(super) fn minus(self, other: Self) -> Result<Self, ExpressionError> {
+        compute_exact(self, other, |a, b, c, d| {
             Self::exact(a.checked_mul(d)?.checked_sub(c.checked_mul(b)?)?, b.checked_mul(d)?)
         })
         .map_or_else(|| Self::real(self.to_f64() - other.to_f64()), Ok)
     }
 
-    pub(super) fn times(self, other: Self) -> Result<Self, Fault> {
-        exactly(self, other, |a, b, c, d| Self::exact(a.checked_mul(c)?, b.checked_mul(d)?))
+    pub(super) fn times(self, other: Self) -> Result<Self, ExpressionError> {
+        compute_exact(self, other, |a, b, c, d| Self::exact(a.checked_mul(c)?, b.checked_mul(d)?))
             .map_or_else(|| Self::real(self.to_f64() * other.to_f64()), Ok)
     }
 
-    pub(super) fn divided_by(self, other: Self) -> Result<Self, Fault> {
+    pub(super) fn divided_by(self, other: Self) -> Result<Self, ExpressionError> {
         if other.is_zero() {
-            return Err(Fault::DivisionByZero);
+            return Err(ExpressionError::DivisionByZero);
         }
-        exactly(self, other, |a, b, c, d| Self::exact(a.checked_mul(d)?, b.checked_mul(c)?))
+        compute_exact(self, other, |a, b, c, d| Self::exact(a.checked_mul(d)?, b.checked_mul(c)?))
             .map_or_else(|| Self::real(self.to_f64() / other.to_f64()), Ok)
     }
 
-    /// What is left after a division; it has the sign of the divisor, so that `-1 % 12` is 11.
-    pub(super) fn modulo(self, other: Self) -> Result<Self, Fault> {
+    /// The remainder with the sign of the divisor (floored division): `-1 % 12` is 11.
+    pub(super) fn modulo(self, other: Self) -> Result<Self, ExpressionError> {
         self.minus(other.times(self.divided_by(other)?.floor()?)?)
     }
 
-    pub(super) fn power(self, exponent: Self) -> Result<Self, Fault> {
-        if let Exact { over, under: 1 } = exponent {
-            let base = if over < 0 { Self::whole(1).divided_by(self)? } else { self };
-            if let Some(power) = base.exact_power(over.unsigned_abs()) {
+    pub(super) fn power(self, exponent: Self) -> Result<Self, ExpressionError> {
+        if let Exact { numerator, denominator: 1 } = exponent {
+            let base = if numerator < 0 { Self::integer(1).divided_by(self)? } else { self };
+            if let Some(power) = base.exact_power(numerator.unsigned_abs()) {
                 return Ok(power);
             }
         }
         let value = self.to_f64().powf(exponent.to_f64());
         if value.is_nan() {
-            Err(Fault::Undefined("a fractional power of a negative number"))
+            Err(ExpressionError::Undefined("a fractional power of a negative number"))
         } else {
             Self::real(value)
         }
     }
 
     fn exact_power(self, exponent: u128) -> Option<Self> {
-        let Exact { over, under } = self else { return None };
-        // Powers of 0, 1 and -1 are exact for any exponent, so that a huge one must not be refused here.
-        let exponent =
-            if over.unsigned_abs() <= 1 && under == 1 && exponent > 2 { 2 + exponent % 2 } else { exponent };
+        let Exact { numerator, denominator } = self else { return None };
+        // Powers of 0, 1 and -1 depend only on the parity of the exponent, so a huge exponent is reduced instead of failing.
+        let is_unit = numerator.unsigned_abs() <= 1 && denominator == 1;
+        let exponent = if is_unit && exponent > 2 { 2 + exponent % 2 } else { exponent };
         let exponent = u32::try_from(exponent).ok()?;
-        Some(Exact { over: over.checked_pow(exponent)?, under: under.checked_pow(exponent)? })
+        let (numerator, denominator) = (numerator.checked_pow(exponent)?, denominator.checked_pow(exponent)?);
+        Some(Exact { numerator, denominator })
     }
 
-    pub(super) fn floor(self) -> Result<Self, Fault> {
+    pub(super) fn floor(self) -> Result<Self, ExpressionError> {
         match self {
-            Exact { over, under } => Ok(Self::whole(over.div_euclid(under))),
+            Exact { numerator, denominator } => Ok(Self::integer(numerator.div_euclid(denominator))),
             Real(value) => Self::integral(value.floor()),
         }
     }
 
-    /// A floating point number without a fraction is an exact one, if it is small enough to be that.
-    fn integral(value: f64) -> Result<Self, Fault> {
+    /// Converts a floating point number without a fraction to an exact one if it is below 2^53.
+    fn integral(value: f64) -> Result<Self, ExpressionError> {
         const EXACT_UP_TO: f64 = 9_007_199_254_740_992.0;
         if value.abs() > EXACT_UP_TO {
             return Self::real(value);
         }
         #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is below 2^53")]
-        Ok(Self::whole(value as i128))
+        Ok(Self::integer(value as i128))
     }
 
     pub(super) fn is_less_than(self, other: Self) -> bool {
@@ -135,37 +137,43 @@ impl Number {
             .map_or_else(|_| self.to_f64() < other.to_f64(), |difference| difference.to_f64() < 0.0)
     }
 
-    /// A JSON number where it can hold the value, digits in a string where it cannot.
+    /// A JSON number, or a string of digits for an integer that does not fit into 64 bits.
     pub(super) fn to_json(self) -> Value {
-        if let Exact { over, under: 1 } = self {
-            return i64::try_from(over).map_or_else(|_| over.to_string().into(), Value::from);
+        if let Exact { numerator, denominator: 1 } = self {
+            return i64::try_from(numerator).map_or_else(|_| numerator.to_string().into(), Value::from);
         }
         let value = self.to_f64();
-        // The last digits of a floating point number are noise: 15 significant ones are not.
+        // Rounding to 15 significant digits removes floating point noise.
         let rounded = format!("{value:.14e}").parse().unwrap_or(value);
         Value::from(rounded)
     }
 }
 
-/// Computes with two fractions, or gives up when one is no fraction or a product leaves 128 bits.
-fn exactly(
+/// Computes with two fractions. `None` if one of them is a floating point number or `compute` overflows.
+fn compute_exact(
     left: Number,
     right: Number,
     compute: impl Fn(i128, i128, i128, i128) -> Option<Number>,
 ) -> Option<Number> {
     match (left, right) {
-        (Exact { over: a, under: b }, Exact { over: c, under: d }) => compute(a, b, c, d),
+        (Exact { numerator: a, denominator: b }, Exact { numerator: c, denominator: d }) => {
+            compute(a, b, c, d)
+        }
         (Real(_), _) | (_, Real(_)) => None,
     }
 }
 
-fn read_exact(digits: &str) -> Option<Number> {
+fn parse_exact(digits: &str) -> Option<Number> {
     let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
     let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let over: i128 = format!("{before}{after}").parse().ok()?;
+    let numerator: i128 = format!("{before}{after}").parse().ok()?;
     let shift = exponent.parse::<i32>().ok()?.checked_sub(i32::try_from(after.len()).ok()?)?;
     let scale = 10_i128.checked_pow(shift.unsigned_abs())?;
-    if shift < 0 { Number::exact(over, scale) } else { Some(Number::whole(over.checked_mul(scale)?)) }
+    if shift < 0 {
+        Number::exact(numerator, scale)
+    } else {
+        Some(Number::integer(numerator.checked_mul(scale)?))
+    }
 }
 
 fn gcd(a: u128, b: u128) -> u128 {

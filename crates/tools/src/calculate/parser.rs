@@ -1,59 +1,62 @@
-//! The grammar, evaluated while it is read: `sum = product (± product)*`, `product = unary (×÷% unary)*`,
+//! Recursive descent parser that evaluates while it parses: `sum = product (± product)*`, `product = unary (×÷% unary)*`,
 //! `unary = -unary | power`, `power = percent (^ unary)?`, `percent = atom %*`.
 
-use super::{Fault, function, function::Function, number::Number};
-use crate::Error;
+use super::{ExpressionError, function, function::MathFunction, number::Number};
+use crate::ToolsError;
 
-/// Deep enough for people, shallow enough for any stack.
+/// Limits recursion, so that no expression overflows the stack.
 const MAX_DEPTH: usize = 100;
 const MAX_BYTES: usize = 10_000;
-const HUNDRED: Number = Number::whole(100);
+const HUNDRED: Number = Number::integer(100);
 
-/// Computes an expression.
-pub(super) fn evaluate(expression: &str) -> Result<Number, Error> {
-    let mut parser = Parser { text: expression, at: 0, depth: 0, in_arguments: false };
-    parser.whole().map_err(|(at, fault)| Error::Expression { column: column(expression, at), fault })
+/// Evaluates an expression.
+pub(super) fn evaluate(expression: &str) -> Result<Number, ToolsError> {
+    let mut parser = ExpressionParser { text: expression, at: 0, depth: 0, in_arguments: false };
+    parser
+        .expression()
+        .map_err(|(at, reason)| ToolsError::Expression { column: column(expression, at), reason })
 }
 
-/// Counted in characters from 1, as editors do.
+/// The column of a byte offset, counted in characters from 1.
 fn column(text: &str, at: usize) -> usize {
     text[..at].chars().count() + 1
 }
 
-struct Parser<'a> {
+struct ExpressionParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    /// Between the parentheses of a function a comma parts arguments; elsewhere it groups digits.
+    /// Inside the parentheses of a function a comma separates arguments; elsewhere it groups digits.
     in_arguments: bool,
 }
 
-/// A number, and whether it was written as a bare percentage: `200 + 10%` means 220.
+/// A number and whether it was written as a percentage, because `200 + 10%` means 220.
 #[derive(Clone, Copy)]
-struct Term {
+struct Operand {
     value: Number,
     percent: bool,
 }
 
-type Parsed<T> = Result<T, (usize, Fault)>;
+/// An error has the byte offset at which it occurred.
+type ParseResult<T> = Result<T, (usize, ExpressionError)>;
 
-impl<'a> Parser<'a> {
-    fn whole(&mut self) -> Parsed<Number> {
+impl<'a> ExpressionParser<'a> {
+    fn expression(&mut self) -> ParseResult<Number> {
         if self.text.len() > MAX_BYTES {
-            return Err((0, Fault::TooLong(MAX_BYTES)));
+            return Err((0, ExpressionError::TooLong(MAX_BYTES)));
         }
         if self.text.trim().is_empty() {
-            return Err((0, Fault::Empty));
+            return Err((0, ExpressionError::Empty));
         }
         let value = self.sum()?;
-        self.space();
+        self.skip_space();
         if self.rest().is_empty() { Ok(value) } else { Err(self.unexpected()) }
     }
 
-    fn sum(&mut self) -> Parsed<Number> {
+    fn sum(&mut self) -> ParseResult<Number> {
         let mut left = self.product()?;
         loop {
-            let at = self.next_at();
+            let at = self.next_token_at();
             let compute = if self.eat("+") {
                 Number::plus
             } else if self.eat("-") || self.eat("−") {
@@ -64,68 +67,69 @@ impl<'a> Parser<'a> {
             let right = self.product()?;
             let amount =
                 if right.percent && !left.percent { left.value.times(right.value) } else { Ok(right.value) };
-            let value = amount.and_then(|amount| compute(left.value, amount)).map_err(|fault| (at, fault))?;
-            left = Term { value, percent: left.percent && right.percent };
+            let value = amount.and_then(|amount| compute(left.value, amount)).map_err(|error| (at, error))?;
+            left = Operand { value, percent: left.percent && right.percent };
         }
     }
 
-    fn product(&mut self) -> Parsed<Term> {
+    fn product(&mut self) -> ParseResult<Operand> {
         let mut left = self.unary()?;
         loop {
-            let at = self.next_at();
+            let at = self.next_token_at();
             let compute =
-                if self.eat("*") || self.eat("×") || self.eat("·") || (left.percent && self.word("of")) {
+                if self.eat("*") || self.eat("×") || self.eat("·") || (left.percent && self.eat_word("of"))
+                {
                     Number::times
                 } else if self.eat("/") || self.eat("÷") {
                     Number::divided_by
-                } else if self.eat("%") || self.word("mod") {
+                } else if self.eat("%") || self.eat_word("mod") {
                     Number::modulo
                 } else {
                     return Ok(left);
                 };
             let right = self.unary()?;
-            let value = compute(left.value, right.value).map_err(|fault| (at, fault))?;
-            left = Term { value, percent: false };
+            let value = compute(left.value, right.value).map_err(|error| (at, error))?;
+            left = Operand { value, percent: false };
         }
     }
 
-    fn unary(&mut self) -> Parsed<Term> {
-        let at = self.next_at();
+    fn unary(&mut self) -> ParseResult<Operand> {
+        let at = self.next_token_at();
         if self.eat("+") {
-            return self.deeper(at, Self::unary);
+            return self.nested(at, Self::unary);
         }
         if self.eat("-") || self.eat("−") {
-            let term = self.deeper(at, Self::unary)?;
-            return Ok(Term { value: term.value.negate().map_err(|fault| (at, fault))?, ..term });
+            let term = self.nested(at, Self::unary)?;
+            return Ok(Operand { value: term.value.negate().map_err(|error| (at, error))?, ..term });
         }
         self.power()
     }
 
-    fn power(&mut self) -> Parsed<Term> {
+    fn power(&mut self) -> ParseResult<Operand> {
         let base = self.percent()?;
-        let at = self.next_at();
+        let at = self.next_token_at();
         if !(self.eat("^") || self.eat("**")) {
             return Ok(base);
         }
-        let exponent = self.deeper(at, Self::unary)?;
-        let value = base.value.power(exponent.value).map_err(|fault| (at, fault))?;
-        Ok(Term { value, percent: false })
+        let exponent = self.nested(at, Self::unary)?;
+        let value = base.value.power(exponent.value).map_err(|error| (at, error))?;
+        Ok(Operand { value, percent: false })
     }
 
-    fn percent(&mut self) -> Parsed<Term> {
-        let mut term = Term { value: self.atom()?, percent: false };
-        while self.percent_sign_ahead() {
-            let at = self.next_at();
+    fn percent(&mut self) -> ParseResult<Operand> {
+        let mut term = Operand { value: self.atom()?, percent: false };
+        while self.percent_sign_follows() {
+            let at = self.next_token_at();
             self.eat("%");
-            let value = term.value.divided_by(HUNDRED).map_err(|fault| (at, fault))?;
-            term = Term { value, percent: true };
+            let value = term.value.divided_by(HUNDRED).map_err(|error| (at, error))?;
+            term = Operand { value, percent: true };
         }
         Ok(term)
     }
 
-    /// `%` is a remainder when an operand follows it, and a percentage otherwise.
-    fn percent_sign_ahead(&mut self) -> bool {
-        self.space();
+    /// `%` is the remainder operator if an operand follows it, and a percent sign otherwise.
+    fn percent_sign_follows(&mut self) -> bool {
+        self.skip_space();
         let Some(after) = self.rest().strip_prefix('%') else { return false };
         let after = after.trim_start();
         let word = after.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -133,33 +137,33 @@ impl<'a> Parser<'a> {
         !operand || word == "of" || word == "mod"
     }
 
-    fn atom(&mut self) -> Parsed<Number> {
-        let at = self.next_at();
+    fn atom(&mut self) -> ParseResult<Number> {
+        let at = self.next_token_at();
         if self.eat("(") {
-            let value = self.deeper(at, |parser| parser.within(false, Self::sum))?;
+            let value = self.nested(at, |parser| parser.within(false, Self::sum))?;
             return if self.eat(")") { Ok(value) } else { Err(self.unclosed(at)) };
         }
         if self.eat("√") {
-            let term = self.deeper(at, Self::unary)?;
-            return Function::Sqrt.apply(&[term.value]).map_err(|fault| (at, fault));
+            let term = self.nested(at, Self::unary)?;
+            return MathFunction::Sqrt.apply(&[term.value]).map_err(|error| (at, error));
         }
         match self.rest().chars().next() {
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
-            Some(c) if c.is_alphabetic() => self.named(),
+            Some(c) if c.is_alphabetic() => self.name(),
             Some(_) => Err(self.unexpected()),
-            None => Err((at, Fault::EndsEarly)),
+            None => Err((at, ExpressionError::EndsEarly)),
         }
     }
 
-    fn number(&mut self) -> Parsed<Number> {
+    fn number(&mut self) -> ParseResult<Number> {
         let at = self.at;
         let length = number_length(self.rest(), !self.in_arguments);
         self.at += length;
         let digits: String = self.text[at..self.at].chars().filter(|c| !matches!(c, ',' | '_')).collect();
-        Number::read(&digits).map_err(|fault| (at, fault))
+        Number::parse(&digits).map_err(|error| (at, error))
     }
 
-    fn named(&mut self) -> Parsed<Number> {
+    fn name(&mut self) -> ParseResult<Number> {
         let at = self.at;
         let rest = self.rest();
         let name = &rest[..rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len())];
@@ -168,20 +172,25 @@ impl<'a> Parser<'a> {
         if let Some(value) = function::constant(&lower) {
             return Ok(value);
         }
-        let function = Function::named(&lower).ok_or_else(|| (at, Fault::Unknown(name.to_owned())))?;
-        let open = self.next_at();
+        let function =
+            MathFunction::find(&lower).ok_or_else(|| (at, ExpressionError::Unknown(name.to_owned())))?;
+        let open = self.next_token_at();
         if !self.eat("(") {
-            return Err(if self.rest().is_empty() { (open, Fault::EndsEarly) } else { self.unexpected() });
+            return Err(if self.rest().is_empty() {
+                (open, ExpressionError::EndsEarly)
+            } else {
+                self.unexpected()
+            });
         }
-        let args = self.deeper(at, |parser| parser.within(true, Self::arguments))?;
+        let args = self.nested(at, |parser| parser.within(true, Self::arguments))?;
         if !self.eat(")") {
             return Err(self.unclosed(open));
         }
-        function.apply(&args).map_err(|fault| (at, fault))
+        function.apply(&args).map_err(|error| (at, error))
     }
 
-    fn arguments(&mut self) -> Parsed<Vec<Number>> {
-        self.space();
+    fn arguments(&mut self) -> ParseResult<Vec<Number>> {
+        self.skip_space();
         if self.rest().starts_with(')') {
             return Ok(Vec::new());
         }
@@ -192,16 +201,20 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    fn within<T>(&mut self, in_arguments: bool, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn within<T>(
+        &mut self,
+        in_arguments: bool,
+        read: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         let outside = std::mem::replace(&mut self.in_arguments, in_arguments);
         let read = read(self);
         self.in_arguments = outside;
         read
     }
 
-    fn deeper<T>(&mut self, at: usize, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn nested<T>(&mut self, at: usize, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth == MAX_DEPTH {
-            return Err((at, Fault::TooDeep(MAX_DEPTH)));
+            return Err((at, ExpressionError::TooDeep(MAX_DEPTH)));
         }
         self.depth += 1;
         let read = read(self);
@@ -213,42 +226,42 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    fn next_at(&mut self) -> usize {
-        self.space();
+    fn next_token_at(&mut self) -> usize {
+        self.skip_space();
         self.at
     }
 
     fn eat(&mut self, token: &str) -> bool {
-        self.space();
-        // `**` is a power, not two products.
+        self.skip_space();
+        // `**` is the power operator, not two multiplications.
         let found = self.rest().starts_with(token) && !(token == "*" && self.rest().starts_with("**"));
         self.at += if found { token.len() } else { 0 };
         found
     }
 
-    fn word(&mut self, word: &str) -> bool {
-        self.space();
+    fn eat_word(&mut self, word: &str) -> bool {
+        self.skip_space();
         let found =
             self.rest().strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
         self.at += if found { word.len() } else { 0 };
         found
     }
 
-    fn unclosed(&self, open: usize) -> (usize, Fault) {
-        if self.rest().is_empty() { (open, Fault::Unclosed) } else { self.unexpected() }
+    fn unclosed(&self, open: usize) -> (usize, ExpressionError) {
+        if self.rest().is_empty() { (open, ExpressionError::Unclosed) } else { self.unexpected() }
     }
 
-    fn unexpected(&self) -> (usize, Fault) {
-        let shown = self.rest().chars().next().map_or_else(String::new, String::from);
-        (self.at, Fault::Unexpected(shown))
+    fn unexpected(&self) -> (usize, ExpressionError) {
+        let found = self.rest().chars().next().map_or_else(String::new, String::from);
+        (self.at, ExpressionError::Unexpected(found))
     }
 }
 
-/// How many bytes of `text` are one number: `1,234.5e-6`, `1_000`, `.5`.
+/// Length in bytes of the number that `text` begins with: `1,234.5e-6`, `1_000`, `.5`.
 fn number_length(text: &str, grouped: bool) -> usize {
     let bytes = text.as_bytes();
     let digits =
@@ -272,7 +285,7 @@ fn number_length(text: &str, grouped: bool) -> usize {
     end
 }
 
-/// The length of the last group of digits.
+/// Length of the last group of digits.
 fn group(digits: &[u8]) -> usize {
     digits.iter().rev().take_while(|b| **b != b',').count()
 }

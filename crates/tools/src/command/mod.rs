@@ -1,5 +1,5 @@
-//! A tool of one's own: a command that reads its arguments as JSON from standard input and writes its result to standard
-//! output, as a JSON object or as text.
+//! Configured commands as tools: a program that reads its arguments as JSON from standard input and writes its result, a JSON
+//! object or text, to standard output.
 
 use std::{
     io,
@@ -19,82 +19,90 @@ use tokio::{
 };
 
 use crate::{
-    Call, Error, Host, Kept, Outcome, Spec, Tool,
-    exec::{Environment, Watchdog, process::Running, words::LastWords},
-    kept::{Capture, Shown},
+    OutputStore, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+    exec::{EnvVars, Watchdog, process::RunningCommand, stderr_tail::StderrTail},
+    outputs::{CapturedOutput, OutputCapture},
 };
 
-/// Its key, the same when an idempotent call is made again after a crash.
+/// The variable with the idempotency key of the call.
 const CALL_ID: &str = "LANGO_CALL_ID";
 
-/// How long its last words are waited for after its end.
-const LATE: Duration = Duration::from_millis(200);
+/// How long to wait for the end of standard error after the exit.
+const STDERR_TIME: Duration = Duration::from_millis(200);
 
-/// A command, as it was configured.
+/// The configuration of one command.
 #[derive(Clone)]
 pub struct CommandConfig {
     pub spec: Spec,
-    /// The program and its arguments; no shell is involved.
+    /// The program and its arguments. They are not interpreted by a shell.
     pub argv: Vec<String>,
     pub cwd: PathBuf,
     pub env: Vec<(String, String)>,
+    /// Timeout of a call.
     pub time: Duration,
 }
 
-/// What commands share.
+/// What all configured commands share.
 #[derive(Debug, Clone)]
-pub struct Ground {
-    pub environment: Environment,
-    pub kept: Kept,
-    /// Between the request to end and the end by force.
+pub struct CommandEnv {
+    pub env: EnvVars,
+    pub outputs: OutputStore,
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
     pub watchdog: Watchdog,
 }
 
-pub struct OwnCommand {
+/// A tool that runs a configured command.
+pub struct CommandTool {
     config: CommandConfig,
-    ground: Ground,
+    env: CommandEnv,
 }
 
-impl OwnCommand {
-    pub fn new(config: CommandConfig, ground: Ground) -> Self {
-        Self { config, ground }
+impl CommandTool {
+    pub fn new(config: CommandConfig, env: CommandEnv) -> Self {
+        Self { config, env }
     }
 
-    async fn run(&self, id: &str, args: &Map<String, Value>, host: &dyn Host) -> Result<Value, Error> {
-        let (mut running, input, words) = self.start(id)?;
-        let mut capture = Capture::new(self.ground.kept.clone());
-        let mut sink = |piece: &[u8]| drop(capture.take(piece));
-        let given = serde_json::to_vec(args).map_err(|error| Error::Failed(error.to_string()))?;
-        // A command that reads no arguments is no mistake.
-        tokio::spawn(give(input, given));
-        let ended = tokio::select! {
+    async fn run(
+        &self,
+        id: &str,
+        args: &Map<String, Value>,
+        host: &dyn ToolHost,
+    ) -> Result<Value, ToolsError> {
+        let (mut running, stdin, stderr) = self.start(id)?;
+        let mut capture = OutputCapture::new(self.env.outputs.clone());
+        let mut sink = |chunk: &[u8]| drop(capture.push(chunk));
+        let input = serde_json::to_vec(args).map_err(|error| ToolsError::Failed(error.to_string()))?;
+        // A task of its own, because a command need not read its arguments.
+        tokio::spawn(write_stdin(stdin, input));
+        let exit = tokio::select! {
             biased;
-            () = host.cancelled() => return Err(Error::Cancelled),
-            ended = running.finish(&mut sink) => Some(ended.status),
+            () = host.cancelled() => return Err(ToolsError::Cancelled),
+            exit = running.wait(&mut sink) => Some(exit.status),
             () = tokio::time::sleep(self.config.time) => {
-                running.end(&mut sink).await;
+                running.terminate(&mut sink).await;
                 None
             }
         };
-        let shown = capture.finish();
-        match ended {
-            Some(Some(status)) if status.success() => Ok(result(shown)),
-            Some(status) => Err(self.failed(&how(status), words, &shown).await),
+        let output = capture.finish();
+        match exit {
+            Some(Some(status)) if status.success() => Ok(result(output)),
+            Some(status) => Err(self.failure(&describe_status(status), stderr, &output).await),
             None => {
-                let limit = format!("was ended after {} s", self.config.time.as_secs_f64());
-                Err(self.failed(&limit, words, &shown).await)
+                let timeout = format!("was terminated after {} s", self.config.time.as_secs_f64());
+                Err(self.failure(&timeout, stderr, &output).await)
             }
         }
     }
 
-    fn start(&self, id: &str) -> Result<(Running, Option<ChildStdin>, Words), Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
-        self.ground.environment.make_tmp()?;
+    fn start(&self, id: &str) -> Result<(RunningCommand, Option<ChildStdin>, StderrReader), ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
+        self.env.env.create_tmp_dir()?;
         let (output, writer) = io::pipe().map_err(fail)?;
-        let (program, args) = self.config.argv.split_first().ok_or_else(|| self.named("has no command"))?;
+        let (program, args) = self.config.argv.split_first().ok_or_else(|| self.error("has no command"))?;
         let mut command = Command::new(program);
-        self.ground.environment.give(&mut command);
+        self.env.env.apply(&mut command);
         command
             .args(args)
             .envs(self.config.env.iter().map(|(name, value)| (name, value)))
@@ -104,73 +112,76 @@ impl OwnCommand {
             .stdin(Stdio::piped())
             .stdout(writer)
             .stderr(Stdio::piped());
-        let (running, pipes) = Running::of(command, output, (self.ground.grace, &self.ground.watchdog))
-            .map_err(|error| self.named(&format!("runs `{program}`: {error}")))?;
-        let words = LastWords::default();
-        let listening = pipes.errors.map(|errors| tokio::spawn(words.clone().listen(errors)));
-        Ok((running, pipes.input, Words { words, listening }))
+        let (running, pipes) = RunningCommand::spawn(command, output, (self.env.grace, &self.env.watchdog))
+            .map_err(|error| self.error(&format!("cannot run `{program}`: {error}")))?;
+        let tail = StderrTail::default();
+        let reader = pipes.stderr.map(|stderr| tokio::spawn(tail.clone().read_from(stderr)));
+        Ok((running, pipes.stdin, StderrReader { tail, reader }))
     }
 
-    fn named(&self, what: &str) -> Error {
-        Error::Failed(format!("`{}` {what}", self.config.spec.name))
+    /// An error whose text begins with the name of the tool.
+    fn error(&self, text: &str) -> ToolsError {
+        ToolsError::Failed(format!("`{}` {text}", self.config.spec.name))
     }
 
-    /// What it said to standard error tells the most, and else its output does.
-    async fn failed(&self, how: &str, words: Words, shown: &Shown) -> Error {
-        let output = Some(shown.text.trim().to_owned()).filter(|text| !text.is_empty());
-        let said = words.all().await.or(output).map(|said| format!(": {said}")).unwrap_or_default();
-        self.named(&format!("{how}{said}"))
+    /// The error of a failed command, with its standard error or else its output.
+    async fn failure(&self, how: &str, stderr: StderrReader, output: &CapturedOutput) -> ToolsError {
+        let output = Some(output.text.trim().to_owned()).filter(|text| !text.is_empty());
+        let details = stderr.finish().await.or(output).map(|text| format!(": {text}")).unwrap_or_default();
+        self.error(&format!("{how}{details}"))
     }
 }
 
-/// What it says to standard error, while somebody listens.
-struct Words {
-    words: LastWords,
-    listening: Option<JoinHandle<()>>,
+/// The tail of standard error, and the task that reads it.
+struct StderrReader {
+    tail: StderrTail,
+    reader: Option<JoinHandle<()>>,
 }
 
-impl Words {
-    async fn all(self) -> Option<String> {
-        if let Some(listening) = self.listening {
-            let _ = timeout(LATE, listening).await;
+impl StderrReader {
+    async fn finish(self) -> Option<String> {
+        if let Some(reader) = self.reader {
+            let _ = timeout(STDERR_TIME, reader).await;
         }
-        self.words.text()
+        self.tail.text()
     }
 }
 
-async fn give(input: Option<ChildStdin>, bytes: Vec<u8>) {
-    let Some(mut input) = input else { return };
-    let _ = input.write_all(&bytes).await;
+async fn write_stdin(stdin: Option<ChildStdin>, bytes: Vec<u8>) {
+    let Some(mut stdin) = stdin else { return };
+    let _ = stdin.write_all(&bytes).await;
 }
 
-/// An object is a result as it is; all else is an output, with its bound.
-fn result(shown: Shown) -> Value {
-    let whole = shown.handle.is_none() && shown.binary.is_none();
-    if let Some(Ok(Value::Object(object))) = whole.then(|| serde_json::from_str(&shown.text)) {
+/// A JSON object is the result itself; any other output is returned as bounded text.
+fn result(output: CapturedOutput) -> Value {
+    let is_complete = output.handle.is_none() && output.binary.is_none();
+    if let Some(Ok(Value::Object(object))) = is_complete.then(|| serde_json::from_str(&output.text)) {
         return object.into();
     }
     let mut answer = Map::new();
-    shown.tell(&mut answer);
+    output.write_to(&mut answer);
     answer.into()
 }
 
-fn how(status: Option<ExitStatus>) -> String {
+fn describe_status(status: Option<ExitStatus>) -> String {
     let code = status.and_then(|status| status.code());
     let signal = status.and_then(|status| status.signal());
     match (code, signal) {
         (Some(code), _) => format!("failed with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "ended, nobody knows how".to_owned(),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended with an unknown status".to_owned(),
     }
 }
 
-impl Tool for OwnCommand {
+impl Tool for CommandTool {
     fn spec(&self) -> &Spec {
         &self.config.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(async move { self.run(&call.id, &call.args, &*call.host).await.map(Outcome::Done) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(
+            async move { self.run(&request.id, &request.args, &*request.host).await.map(ToolReply::Done) },
+        )
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
@@ -179,13 +190,13 @@ impl Tool for OwnCommand {
     }
 }
 
-impl std::fmt::Debug for OwnCommand {
+impl std::fmt::Debug for CommandTool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OwnCommand").field("spec", &self.config.spec).finish_non_exhaustive()
+        f.debug_struct("CommandTool").field("spec", &self.config.spec).finish_non_exhaustive()
     }
 }
 
-/// Values of variables may be secrets: they are not printed.
+/// Variables are not printed, because their values may be secrets.
 impl std::fmt::Debug for CommandConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CommandConfig").field("spec", &self.spec).finish_non_exhaustive()

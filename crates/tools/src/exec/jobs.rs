@@ -1,5 +1,5 @@
-//! Commands that run on beside the conversation. They are of whoever started them, and nobody else sees them. They end when
-//! they are stopped, and with the tools that started them.
+//! Background jobs: commands that outlive the call that started them. A job is visible only to its owner. It ends when it is
+//! stopped, or when its [`BackgroundJobs`] is dropped.
 
 mod tools;
 
@@ -18,146 +18,152 @@ use tokio::{
 pub use tools::{ExecStart, ExecStatus, ExecStop};
 
 use super::{
-    Shell,
-    process::{Ended, Running},
+    ExecToolContext,
+    process::{CommandExit, RunningCommand},
 };
 use crate::{
-    Error, Owner,
-    kept::{Capture, Kind, plain},
-    media, paging,
+    AppUser, ToolsError, media,
+    outputs::{HandleKind, OutputCapture, to_plain_text},
+    paging,
 };
 
-/// How much of what is new is shown at one look.
-const NEWS: u64 = 24 * 1024;
-/// Jobs that are done stay this many, so that their end can be looked at.
-const DONE: usize = 32;
+/// How many bytes of new output one status call returns.
+const MAX_NEW_OUTPUT: u64 = 24 * 1024;
+/// How many finished jobs of an owner stay listed.
+const MAX_FINISHED: usize = 32;
 
-/// The jobs of one registry.
+/// The background jobs of one registry.
 #[derive(Debug)]
-pub struct Jobs {
-    shell: Arc<Shell>,
-    tables: Mutex<HashMap<Owner, Table>>,
+pub struct BackgroundJobs {
+    context: Arc<ExecToolContext>,
+    owners: Mutex<HashMap<AppUser, OwnerJobs>>,
 }
 
 /// The jobs of one owner.
-
 #[derive(Debug, Default)]
-struct Table {
-    last: u64,
-    jobs: BTreeMap<u64, Entry>,
+struct OwnerJobs {
+    last_number: u64,
+    jobs: BTreeMap<u64, JobEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    job: Arc<Job>,
+struct JobEntry {
+    job: Arc<BackgroundJob>,
     task: AbortHandle,
 }
 
 #[derive(Debug)]
-struct Job {
+struct BackgroundJob {
     number: u64,
     command: String,
-    /// Of its output.
+    /// Handle of the output in the output store.
     handle: String,
     stop: Notify,
-    state: watch::Sender<State>,
-    /// How much of the output was shown.
-    looked: Mutex<u64>,
+    state: watch::Sender<JobState>,
+    /// How many bytes of the output were returned by earlier status calls.
+    read_offset: Mutex<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct JobState {
+    /// Length of the output so far.
     bytes: u64,
-    ended: Option<Ended>,
+    ended: Option<CommandExit>,
     stopped: bool,
 }
 
-impl Jobs {
-    pub fn new(shell: Arc<Shell>) -> Arc<Self> {
-        Arc::new(Self { shell, tables: Mutex::default() })
+impl BackgroundJobs {
+    pub fn new(context: Arc<ExecToolContext>) -> Arc<Self> {
+        Arc::new(Self { context, owners: Mutex::default() })
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<Owner, Table>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    fn owners(&self) -> MutexGuard<'_, HashMap<AppUser, OwnerJobs>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, owner: Owner, command: &str, workdir: Option<&str>) -> Result<Arc<Job>, Error> {
-        let directory = self.shell.directory(workdir)?;
-        let mut tables = self.tables();
-        let table = tables.entry(owner).or_default();
-        table.make_room(self.shell.limits.jobs)?;
-        let running = Running::start(&self.shell, command, &directory)?;
-        let (capture, handle) = Capture::kept_from_the_start(self.shell.kept.clone())?;
-        table.last += 1;
-        let job = Arc::new(Job {
-            number: table.last,
+    fn start(
+        &self,
+        owner: AppUser,
+        command: &str,
+        workdir: Option<&str>,
+    ) -> Result<Arc<BackgroundJob>, ToolsError> {
+        let directory = self.context.resolve_workdir(workdir)?;
+        let mut owners = self.owners();
+        let owned = owners.entry(owner).or_default();
+        owned.reserve(self.context.limits.jobs)?;
+        let running = RunningCommand::start(&self.context, command, &directory)?;
+        let (capture, handle) = OutputCapture::stored_from_start(self.context.outputs.clone())?;
+        owned.last_number += 1;
+        let job = Arc::new(BackgroundJob {
+            number: owned.last_number,
             command: command.to_owned(),
             handle,
             stop: Notify::new(),
-            state: watch::Sender::new(State::default()),
-            looked: Mutex::new(0),
+            state: watch::Sender::new(JobState::default()),
+            read_offset: Mutex::new(0),
         });
-        let task = tokio::spawn(follow(Arc::clone(&job), running, capture)).abort_handle();
-        table.jobs.insert(job.number, Entry { job: Arc::clone(&job), task });
+        let task = tokio::spawn(supervise(Arc::clone(&job), running, capture)).abort_handle();
+        owned.jobs.insert(job.number, JobEntry { job: Arc::clone(&job), task });
         Ok(job)
     }
 
-    fn find(&self, owner: &Owner, name: &str) -> Result<Arc<Job>, Error> {
+    fn find(&self, owner: &AppUser, name: &str) -> Result<Arc<BackgroundJob>, ToolsError> {
         let number = name.strip_prefix("job-").and_then(|number| number.parse().ok());
-        let tables = self.tables();
-        let jobs = tables.get(owner).map(|table| &table.jobs);
+        let owners = self.owners();
+        let jobs = owners.get(owner).map(|owned| &owned.jobs);
         let entry = number.and_then(|number: u64| jobs?.get(&number));
         entry.map(|entry| Arc::clone(&entry.job)).ok_or_else(|| {
-            Error::Failed(format!(
-                "there is no job `{name}`; jobs end when the program does, exec_status lists them"
+            ToolsError::Failed(format!(
+                "job `{name}` does not exist; jobs end with the program, and exec_status lists the current ones"
             ))
         })
     }
 
-    fn list(&self, owner: &Owner) -> Value {
-        let tables = self.tables();
-        let jobs = tables.get(owner).into_iter().flat_map(|table| table.jobs.values());
-        let jobs: Vec<Value> = jobs.map(|entry| entry.job.line().into()).collect();
+    fn list(&self, owner: &AppUser) -> Value {
+        let owners = self.owners();
+        let jobs = owners.get(owner).into_iter().flat_map(|owned| owned.jobs.values());
+        let jobs: Vec<Value> = jobs.map(|entry| entry.job.summary().into()).collect();
         json!({"jobs": jobs})
     }
 }
 
-impl Drop for Jobs {
+impl Drop for BackgroundJobs {
     fn drop(&mut self) {
-        for entry in self.tables().values().flat_map(|table| table.jobs.values()) {
+        for entry in self.owners().values().flat_map(|owned| owned.jobs.values()) {
             entry.task.abort();
         }
     }
 }
 
-impl Table {
-    fn make_room(&mut self, limit: usize) -> Result<(), Error> {
-        let done: Vec<u64> =
-            self.jobs.values().filter(|entry| entry.job.is_done()).map(|entry| entry.job.number).collect();
-        if self.jobs.len() - done.len() >= limit {
-            return Err(Error::Failed(format!(
-                "{limit} jobs are running, and no more may; stop one with exec_stop"
+impl OwnerJobs {
+    /// Makes room for one more job: checks the limit of running jobs and forgets old finished ones.
+    fn reserve(&mut self, limit: usize) -> Result<(), ToolsError> {
+        let finished: Vec<u64> =
+            self.jobs.values().filter(|entry| entry.job.has_ended()).map(|entry| entry.job.number).collect();
+        if self.jobs.len() - finished.len() >= limit {
+            return Err(ToolsError::Failed(format!(
+                "{limit} jobs are running, which is the limit; stop one with exec_stop"
             )));
         }
-        for number in done.iter().rev().skip(DONE - 1) {
+        for number in finished.iter().rev().skip(MAX_FINISHED - 1) {
             self.jobs.remove(number);
         }
         Ok(())
     }
 }
 
-/// Carries a job to its end.
-async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
-    let mut sink = |piece: &[u8]| {
-        drop(capture.take(piece));
+/// Captures the output of a job until it ends or is stopped.
+async fn supervise(job: Arc<BackgroundJob>, mut running: RunningCommand, mut capture: OutputCapture) {
+    let mut sink = |chunk: &[u8]| {
+        drop(capture.push(chunk));
         job.state.send_modify(|state| state.bytes = capture.total());
     };
     let (ended, stopped) = tokio::select! {
         biased;
-        () = job.stop.notified() => (running.end(&mut sink).await, true),
-        ended = running.finish(&mut sink) => (ended, false),
+        () = job.stop.notified() => (running.terminate(&mut sink).await, true),
+        ended = running.wait(&mut sink) => (ended, false),
     };
-    capture.end();
+    capture.flush();
     job.state.send_modify(|state| {
         state.bytes = capture.total();
         state.ended = Some(ended);
@@ -165,59 +171,60 @@ async fn follow(job: Arc<Job>, mut running: Running, mut capture: Capture) {
     });
 }
 
-impl Job {
-    fn is_done(&self) -> bool {
+impl BackgroundJob {
+    fn has_ended(&self) -> bool {
         self.state.borrow().ended.is_some()
     }
 
-    fn line(&self) -> Map<String, Value> {
+    /// Number, command and state, without output.
+    fn summary(&self) -> Map<String, Value> {
         let state = *self.state.borrow();
-        let mut line = Map::new();
-        line.insert("job".to_owned(), format!("job-{}", self.number).into());
-        line.insert("command".to_owned(), self.command.clone().into());
-        let now = match state.ended {
+        let mut summary = Map::new();
+        summary.insert("job".to_owned(), format!("job-{}", self.number).into());
+        summary.insert("command".to_owned(), self.command.clone().into());
+        let status = match state.ended {
             None => "running",
             Some(_) if state.stopped => "stopped",
             Some(_) => "exited",
         };
-        line.insert("state".to_owned(), now.into());
+        summary.insert("state".to_owned(), status.into());
         if let Some(ended) = state.ended {
-            ended.tell(&mut line);
+            ended.write_to(&mut summary);
         }
-        line
+        summary
     }
 
-    /// Waits until there is something that was not shown yet, or the end, or for so long.
-    async fn wait_for_news(&self, patience: Duration) {
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Waits for new output or the end of the job, at most for `time`.
+    async fn wait_for_output(&self, time: Duration) {
+        let read_offset = *self.read_offset.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state.subscribe();
-        let news = state.wait_for(|state| state.ended.is_some() || state.bytes > looked);
-        let _ = tokio::time::timeout(patience, news).await;
+        let changed = state.wait_for(|state| state.ended.is_some() || state.bytes > read_offset);
+        let _ = tokio::time::timeout(time, changed).await;
     }
 
     async fn wait_for_end(&self) {
-        // The sender is in the job itself, so that the channel is open.
+        // It cannot fail: the job holds the sender, so the channel is open.
         let _ = self.state.subscribe().wait_for(|state| state.ended.is_some()).await;
     }
 
-    /// The job's line with the output that was not shown yet.
-    fn look(&self, shell: &Shell) -> Result<Value, Error> {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut answer = self.line();
-        let mut file = shell.kept.open(Kind::Output, &self.handle)?;
+    /// The summary with the output since the last call of this function.
+    fn read_new_output(&self, context: &ExecToolContext) -> Result<Value, ToolsError> {
+        let mut read_offset = self.read_offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = self.summary();
+        let mut file = context.outputs.open(HandleKind::Output, &self.handle)?;
         let bytes = self.state.borrow().bytes;
-        let from = (*looked).max(bytes.saturating_sub(NEWS));
-        let mut news = Vec::new();
+        let from = (*read_offset).max(bytes.saturating_sub(MAX_NEW_OUTPUT));
+        let mut output = Vec::new();
         file.seek(SeekFrom::Start(from))
-            .and_then(|_| file.take(bytes - from).read_to_end(&mut news))
-            .map_err(|source| Error::Kept { source })?;
-        let skipped = if from > *looked { paging::line_start(&news) } else { 0 };
-        let left_out = from + skipped as u64 - *looked;
-        *looked = bytes;
-        drop(looked);
-        match media::binary(&news[..news.len().min(media::SAMPLE)]) {
+            .and_then(|_| file.take(bytes - from).read_to_end(&mut output))
+            .map_err(|source| ToolsError::OutputStore { source })?;
+        let skipped = if from > *read_offset { paging::line_start(&output) } else { 0 };
+        let left_out = from + skipped as u64 - *read_offset;
+        *read_offset = bytes;
+        drop(read_offset);
+        match media::binary_kind(&output[..output.len().min(media::SNIFF_BYTES)]) {
             Some(kind) => answer.insert("binary".to_owned(), kind.into()),
-            None => answer.insert("new_output".to_owned(), plain(&news[skipped..]).into()),
+            None => answer.insert("new_output".to_owned(), to_plain_text(&output[skipped..]).into()),
         };
         if left_out > 0 {
             answer.insert("left_out_bytes".to_owned(), left_out.into());

@@ -1,58 +1,59 @@
-//! `exec` and its kin: shell commands with a clean environment, a time limit and a bounded answer.
+//! Shell commands with a clean environment, a sandbox, a time limit and bounded output.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
-//! | [`Shell`] | what all of them share: where they run, with what, and in which cage |
-//! | `run` | `exec`: a command that is waited for |
-//! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: commands that run on beside the conversation |
-//! | `process` | a process group from its start to its end |
-//! | [`confine`] | what the kernel keeps a command from |
-//! | [`watchdog`] | the end of all commands when the program is killed |
+//! | [`ExecToolContext`] | roots, environment, sandbox and limits, shared by the tools |
+//! | `run` | `exec`: a command in the foreground |
+//! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: background jobs |
+//! | `process` | a process group from spawn to SIGKILL |
+//! | `stderr_tail` | the last bytes of a program's standard error |
+//! | [`sandbox`] | file system and network restrictions, by Landlock and network namespaces |
+//! | [`watchdog`] | a helper process that kills all commands when this program dies |
 //!
-//! **Invariant.** Nothing of the program's own environment reaches a command, and no process of its group outlives the call
-//! or the job that started it, nor the program.
+//! **Invariant.** A command inherits no environment variable of this program. No process of its process group outlives its
+//! call or job, or this program.
 
-pub mod confine;
 pub mod jobs;
 pub(crate) mod process;
 mod run;
+pub mod sandbox;
+pub(crate) mod stderr_tail;
 pub mod watchdog;
-pub(crate) mod words;
 
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
 
-pub use confine::{Cage, Confinement, LazyCage};
-pub use jobs::{ExecStart, ExecStatus, ExecStop, Jobs};
+pub use jobs::{BackgroundJobs, ExecStart, ExecStatus, ExecStop};
 pub use run::Exec;
+pub use sandbox::{Confinement, LazySandbox, Sandbox};
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{Error, Kept, files::Roots};
+use crate::{OutputStore, ToolsError, files::FileRoots};
 
-/// What the tools that run commands share.
+/// Everything that the tools `exec` and `exec_*` share.
 #[derive(Debug, Clone)]
-pub struct Shell {
-    pub roots: Roots,
-    pub kept: Kept,
-    pub environment: Environment,
-    pub cage: LazyCage,
+pub struct ExecToolContext {
+    pub roots: FileRoots,
+    pub outputs: OutputStore,
+    pub env: EnvVars,
+    pub sandbox: LazySandbox,
     pub watchdog: Watchdog,
-    pub limits: Limits,
+    pub limits: ExecLimits,
 }
 
-/// All that a command finds in its environment, beside `TERM=dumb` and what keeps git from strangers' settings.
+/// The environment variables of a command. `TERM=dumb` and some git settings are added.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct EnvVars {
     pub path: String,
     pub home: String,
     pub lang: String,
-    /// `TMPDIR`: a directory of its own for temporary files.
+    /// `TMPDIR`: a directory for temporary files, apart from the system's.
     pub tmp: PathBuf,
 }
 
-impl Environment {
-    /// Instead of the program's own.
-    pub(crate) fn give(&self, command: &mut Command) {
+impl EnvVars {
+    /// Sets these variables, and removes all inherited ones.
+    pub(crate) fn apply(&self, command: &mut Command) {
         command
             .env_clear()
             .env("PATH", &self.path)
@@ -62,26 +63,26 @@ impl Environment {
             .env("TERM", "dumb");
     }
 
-    /// The directory for temporary files, made if it is missing.
-    pub(crate) fn make_tmp(&self) -> Result<(), Error> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.tmp);
-        made.map_err(|source| Error::Write { path: self.tmp.display().to_string(), source })
+    /// Creates the directory for temporary files if it is missing.
+    pub(crate) fn create_tmp_dir(&self) -> Result<(), ToolsError> {
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&self.tmp);
+        created.map_err(|source| ToolsError::Write { path: self.tmp.display().to_string(), source })
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// For a call that does not say how long it may take.
+pub struct ExecLimits {
+    /// Timeout of a call without `timeout_s`.
     pub time: Duration,
-    /// The most that a call may ask for.
+    /// Upper limit of `timeout_s`.
     pub max_time: Duration,
-    /// Between the request to end and the end by force.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Jobs of one owner that run at once.
+    /// How many jobs of one owner may run at the same time.
     pub jobs: usize,
 }
 
-impl Default for Limits {
+impl Default for ExecLimits {
     fn default() -> Self {
         Self {
             time: Duration::from_mins(2),
@@ -92,29 +93,29 @@ impl Default for Limits {
     }
 }
 
-impl Shell {
-    /// Makes what the first command needs. It starts processes and waits for them.
-    fn prepare(&self) -> Result<(), Error> {
-        self.environment.make_tmp()?;
-        let _ = self.cage.confinement();
+impl ExecToolContext {
+    /// Initializes what the first command needs. It blocks, because the sandbox starts probe processes.
+    fn initialize(&self) -> Result<(), ToolsError> {
+        self.env.create_tmp_dir()?;
+        let _ = self.sandbox.get();
         Ok(())
     }
 
-    /// The directory that a command starts in.
-    fn directory(&self, workdir: Option<&str>) -> Result<PathBuf, Error> {
-        let place = self.roots.resolve(workdir.unwrap_or("."))?;
-        if place.metadata.is_dir() {
-            return Ok(place.absolute());
+    /// The working directory of a command.
+    fn resolve_workdir(&self, workdir: Option<&str>) -> Result<PathBuf, ToolsError> {
+        let found = self.roots.resolve(workdir.unwrap_or("."))?;
+        if found.metadata.is_dir() {
+            return Ok(found.absolute());
         }
-        Err(Error::WrongKind { path: place.shown(), is: "a file", wanted: "a directory" })
+        Err(ToolsError::WrongKind { path: found.display_path(), is: "a file", wanted: "a directory" })
     }
 }
 
-/// The same, without holding up the turn.
-async fn prepared(shell: &Arc<Shell>) -> Result<(), Error> {
-    let shell = Arc::clone(shell);
-    let made = tokio::task::spawn_blocking(move || shell.prepare()).await;
-    made.map_err(|error| Error::Failed(format!("the tool broke down: {error}")))?
+/// Runs [`ExecToolContext::initialize`] on a blocking thread.
+async fn prepare(context: &Arc<ExecToolContext>) -> Result<(), ToolsError> {
+    let context = Arc::clone(context);
+    let initialized = tokio::task::spawn_blocking(move || context.initialize()).await;
+    initialized.map_err(|error| ToolsError::Failed(format!("the tool crashed: {error}")))?
 }
 
 #[cfg(test)]

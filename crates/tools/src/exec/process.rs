@@ -1,4 +1,4 @@
-//! A process group: started with its output in one pipe, read while it runs, ended as a whole.
+//! A command as a process group: spawned with its output in one pipe, and terminated as a whole.
 
 use std::{
     io::{self, PipeReader, Write},
@@ -19,18 +19,18 @@ use tokio::{
 };
 
 use super::{
-    Shell,
-    watchdog::{Watchdog, Watched},
+    ExecToolContext,
+    watchdog::{Watchdog, WatchedGroup},
 };
-use crate::Error;
+use crate::ToolsError;
 
-/// How long output is waited for that comes after the end, from a process that left the group.
-const LATE: Duration = Duration::from_millis(200);
+/// How long to wait for output after the exit: a process that left the group may still hold the pipe.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
-/// Git runs what a repository's configuration names. A directory that only looks like a bare repository may come with any
-/// project, so none is taken for one.
+/// Variables for git, which runs programs that a repository's configuration names. A project may contain a directory that
+/// looks like a bare repository, so those are ignored.
 const GIT: [(&str, &str); 6] = [
-    // Who only looks writes no index, which would start a hook.
+    // Read-only commands must not write the index, which would run a hook.
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_CONFIG_COUNT", "2"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
@@ -39,23 +39,23 @@ const GIT: [(&str, &str); 6] = [
     ("GIT_CONFIG_VALUE_1", "false"),
 ];
 
-/// A command that runs. Dropped, it is ended with all that it started.
-pub(crate) struct Running {
-    leash: Leash,
+/// A running command. Dropping it terminates its process group.
+pub(crate) struct RunningCommand {
+    guard: ProcessGroupGuard,
     output: Receiver,
     buffer: Vec<u8>,
 }
 
-/// How a command ended.
+/// The exit of a command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct CommandExit {
     pub(crate) status: Option<ExitStatus>,
-    /// Processes were still running when the command itself was done; they were ended.
+    /// Processes of the group were still running after the exit, and were terminated.
     pub(crate) left_behind: bool,
 }
 
-impl Ended {
-    pub(super) fn tell(&self, answer: &mut Map<String, Value>) {
+impl CommandExit {
+    pub(super) fn write_to(&self, answer: &mut Map<String, Value>) {
         let code = self.status.and_then(|status| status.code());
         let signal = self.status.and_then(|status| status.signal());
         if let Some(code) = code {
@@ -65,20 +65,27 @@ impl Ended {
             answer.insert("signal".to_owned(), signal.into());
         }
         if self.left_behind {
-            let note = "processes that it left in the background were ended; exec_start keeps them running";
+            let note = "background processes were terminated; use exec_start to keep them running";
             answer.insert("note".to_owned(), note.into());
         }
     }
 }
 
-impl Running {
-    pub(super) fn start(shell: &Shell, script: &str, directory: &Path) -> Result<Self, Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+impl RunningCommand {
+    /// Starts a script in the sandbox. It waits at the gate until the watchdog knows its process group.
+    pub(super) fn start(
+        context: &ExecToolContext,
+        script: &str,
+        directory: &Path,
+    ) -> Result<Self, ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
         let (gate, opener) = io::pipe().map_err(fail)?;
-        let line = shell.cage.line(script);
+        let sandbox = context.sandbox.get();
+        let line = sandbox.command_line(script);
         let mut command = Command::new(&line[0]);
-        shell.environment.give(&mut command);
+        context.env.apply(&mut command);
         command.envs(GIT);
         command
             .args(&line[1..])
@@ -86,61 +93,62 @@ impl Running {
             .stdin(gate)
             .stdout(writer.try_clone().map_err(fail)?)
             .stderr(writer);
-        if !shell.cage.makes_its_own_group() {
+        if !sandbox.creates_process_group() {
             command.process_group(0);
         }
-        let (running, _) = Self::of(command, reader, (shell.limits.grace, &shell.watchdog))?;
-        // It begins now that it is watched. One that is gone already needs no leave.
+        let (running, _) = Self::spawn(command, reader, (context.limits.grace, &context.watchdog))?;
+        // Open the gate. A failed write means that the process is already gone.
         let _ = (&opener).write_all(b"\n");
         Ok(running)
     }
 
-    /// Starts what was made ready to write to `output`, and gives its other pipes.
-    pub(crate) fn of(
+    /// Spawns a command that writes to `output`, and returns its other pipes.
+    pub(crate) fn spawn(
         mut command: Command,
         output: PipeReader,
         (grace, watchdog): (Duration, &Watchdog),
-    ) -> Result<(Self, Pipes), Error> {
-        let fail = |source: io::Error| Error::Failed(format!("the command could not be started: {source}"));
+    ) -> Result<(Self, CommandPipes), ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let mut child = command.spawn().map_err(fail)?;
-        // The command still holds the writing end; without it the pipe ends with the last process.
+        // `command` holds the write end of the pipe. Dropping it lets the pipe close with the last process.
         drop(command);
-        let pipes = Pipes { input: child.stdin.take(), errors: child.stderr.take() };
-        let leash = Leash::new(child, grace).watched(watchdog);
+        let pipes = CommandPipes { stdin: child.stdin.take(), stderr: child.stderr.take() };
+        let group = ProcessGroupGuard::new(child, grace).watched(watchdog);
         let output = Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
-        Ok((Self { leash, output, buffer: vec![0; 64 * 1024] }, pipes))
+        Ok((Self { guard: group, output, buffer: vec![0; 64 * 1024] }, pipes))
     }
 
-    /// Reads until the command is done. Cancel safe: what was read is in `sink`.
-    pub(crate) async fn finish(&mut self, sink: &mut Sink<'_>) -> Ended {
+    /// Reads output until the command exits. Cancel safe: all output that was read is in `sink`.
+    pub(crate) async fn wait(&mut self, sink: &mut OutputSink<'_>) -> CommandExit {
         let status = self.pump(sink).await;
-        let left_behind = self.leash.group.send(Signal::TERM);
+        let left_behind = self.guard.group.send(Signal::TERM);
         if left_behind {
-            let _ = timeout(self.leash.grace, self.drain(sink)).await;
-            self.leash.group.send(Signal::KILL);
+            let _ = timeout(self.guard.grace, self.drain(sink)).await;
+            self.guard.group.send(Signal::KILL);
         }
-        let _ = timeout(LATE, self.drain(sink)).await;
-        self.leash.child = None;
-        Ended { status, left_behind }
+        let _ = timeout(DRAIN_TIME, self.drain(sink)).await;
+        self.guard.child = None;
+        CommandExit { status, left_behind }
     }
 
-    /// Asks the group to end, then makes it.
-    pub(crate) async fn end(&mut self, sink: &mut Sink<'_>) -> Ended {
-        self.leash.group.send(Signal::TERM);
-        let status = timeout(self.leash.grace, self.pump(sink)).await.unwrap_or_default();
-        self.leash.group.send(Signal::KILL);
+    /// Sends SIGTERM to the group, and SIGKILL after the grace period.
+    pub(crate) async fn terminate(&mut self, sink: &mut OutputSink<'_>) -> CommandExit {
+        self.guard.group.send(Signal::TERM);
+        let status = timeout(self.guard.grace, self.pump(sink)).await.unwrap_or_default();
+        self.guard.group.send(Signal::KILL);
         let status = match status {
             Some(status) => Some(status),
             None => self.pump(sink).await,
         };
-        let _ = timeout(LATE, self.drain(sink)).await;
-        self.leash.child = None;
-        Ended { status, left_behind: false }
+        let _ = timeout(DRAIN_TIME, self.drain(sink)).await;
+        self.guard.child = None;
+        CommandExit { status, left_behind: false }
     }
 
-    /// Reads while the command runs, and says how it ended.
-    async fn pump(&mut self, sink: &mut Sink<'_>) -> Option<ExitStatus> {
-        let child = self.leash.child.as_mut()?;
+    /// Reads output until the command exits, and returns its status.
+    async fn pump(&mut self, sink: &mut OutputSink<'_>) -> Option<ExitStatus> {
+        let child = self.guard.child.as_mut()?;
         let mut open = true;
         loop {
             tokio::select! {
@@ -153,7 +161,7 @@ impl Running {
         }
     }
 
-    async fn drain(&mut self, sink: &mut Sink<'_>) {
+    async fn drain(&mut self, sink: &mut OutputSink<'_>) {
         while let Ok(length) = self.output.read(&mut self.buffer).await {
             if length == 0 {
                 return;
@@ -163,71 +171,72 @@ impl Running {
     }
 }
 
-/// Where output goes as it comes.
-pub(crate) type Sink<'a> = dyn FnMut(&[u8]) + Send + 'a;
+/// Receives output chunks.
+pub(crate) type OutputSink<'a> = dyn FnMut(&[u8]) + Send + 'a;
 
-/// What a command can be told, and what it says beside its output.
-pub(crate) struct Pipes {
-    pub(crate) input: Option<ChildStdin>,
-    pub(crate) errors: Option<ChildStderr>,
+/// Standard input and standard error of a command, if they are pipes.
+pub(crate) struct CommandPipes {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stderr: Option<ChildStderr>,
 }
 
-/// A process that leads its group. Dropped, the whole group is asked to end, and made to after a while.
-pub(crate) struct Leash {
+/// The leader of a process group. Dropping it sends SIGTERM to the group, and SIGKILL after the grace period.
+pub(crate) struct ProcessGroupGuard {
     child: Option<Child>,
-    group: Group,
+    group: ProcessGroup,
     grace: Duration,
-    watched: Option<Watched>,
+    watched: Option<WatchedGroup>,
 }
 
-impl Leash {
+impl ProcessGroupGuard {
     pub(crate) fn new(child: Child, grace: Duration) -> Self {
-        let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+        let group = ProcessGroup(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
         Self { child: Some(child), group, grace, watched: None }
     }
 
     fn watched(mut self, watchdog: &Watchdog) -> Self {
-        self.watched = self.group.0.map(|leader| watchdog.watch(leader));
+        self.watched = self.group.0.map(|leader| watchdog.register(leader));
         self
     }
 }
 
-impl Drop for Leash {
+impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         self.group.send(Signal::TERM);
-        let force = ForceOnDrop(self.group);
+        let kill = KillOnDrop(self.group);
         let (grace, watched) = (self.grace, self.watched.take());
-        let end = async move {
+        let terminate = async move {
             let _ = timeout(grace, child.wait()).await;
-            drop(force);
+            drop(kill);
             let _ = child.wait().await;
             drop(watched);
         };
-        // Without a runtime, or with one that is shutting down, this future is dropped: the end by force comes at once.
+        // Without a runtime, or during its shutdown, the future is dropped, which sends SIGKILL immediately.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(end);
+            runtime.spawn(terminate);
         }
     }
 }
 
-/// The process group of a command, whose leader it is.
+/// A process group, named by its leader.
 #[derive(Debug, Clone, Copy)]
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    /// Whether there was anyone to get the signal.
+impl ProcessGroup {
+    /// Sends a signal and returns whether a process received it.
     fn send(self, signal: Signal) -> bool {
         let Some(leader) = self.0 else { return false };
         rustix::process::kill_process_group(leader, signal).is_ok()
-            // A helper makes the group itself, a moment after its start.
+            // The sandbox helper creates the group itself, shortly after its start.
             || (signal == Signal::KILL && rustix::process::kill_process(leader, signal).is_ok())
     }
 }
 
-struct ForceOnDrop(Group);
+/// Sends SIGKILL to the group when dropped.
+struct KillOnDrop(ProcessGroup);
 
-impl Drop for ForceOnDrop {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.send(Signal::KILL);
     }

@@ -1,4 +1,4 @@
-//! `exec`: one command, waited for.
+//! `exec`: runs a command in the foreground.
 
 use std::{
     sync::Arc,
@@ -10,98 +10,97 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Shell,
-    process::{Ended, Running},
+    ExecToolContext,
+    process::{CommandExit, RunningCommand},
 };
 use crate::{
-    Call, Effect, Error, Host, Outcome, Safety, Spec, Tool, args,
-    kept::{Capture, plain},
-    media,
+    Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args, media,
+    outputs::{OutputCapture, to_plain_text},
 };
 
 pub(super) const NAME: &str = "exec";
-/// Those who watch are told no more than this much at a time.
+/// Maximum size of one progress report.
 const PROGRESS_BYTES: usize = 2 * 1024;
 
-const DESCRIPTION: &str = "Runs a shell command and gives its output, standard error included. It can write where \
-     write_file can and in $TMPDIR, and has no network unless the configuration gives it one. What it leaves in the \
-     background is ended.";
+const DESCRIPTION: &str = "Runs a shell command and returns its output, including standard error. It can write where \
+     write_file can and in $TMPDIR, and has no network unless the configuration allows it. Background processes are \
+     terminated at its end.";
 
-/// Runs shell commands.
+/// The tool `exec`.
 #[derive(Debug)]
 pub struct Exec {
     spec: Spec,
-    shell: Arc<Shell>,
+    context: Arc<ExecToolContext>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ExecArgs {
     command: String,
     workdir: Option<String>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     timeout_s: Option<usize>,
 }
 
 impl Exec {
-    pub fn new(shell: Arc<Shell>) -> Self {
-        let limits = &shell.limits;
+    pub fn new(context: Arc<ExecToolContext>) -> Self {
+        let limits = &context.limits;
         let (time, most) = (limits.time.as_secs(), limits.max_time.as_secs());
         let parameters = json!({
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", shell.roots.how_to_name())},
-                "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is ended. Default: {time}.")},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", context.roots.path_syntax())},
+                "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is terminated. Default: {time}.")},
             },
             "required": ["command"],
             "additionalProperties": false,
         });
-        let spec = Spec::acting(NAME, DESCRIPTION, parameters, Safety::Execute, Effect::Once);
-        Self { spec, shell }
+        let spec = Spec::new(NAME, DESCRIPTION, parameters, Safety::Execute, Effect::Once);
+        Self { spec, context }
     }
 
-    async fn run(&self, args: Args, host: &dyn Host) -> Result<Value, Error> {
-        super::prepared(&self.shell).await?;
-        let directory = self.shell.directory(args.workdir.as_deref())?;
-        let limit = limit(&self.shell, args.timeout_s);
-        let began = Instant::now();
-        let mut running = Running::start(&self.shell, &args.command, &directory)?;
-        let mut capture = Capture::new(self.shell.kept.clone());
-        let mut sink = |piece: &[u8]| tell(host, &capture.take(piece));
-        let (ended, in_time) = tokio::select! {
+    async fn run(&self, args: ExecArgs, host: &dyn ToolHost) -> Result<Value, ToolsError> {
+        super::prepare(&self.context).await?;
+        let directory = self.context.resolve_workdir(args.workdir.as_deref())?;
+        let limit = timeout(&self.context, args.timeout_s);
+        let started = Instant::now();
+        let mut running = RunningCommand::start(&self.context, &args.command, &directory)?;
+        let mut capture = OutputCapture::new(self.context.outputs.clone());
+        let mut sink = |chunk: &[u8]| report_progress(host, &capture.push(chunk));
+        let (exit, in_time) = tokio::select! {
             biased;
-            () = host.cancelled() => return Err(Error::Cancelled),
-            ended = running.finish(&mut sink) => (ended, true),
-            () = tokio::time::sleep(limit) => (running.end(&mut sink).await, false),
+            () = host.cancelled() => return Err(ToolsError::Cancelled),
+            exit = running.wait(&mut sink) => (exit, true),
+            () = tokio::time::sleep(limit) => (running.terminate(&mut sink).await, false),
         };
-        let mut answer = answer(&ended, began.elapsed());
+        let mut answer = exit_json(&exit, started.elapsed());
         if !in_time {
             let seconds = limit.as_secs_f64();
-            answer.insert("timed_out".to_owned(), format!("ended after {seconds} s").into());
+            answer.insert("timed_out".to_owned(), format!("terminated after {seconds} s").into());
         }
-        capture.finish().tell(&mut answer);
+        capture.finish().write_to(&mut answer);
         Ok(answer.into())
     }
 }
 
-fn limit(shell: &Shell, asked: Option<usize>) -> Duration {
-    let asked = asked.map(|seconds| Duration::from_secs(seconds.max(1) as u64));
-    asked.unwrap_or(shell.limits.time).min(shell.limits.max_time)
+fn timeout(context: &ExecToolContext, requested: Option<usize>) -> Duration {
+    let requested = requested.map(|seconds| Duration::from_secs(seconds.max(1) as u64));
+    requested.unwrap_or(context.limits.time).min(context.limits.max_time)
 }
 
-fn answer(ended: &Ended, took: Duration) -> Map<String, Value> {
+fn exit_json(exit: &CommandExit, duration: Duration) -> Map<String, Value> {
     let mut answer = Map::new();
-    ended.tell(&mut answer);
-    answer.insert("duration_ms".to_owned(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into());
+    exit.write_to(&mut answer);
+    answer.insert("duration_ms".to_owned(), u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into());
     answer
 }
 
-/// Tells those who watch the end of what has come.
-fn tell(host: &dyn Host, piece: &[u8]) {
-    let end = &piece[piece.len().saturating_sub(PROGRESS_BYTES)..];
-    if media::binary(end).is_none() {
-        host.progress(&plain(end));
+/// Reports the end of a chunk of output as progress.
+fn report_progress(host: &dyn ToolHost, chunk: &[u8]) {
+    let end = &chunk[chunk.len().saturating_sub(PROGRESS_BYTES)..];
+    if media::binary_kind(end).is_none() {
+        host.progress(&to_plain_text(end));
     }
 }
 
@@ -110,10 +109,10 @@ impl Tool for Exec {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
-            self.run(args, &*call.host).await.map(Outcome::Done)
+            let args = args::parse(NAME, request.args)?;
+            self.run(args, &*request.host).await.map(ToolReply::Done)
         })
     }
 
@@ -122,9 +121,9 @@ impl Tool for Exec {
     }
 }
 
-/// The command, and where it runs if that is elsewhere.
+/// The command, with its working directory if one is given.
 pub(super) fn preview(args: &Map<String, Value>) -> Option<String> {
     let command = args.get("command")?.as_str()?;
-    let place = args.get("workdir").and_then(Value::as_str).map(|dir| format!("in {dir}: "));
-    Some(format!("{}{command}", place.unwrap_or_default()))
+    let workdir = args.get("workdir").and_then(Value::as_str).map(|dir| format!("in {dir}: "));
+    Some(format!("{}{command}", workdir.unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! Real, short commands.
+//! The tools `exec` and `exec_*` with real commands.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -8,41 +8,41 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    Outcome, Owner, Tool,
-    files::Root,
-    kept::ReadOutput,
-    testing::{Recorder, ask, call},
+    AppUser, Tool, ToolReply,
+    files::FileRoot,
+    outputs::ReadOutput,
+    testing::{RecordingHost, call_tool, request},
 };
 
-fn shell(limits: Limits) -> (TempDir, Arc<Shell>) {
+fn context(limits: ExecLimits) -> (TempDir, Arc<ExecToolContext>) {
     let dir = tempfile::tempdir().unwrap();
     let (root, tmp) = (dir.path().join("root"), dir.path().join("tmp"));
     fs::create_dir_all(root.join("sub")).unwrap();
     fs::create_dir(&tmp).unwrap();
-    let environment = Environment {
+    let env = EnvVars {
         path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
         home: root.display().to_string(),
         lang: "C.UTF-8".to_owned(),
         tmp,
     };
-    let shell = Shell {
-        roots: Root::new(&root).unwrap().into(),
-        kept: Kept::new(&dir.path().join("kept")),
-        environment,
-        cage: Cage::open("a test").into(),
-        watchdog: Watchdog::none(),
+    let context = ExecToolContext {
+        roots: FileRoot::new(&root).unwrap().into(),
+        outputs: OutputStore::new(&dir.path().join("outputs")),
+        env,
+        sandbox: Sandbox::unrestricted("a test").into(),
+        watchdog: Watchdog::disabled(),
         limits,
     };
-    (dir, Arc::new(shell))
+    (dir, Arc::new(context))
 }
 
-fn quick() -> Limits {
-    Limits { grace: Duration::from_millis(100), ..Limits::default() }
+fn short_grace() -> ExecLimits {
+    ExecLimits { grace: Duration::from_millis(100), ..ExecLimits::default() }
 }
 
 async fn exec(command: &str) -> Value {
-    let (_dir, shell) = shell(quick());
-    ask(&Exec::new(shell), json!({"command": command})).await.unwrap()
+    let (_dir, context) = context(short_grace());
+    call_tool(&Exec::new(context), json!({"command": command})).await.unwrap()
 }
 
 fn is_alive(pid: i32) -> bool {
@@ -50,7 +50,7 @@ fn is_alive(pid: i32) -> bool {
         && !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
 }
 
-/// Ends are signals to other processes: they are seen a little later.
+/// Waits until a process is gone: signals take effect asynchronously.
 async fn dies(pid: i32) -> bool {
     for _ in 0..1000 {
         if !is_alive(pid) {
@@ -61,7 +61,7 @@ async fn dies(pid: i32) -> bool {
     false
 }
 
-async fn written_pid(path: &Path) -> i32 {
+async fn read_pid(path: &Path) -> i32 {
     loop {
         if let Some(pid) = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()) {
             return pid;
@@ -71,7 +71,7 @@ async fn written_pid(path: &Path) -> i32 {
 }
 
 #[tokio::test]
-async fn output_error_and_exit_code_are_told_in_order() {
+async fn stdout_and_stderr_are_interleaved_and_the_exit_status_is_returned() {
     let answer = exec("echo one; echo two >&2; echo three; exit 3").await;
     assert_eq!(answer["output"], "one\ntwo\nthree\n");
     assert_eq!(answer["exit_code"], 3);
@@ -80,9 +80,9 @@ async fn output_error_and_exit_code_are_told_in_order() {
     assert_eq!((killed.get("exit_code"), &killed["signal"]), (None, &json!(9)));
 }
 
-/// Git would run what the configuration of such a directory names, at a mere `git status`.
+/// Even `git status` would run programs that the configuration of such a directory names.
 #[tokio::test]
-async fn a_directory_that_looks_like_a_bare_repository_is_not_taken_for_one() {
+async fn git_ignores_directory_that_looks_like_a_bare_repository() {
     let make = "git init -q --bare x && git --git-dir=x config core.bare false && \
          git --git-dir=x config core.worktree \"$PWD/x\" && git --git-dir=x config core.fsmonitor 'touch ../made; false'";
     let answer = exec(&format!("{make}; cd x; git status; ls ..")).await;
@@ -92,85 +92,86 @@ async fn a_directory_that_looks_like_a_bare_repository_is_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn the_environment_holds_nothing_but_what_is_said() {
+async fn environment_has_only_the_configured_variables() {
     let answer = exec("env | cut -d= -f1 | sort | tr '\\n' ' '; cat; echo $TERM").await;
     let shells_own = ["OLDPWD", "PWD", "SHLVL", "_"];
     let text = answer["output"].as_str().unwrap();
     let (names, term) = text.rsplit_once(' ').unwrap();
-    let is_said = |name: &&str| !shells_own.contains(name) && !name.starts_with("GIT_");
-    let names: Vec<&str> = names.split(' ').filter(is_said).collect();
+    let is_configured = |name: &&str| !shells_own.contains(name) && !name.starts_with("GIT_");
+    let names: Vec<&str> = names.split(' ').filter(is_configured).collect();
     assert_eq!((names, term), (vec!["HOME", "LANG", "PATH", "TERM", "TMPDIR"], "dumb\n"));
 }
 
 #[tokio::test]
-async fn a_command_runs_in_a_directory_inside_the_root() {
-    let (_dir, shell) = shell(quick());
-    let inside = shell.roots.first().path().join("sub").display().to_string();
-    let tool = Exec::new(shell);
-    let answer = ask(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
+async fn workdir_must_be_inside_the_root() {
+    let (_dir, context) = context(short_grace());
+    let inside = context.roots.first().path().join("sub").display().to_string();
+    let tool = Exec::new(context);
+    let answer = call_tool(&tool, json!({"command": "pwd", "workdir": "sub"})).await.unwrap();
     assert_eq!(answer["output"], format!("{inside}\n"));
     for workdir in ["..", "/", "nowhere"] {
-        assert!(ask(&tool, json!({"command": "pwd", "workdir": workdir})).await.is_err(), "{workdir}");
+        assert!(call_tool(&tool, json!({"command": "pwd", "workdir": workdir})).await.is_err(), "{workdir}");
     }
     let preview = tool.preview(json!({"command": "rm x", "workdir": "sub"}).as_object().unwrap());
     assert_eq!(preview.unwrap(), "in sub: rm x");
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
-    let (dir, shell) = shell(Limits { time: Duration::from_millis(300), ..quick() });
+async fn timeout_terminates_the_whole_process_group() {
+    let (dir, context) = context(ExecLimits { time: Duration::from_millis(300), ..short_grace() });
     let command = "trap '' TERM; echo begun; sleep 1000 & echo $! > pid; wait; sleep 1000";
-    let answer = ask(&Exec::new(shell), json!({"command": command})).await.unwrap();
-    assert_eq!(answer["timed_out"], "ended after 0.3 s");
+    let answer = call_tool(&Exec::new(context), json!({"command": command})).await.unwrap();
+    assert_eq!(answer["timed_out"], "terminated after 0.3 s");
     assert_eq!(answer["output"], "begun\n");
-    assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
+    assert!(dies(read_pid(&dir.path().join("root/pid")).await).await);
 }
 
 #[tokio::test]
-async fn what_is_left_in_the_background_is_ended() {
-    let (dir, shell) = shell(quick());
-    let answer =
-        ask(&Exec::new(shell), json!({"command": "sleep 1000 & echo $! > pid; echo done"})).await.unwrap();
+async fn background_processes_are_terminated_at_the_exit() {
+    let (dir, context) = context(short_grace());
+    let answer = call_tool(&Exec::new(context), json!({"command": "sleep 1000 & echo $! > pid; echo done"}))
+        .await
+        .unwrap();
     assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("done\n"), &json!(0)));
     assert!(answer["note"].as_str().unwrap().contains("exec_start"), "{answer}");
-    assert!(dies(written_pid(&dir.path().join("root/pid")).await).await);
+    assert!(dies(read_pid(&dir.path().join("root/pid")).await).await);
 }
 
 #[tokio::test]
-async fn a_dropped_or_cancelled_call_ends_its_processes() {
-    let (dir, shell) = shell(quick());
-    let tool = Exec::new(shell);
+async fn dropped_or_cancelled_call_terminates_its_processes() {
+    let (dir, context) = context(short_grace());
+    let tool = Exec::new(context);
     let pid = dir.path().join("root/pid");
-    let host = Arc::new(Recorder::default());
+    let host = Arc::new(RecordingHost::default());
     {
-        let running = tool.call(call(&host, json!({"command": "sleep 1000 & echo $! > pid; wait"})));
+        let running = tool.call(request(&host, json!({"command": "sleep 1000 & echo $! > pid; wait"})));
         tokio::select! {
-            _ = running => panic!("it waits"),
-            _ = written_pid(&pid) => {}
+            _ = running => panic!("the command must not exit"),
+            _ = read_pid(&pid) => {}
         }
     }
-    assert!(dies(written_pid(&pid).await).await);
-    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
-    let answer = tool.call(call(&host, json!({"command": "sleep 1000"}))).await;
-    assert!(matches!(answer, Err(Error::Cancelled)));
+    assert!(dies(read_pid(&pid).await).await);
+    let host = Arc::new(RecordingHost { cancelled: true, ..RecordingHost::default() });
+    let answer = tool.call(request(&host, json!({"command": "sleep 1000"}))).await;
+    assert!(matches!(answer, Err(ToolsError::Cancelled)));
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_stay_on_disk() {
-    let (_dir, shell) = shell(quick());
+async fn large_output_is_not_held_in_memory() {
+    let (_dir, context) = context(short_grace());
     let before = peak_kib();
     let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo last";
-    let answer = ask(&Exec::new(Arc::clone(&shell)), json!({"command": command})).await.unwrap();
+    let answer = call_tool(&Exec::new(Arc::clone(&context)), json!({"command": command})).await.unwrap();
     let grown = peak_kib() - before;
     assert!(grown < 20 * 1024, "{grown} KiB");
     assert_eq!(answer["bytes"], 100_000_000 + 12);
     let text = answer["output"].as_str().unwrap();
     assert!(text.starts_with("first\n") && text.ends_with("last\n") && text.len() < 64 * 1024);
     let page = json!({"handle": answer["handle"], "tail": 1});
-    assert_eq!(ask(&ReadOutput::new(shell.kept.clone()), page).await.unwrap()["output"], "last\n");
+    assert_eq!(call_tool(&ReadOutput::new(context.outputs.clone()), page).await.unwrap()["output"], "last\n");
 }
 
-/// The most memory that this process ever held.
+/// Peak resident memory of this process.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -178,7 +179,7 @@ fn peak_kib() -> u64 {
 }
 
 #[tokio::test]
-async fn binary_output_is_named_and_escape_sequences_are_out_of_sight() {
+async fn binary_output_is_identified_and_escape_sequences_are_removed() {
     let answer = exec("printf '\\033]0;owned\\007\\033[31mred\\033[0m'").await;
     assert_eq!(answer["output"], "red");
     assert!(answer["handle"].as_str().unwrap().starts_with("out-"));
@@ -187,22 +188,24 @@ async fn binary_output_is_named_and_escape_sequences_are_out_of_sight() {
 }
 
 #[tokio::test]
-async fn those_who_watch_hear_of_output_while_it_comes() {
-    let (_dir, shell) = shell(quick());
-    let host = Arc::new(Recorder::default());
-    let answer = Exec::new(shell).call(call(&host, json!({"command": "printf '\\033[1mone\\n'"}))).await;
-    assert!(matches!(answer, Ok(Outcome::Done(_))));
+async fn output_is_reported_as_progress() {
+    let (_dir, context) = context(short_grace());
+    let host = Arc::new(RecordingHost::default());
+    let answer = Exec::new(context).call(request(&host, json!({"command": "printf '\\033[1mone\\n'"}))).await;
+    assert!(matches!(answer, Ok(ToolReply::Done(_))));
     assert_eq!(*host.progress.lock().unwrap(), ["one\n"]);
 }
 
 #[tokio::test]
-async fn a_job_is_started_looked_at_and_stopped() {
-    let (dir, shell) = shell(quick());
-    let jobs = Jobs::new(shell);
+async fn job_can_be_started_polled_and_stopped() {
+    let (dir, context) = context(short_grace());
+    let jobs = BackgroundJobs::new(context);
     let (start, status, stop) =
         (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
     let command = "echo one; read x < go; echo two; sleep 1000 & echo $! > pid; wait";
-    assert!(ask(&stop, json!({"job": "job-1"})).await.unwrap_err().contains("there is no job `job-1`"));
+    assert!(
+        call_tool(&stop, json!({"job": "job-1"})).await.unwrap_err().contains("job `job-1` does not exist")
+    );
     rustix::fs::mknodat(
         rustix::fs::CWD,
         dir.path().join("root/go"),
@@ -211,73 +214,74 @@ async fn a_job_is_started_looked_at_and_stopped() {
         0,
     )
     .unwrap();
-    let started = ask(&start, json!({"command": command})).await.unwrap();
+    let started = call_tool(&start, json!({"command": command})).await.unwrap();
     assert_eq!((&started["job"], &started["state"]), (&json!("job-1"), &json!("running")));
-    let first = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    let first = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!((&first["new_output"], &first["state"]), (&json!("one\n"), &json!("running")));
     fs::write(dir.path().join("root/go"), "\n").unwrap();
-    let second = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    let second = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!(second["new_output"], "two\n");
-    let pid = written_pid(&dir.path().join("root/pid")).await;
-    let stopped = ask(&stop, json!({"job": "job-1"})).await.unwrap();
+    let pid = read_pid(&dir.path().join("root/pid")).await;
+    let stopped = call_tool(&stop, json!({"job": "job-1"})).await.unwrap();
     assert_eq!((&stopped["state"], &stopped["new_output"]), (&json!("stopped"), &json!("")));
     assert!(dies(pid).await);
-    assert_eq!(ask(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
-    let list = ask(&status, json!({})).await.unwrap();
+    assert_eq!(call_tool(&stop, json!({"job": "job-1"})).await.unwrap()["state"], "stopped");
+    let list = call_tool(&status, json!({})).await.unwrap();
     assert_eq!(list["jobs"][0]["command"], command);
 }
 
 #[tokio::test]
-async fn jobs_of_others_are_not_there_and_take_no_room() {
-    let (_dir, shell) = shell(Limits { jobs: 1, ..quick() });
-    let jobs = Jobs::new(shell);
+async fn jobs_of_other_owners_are_invisible_and_do_not_count_against_the_limit() {
+    let (_dir, context) = context(ExecLimits { jobs: 1, ..short_grace() });
+    let jobs = BackgroundJobs::new(context);
     let (start, status, stop) =
         (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(Arc::clone(&jobs)), ExecStop::new(jobs));
-    let of = |user: &str| {
-        let owner = Owner { app: "a".to_owned(), user: user.to_owned() };
-        Arc::new(Recorder { owner, ..Recorder::default() })
+    let host_of = |user: &str| {
+        let owner = AppUser { app: "a".to_owned(), user: user.to_owned() };
+        Arc::new(RecordingHost { owner, ..RecordingHost::default() })
     };
-    let (ann, bob) = (of("ann"), of("bob"));
-    start.call(call(&ann, json!({"command": "sleep 1000"}))).await.unwrap();
-    assert_eq!(status.call(call(&bob, json!({}))).await.unwrap(), Outcome::Done(json!({"jobs": []})));
-    let none = "there is no job `job-1`; jobs end when the program does, exec_status lists them";
-    let job = || call(&bob, json!({"job": "job-1"}));
+    let (ann, bob) = (host_of("ann"), host_of("bob"));
+    start.call(request(&ann, json!({"command": "sleep 1000"}))).await.unwrap();
+    assert_eq!(status.call(request(&bob, json!({}))).await.unwrap(), ToolReply::Done(json!({"jobs": []})));
+    let none =
+        "job `job-1` does not exist; jobs end with the program, and exec_status lists the current ones";
+    let job = || request(&bob, json!({"job": "job-1"}));
     assert_eq!(status.call(job()).await.unwrap_err().to_string(), none);
     assert_eq!(stop.call(job()).await.unwrap_err().to_string(), none);
-    start.call(call(&bob, json!({"command": "sleep 1000"}))).await.unwrap();
-    let Outcome::Done(hers) = status.call(call(&ann, json!({"job": "job-1"}))).await.unwrap() else {
+    start.call(request(&bob, json!({"command": "sleep 1000"}))).await.unwrap();
+    let ToolReply::Done(hers) = status.call(request(&ann, json!({"job": "job-1"}))).await.unwrap() else {
         panic!()
     };
     assert_eq!(hers["state"], "running");
 }
 
 #[tokio::test]
-async fn a_job_that_is_done_says_how() {
-    let (_dir, shell) = shell(quick());
-    let jobs = Jobs::new(shell);
+async fn exited_job_reports_its_exit_code() {
+    let (_dir, context) = context(short_grace());
+    let jobs = BackgroundJobs::new(context);
     let (start, status) = (ExecStart::new(Arc::clone(&jobs)), ExecStatus::new(jobs));
-    ask(&start, json!({"command": "exit 7"})).await.unwrap();
-    let seen = ask(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
+    call_tool(&start, json!({"command": "exit 7"})).await.unwrap();
+    let seen = call_tool(&status, json!({"job": "job-1", "wait_s": 30})).await.unwrap();
     assert_eq!((&seen["state"], &seen["exit_code"]), (&json!("exited"), &json!(7)));
 }
 
 #[tokio::test]
-async fn jobs_are_few_and_end_with_their_tools() {
-    let (dir, shell) = shell(Limits { jobs: 1, ..quick() });
-    let jobs = Jobs::new(shell);
+async fn running_jobs_are_limited_and_terminated_on_drop() {
+    let (dir, context) = context(ExecLimits { jobs: 1, ..short_grace() });
+    let jobs = BackgroundJobs::new(context);
     let start = ExecStart::new(jobs);
-    ask(&start, json!({"command": "sleep 1000 & echo $! > pid; wait"})).await.unwrap();
-    let error = ask(&start, json!({"command": "true"})).await.unwrap_err();
-    assert_eq!(error, "1 jobs are running, and no more may; stop one with exec_stop");
-    let pid = written_pid(&dir.path().join("root/pid")).await;
+    call_tool(&start, json!({"command": "sleep 1000 & echo $! > pid; wait"})).await.unwrap();
+    let error = call_tool(&start, json!({"command": "true"})).await.unwrap_err();
+    assert_eq!(error, "1 jobs are running, which is the limit; stop one with exec_stop");
+    let pid = read_pid(&dir.path().join("root/pid")).await;
     drop(start);
     assert!(dies(pid).await);
 }
 
 #[tokio::test]
-async fn all_tools_stand_in_one_registry_with_their_classes() {
-    let (_dir, shell) = shell(quick());
-    let registry = crate::all_built_in((*shell).clone(), crate::fetch::Allowed::default()).unwrap();
+async fn built_in_tools_with_their_classes() {
+    let (_dir, context) = context(short_grace());
+    let registry = crate::all_built_in((*context).clone(), crate::fetch::AllowedAddrs::default()).unwrap();
     let lines: Vec<String> = registry
         .iter()
         .map(|tool| format!("{:<13} {:?}, {:?}", tool.spec().name, tool.spec().safety, tool.spec().effect))

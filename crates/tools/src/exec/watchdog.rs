@@ -1,9 +1,9 @@
-//! Commands do not outlive the program, however it ends: a second process of ours waits for that end.
+//! A watchdog process that kills all commands when this program dies, even by SIGKILL.
 //!
-//! It reads from a pipe that the program alone writes to. Each process group is announced before its command begins, and
-//! taken back when it is over. The pipe ends with the program, also by `kill -9`; the groups that are left are killed then.
-//! The kernel's own signal at a parent's death would not do: it comes when the parent's *thread* ends, reaches the shell
-//! without those that the shell started, and a command could switch it off.
+//! The watchdog reads from a pipe that only this program writes to. Each process group is registered before its command
+//! begins, and released after its end. When the program dies, the pipe closes, and the watchdog kills the groups that are
+//! still registered. `PR_SET_PDEATHSIG` would not suffice: it fires when the parent's *thread* ends, it reaches the shell
+//! but not its children, and a command can reset it.
 
 use std::{
     collections::BTreeSet,
@@ -16,74 +16,76 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use super::confine::CONFINE;
+use super::sandbox::CONFINE;
 
-/// The argument after [`CONFINE`] that makes the binary a watchdog.
+/// The argument after [`CONFINE`] that runs the binary as the watchdog.
 pub(super) const WATCH: &str = "--watch";
 
-/// Started with the first command that it is to watch.
+/// A handle of the watchdog process, which is started with the first command.
 #[derive(Clone)]
-pub struct Watchdog(Option<Arc<Mutex<Post>>>);
+pub struct Watchdog(Option<Arc<Mutex<WatchdogState>>>);
 
-struct Post {
+struct WatchdogState {
     helper: PathBuf,
+    /// The registered process groups.
     groups: BTreeSet<i32>,
-    line: Option<ChildStdin>,
+    /// The pipe to the watchdog, if it is running.
+    pipe: Option<ChildStdin>,
 }
 
 impl Watchdog {
     /// `helper` is the binary that understands [`CONFINE`].
     pub fn new(helper: PathBuf) -> Self {
-        Self(Some(Arc::new(Mutex::new(Post { helper, groups: BTreeSet::new(), line: None }))))
+        Self(Some(Arc::new(Mutex::new(WatchdogState { helper, groups: BTreeSet::new(), pipe: None }))))
     }
 
-    /// Nobody watches.
-    pub fn none() -> Self {
+    /// A handle without a watchdog process.
+    pub fn disabled() -> Self {
         Self(None)
     }
 
-    /// From now on the group does not outlive this program.
-    pub(super) fn watch(&self, leader: Pid) -> Watched {
+    /// Registers a process group until the result is dropped.
+    pub(super) fn register(&self, leader: Pid) -> WatchedGroup {
         let group = leader.as_raw_nonzero().get();
-        if let Some(mut post) = self.post() {
-            post.groups.insert(group);
-            post.tell(&format!("+{group}\n"));
+        if let Some(mut state) = self.lock() {
+            state.groups.insert(group);
+            state.send(&format!("+{group}\n"));
         }
-        Watched { watchdog: self.clone(), group }
+        WatchedGroup { watchdog: self.clone(), group }
     }
 
-    fn post(&self) -> Option<MutexGuard<'_, Post>> {
+    fn lock(&self) -> Option<MutexGuard<'_, WatchdogState>> {
         Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A group that is watched as long as this is there.
-pub(super) struct Watched {
+/// A registered process group. Dropping it releases the group.
+pub(super) struct WatchedGroup {
     watchdog: Watchdog,
     group: i32,
 }
 
-impl Drop for Watched {
+impl Drop for WatchedGroup {
     fn drop(&mut self) {
-        if let Some(mut post) = self.watchdog.post() {
-            post.groups.remove(&self.group);
-            post.tell(&format!("-{}\n", self.group));
+        if let Some(mut state) = self.watchdog.lock() {
+            state.groups.remove(&self.group);
+            state.send(&format!("-{}\n", self.group));
         }
     }
 }
 
-impl Post {
-    /// Whoever has killed the watchdog gets another, which is told of all groups. A command that nobody can watch runs
-    /// all the same.
-    fn tell(&mut self, news: &str) {
-        let told = self.line.as_mut().is_some_and(|line| line.write_all(news.as_bytes()).is_ok());
-        if !told && !self.groups.is_empty() {
-            self.line = self.begin().ok();
+impl WatchdogState {
+    /// Sends a line to the watchdog. If the watchdog was killed, a new one is started with all groups. If that fails,
+    /// commands run without it.
+    fn send(&mut self, line: &str) {
+        let sent = self.pipe.as_mut().is_some_and(|pipe| pipe.write_all(line.as_bytes()).is_ok());
+        if !sent && !self.groups.is_empty() {
+            self.pipe = self.start().ok();
         }
     }
 
-    fn begin(&self) -> io::Result<ChildStdin> {
-        let mut dog = Command::new(&self.helper)
+    fn start(&self) -> io::Result<ChildStdin> {
+        let mut watchdog = Command::new(&self.helper)
             .args([CONFINE, WATCH])
             .env_clear()
             .current_dir("/")
@@ -91,11 +93,11 @@ impl Post {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let mut line = dog.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut pipe = watchdog.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         for group in &self.groups {
-            writeln!(line, "+{group}")?;
+            writeln!(pipe, "+{group}")?;
         }
-        Ok(line)
+        Ok(pipe)
     }
 }
 
@@ -105,24 +107,24 @@ impl fmt::Debug for Watchdog {
     }
 }
 
-/// The other process: it listens until the program is gone.
-pub(super) fn watch() -> Result<(), String> {
-    // Keys that are pressed at the program's terminal are not for us.
-    rustix::process::setsid().map_err(|errno| format!("no session of its own: {errno}"))?;
-    for group in left(io::stdin().lock()) {
+/// The main function of the watchdog process: waits for the end of the pipe, then kills the registered groups.
+pub(super) fn run_watchdog() -> Result<(), String> {
+    // A new session, so that signals from the program's terminal (Ctrl-C) do not reach the watchdog.
+    rustix::process::setsid().map_err(|errno| format!("setsid failed: {errno}"))?;
+    for group in registered_groups(io::stdin().lock()) {
         let Some(leader) = Pid::from_raw(group) else { continue };
         if rustix::process::kill_process_group(leader, Signal::KILL).is_err() {
-            // It may not have made its group yet.
+            // The helper may not have created its group yet.
             let _ = rustix::process::kill_process(leader, Signal::KILL);
         }
     }
     Ok(())
 }
 
-/// The groups that were announced and not taken back.
-fn left(news: impl BufRead) -> BTreeSet<i32> {
+/// The groups that were registered and not released at the end of the pipe.
+fn registered_groups(pipe: impl BufRead) -> BTreeSet<i32> {
     let mut groups = BTreeSet::new();
-    for line in news.lines().map_while(Result::ok) {
+    for line in pipe.lines().map_while(Result::ok) {
         let number = |sign| line.strip_prefix(sign).and_then(|number| number.parse::<i32>().ok());
         if let Some(group) = number('+').filter(|group| *group > 1) {
             groups.insert(group);
@@ -138,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_announced_and_not_taken_back_is_left() {
-        let news = "+10\n+11\n-10\n+12\n\nx\n+1\n+-5\n+0\n+é\né\n-99\n+1";
-        assert_eq!(left(news.as_bytes()).into_iter().collect::<Vec<_>>(), [11, 12]);
+    fn released_and_invalid_groups_are_not_killed() {
+        let lines = "+10\n+11\n-10\n+12\n\nx\n+1\n+-5\n+0\n+é\né\n-99\n+1";
+        assert_eq!(registered_groups(lines.as_bytes()).into_iter().collect::<Vec<_>>(), [11, 12]);
     }
 }

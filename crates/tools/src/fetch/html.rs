@@ -1,14 +1,14 @@
-//! HTML as text that a model reads: no scripts and styles, links with their addresses, headings and lists by their marks.
+//! Conversion of HTML to text: scripts and styles are dropped, links, headings and lists become Markdown.
 //!
-//! It is one pass over the text, for pages as they are rather than as they should be.
+//! It is a single pass without a DOM, and tolerates malformed pages.
 
 mod entity;
 
 use reqwest::Url;
 
-/// Elements whose content is not for readers.
+/// Elements whose content is dropped.
 const SKIPPED: [&str; 7] = ["script", "style", "noscript", "template", "svg", "iframe", "object"];
-/// Elements that stand on lines of their own.
+/// Block elements: they begin a new paragraph.
 const BLOCKS: [&str; 26] = [
     "p",
     "div",
@@ -38,39 +38,40 @@ const BLOCKS: [&str; 26] = [
     "title",
 ];
 
-/// The readable text of a page; its links are made absolute by `base`.
-pub(super) fn text(html: &str, base: &Url) -> String {
-    let mut page = Page { out: String::new(), base, pre: 0, link: None, space: false };
+/// Converts a page to text. Links are resolved against `base`.
+pub(super) fn to_text(html: &str, base: &Url) -> String {
+    let mut page = HtmlRenderer { out: String::new(), base, pre: 0, link: None, space: false };
     let mut rest = html;
     while let Some(at) = rest.find('<') {
-        page.words(&rest[..at]);
+        page.push_text(&rest[..at]);
         rest = &rest[at..];
         rest = if let Some(after) = rest.strip_prefix("<!--") {
             after.split_once("-->").map_or("", |(_, after)| after)
         } else if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)) {
             page.tag(rest)
         } else {
-            page.words("<");
+            page.push_text("<");
             &rest[1..]
         };
     }
-    page.words(rest);
+    page.push_text(rest);
     page.out.trim().to_owned()
 }
 
-struct Page<'a> {
+struct HtmlRenderer<'a> {
     out: String,
     base: &'a Url,
+    /// Nesting depth of `pre`.
     pre: usize,
-    /// Where the text of the open link begins, with its address. Links do not nest.
+    /// Offset of the text of the open link, and its URL. Links do not nest.
     link: Option<(usize, String)>,
-    /// There was white space since the last word.
+    /// Whether white space is pending before the next word.
     space: bool,
 }
 
-impl Page<'_> {
-    fn words(&mut self, text: &str) {
-        let text = entity::decoded(text);
+impl HtmlRenderer<'_> {
+    fn push_text(&mut self, text: &str) {
+        let text = entity::decode(text);
         if self.pre > 0 {
             self.out.push_str(&text);
             return;
@@ -88,7 +89,7 @@ impl Page<'_> {
         }
     }
 
-    /// Reads one tag, and says what comes after it.
+    /// Parses one tag and returns the text after it.
     fn tag<'t>(&mut self, text: &'t str) -> &'t str {
         let end = tag_end(text);
         let tag = &text[1..end];
@@ -97,7 +98,7 @@ impl Page<'_> {
         let name_end = tag.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tag.len());
         let name = tag[..name_end].to_ascii_lowercase();
         if SKIPPED.contains(&name.as_str()) && !closes {
-            return if tag.ends_with('/') { after } else { past(after, &name) };
+            return if tag.ends_with('/') { after } else { skip_element(after, &name) };
         }
         self.element(&name, closes, &tag[name_end..]);
         after
@@ -107,46 +108,46 @@ impl Page<'_> {
         match (name, closes) {
             ("br", _) => self.out.push('\n'),
             ("pre", false) => {
-                self.line(2);
+                self.break_line(2);
                 self.pre += 1;
             }
             ("pre", true) => {
                 self.pre = self.pre.saturating_sub(1);
-                self.line(2);
+                self.break_line(2);
             }
             ("li", false) => {
-                self.line(1);
+                self.break_line(1);
                 self.out.push_str("- ");
             }
             ("td" | "th", true) => self.out.push_str(" | "),
             ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
-                self.line(2);
+                self.break_line(2);
                 let level = usize::from(name.as_bytes()[1] - b'0');
                 self.out.push_str(&"#".repeat(level));
                 self.out.push(' ');
             }
-            ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", true) => self.line(2),
+            ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", true) => self.break_line(2),
             ("a", false) => self.open_link(attributes),
             ("a", true) => self.close_link(),
             ("img", _) => {
                 if let Some(alt) = attribute(attributes, "alt").filter(|alt| !alt.trim().is_empty()) {
-                    self.words(&format!(" [image: {alt}] "));
+                    self.push_text(&format!(" [image: {alt}] "));
                 }
             }
-            ("tr", _) => self.line(1),
-            (name, _) if BLOCKS.contains(&name) => self.line(2),
+            ("tr", _) => self.break_line(1),
+            (name, _) if BLOCKS.contains(&name) => self.break_line(2),
             _ => {}
         }
     }
 
-    /// Begins a new line, with at most one empty line before it.
-    fn line(&mut self, breaks: usize) {
-        let kept = self.out.trim_end_matches([' ', '\n']).len();
-        let had = self.out[kept..].matches('\n').count();
-        self.out.truncate(kept);
+    /// Begins a new line with `breaks` line breaks, and at most one empty line before it.
+    fn break_line(&mut self, breaks: usize) {
+        let end = self.out.trim_end_matches([' ', '\n']).len();
+        let present = self.out[end..].matches('\n').count();
+        self.out.truncate(end);
         self.space = false;
-        if kept > 0 {
-            self.out.push_str(&"\n".repeat(breaks.max(had.min(2))));
+        if end > 0 {
+            self.out.push_str(&"\n".repeat(breaks.max(present.min(2))));
         }
     }
 
@@ -165,7 +166,7 @@ impl Page<'_> {
 
     fn close_link(&mut self) {
         let Some((start, address)) = self.link.take() else { return };
-        // A block inside a link may have cut the text before its beginning.
+        // A block inside the link may have trimmed the text to before its start.
         let Some(text) = self.out.get(start..) else { return };
         let label = text.trim().replace('\n', " ");
         if address.is_empty() || label.is_empty() {
@@ -176,10 +177,10 @@ impl Page<'_> {
     }
 }
 
-/// No tag that somebody wrote is longer.
+/// Limits the search for the end of a tag.
 const MAX_TAG: usize = 64 * 1024;
 
-/// Where a tag ends; a `>` in quotes does not end it.
+/// Offset of the `>` that ends a tag. A `>` in quotes does not.
 fn tag_end(text: &str) -> usize {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate().take(MAX_TAG).skip(1) {
@@ -190,12 +191,12 @@ fn tag_end(text: &str) -> usize {
             _ => {}
         }
     }
-    // A quote that never ends is a slip of the pen.
+    // Without a closing quote, the first `>` ends the tag.
     text.find('>').unwrap_or(text.len())
 }
 
-/// What comes after the end of a skipped element.
-fn past<'t>(text: &'t str, name: &str) -> &'t str {
+/// The text after the end tag of a skipped element.
+fn skip_element<'t>(text: &'t str, name: &str) -> &'t str {
     let mut rest = text;
     while let Some(at) = rest.find("</") {
         rest = &rest[at + 2..];
@@ -224,7 +225,7 @@ fn attribute(attributes: &str, name: &str) -> Option<String> {
             Some(_) | None => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
         };
         if found.eq_ignore_ascii_case(name) {
-            return Some(entity::decoded(value).into_owned());
+            return Some(entity::decode(value).into_owned());
         }
         rest = after;
     }

@@ -1,4 +1,4 @@
-//! Pages from a server on this machine, and places that are not reached.
+//! Pages from a local server, and addresses that are refused.
 
 use std::{
     collections::VecDeque,
@@ -18,28 +18,28 @@ use tokio::{
 };
 
 use super::*;
-use crate::testing::{Recorder, ask, call};
+use crate::testing::{RecordingHost, call_tool, request};
 
-/// Answers in turn, and what was asked of it.
-struct Server {
+/// An HTTP server that sends scripted responses and records requests.
+struct TestServer {
     port: u16,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
-    async fn new(answers: Vec<Vec<u8>>) -> Self {
+impl TestServer {
+    async fn new(responses: Vec<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let asked = Arc::clone(&requests);
+        let received = Arc::clone(&requests);
         tokio::spawn(async move {
-            for answer in answers {
+            for response in responses {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut request = vec![0; 4096];
                 let length = stream.read(&mut request).await.unwrap();
-                asked.lock().unwrap().push(String::from_utf8_lossy(&request[..length]).into_owned());
-                // The client may have enough before it has all.
-                let _ = stream.write_all(&answer).await;
+                received.lock().unwrap().push(String::from_utf8_lossy(&request[..length]).into_owned());
+                // The client may close the connection before it has read everything.
+                let _ = stream.write_all(&response).await;
             }
         });
         Self { port, requests }
@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-fn answer(headers: &str, body: &[u8]) -> Vec<u8> {
+fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\n{headers}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
@@ -63,21 +63,21 @@ fn redirect(to: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Each look-up takes the next row; the last one stays.
-struct Script {
+/// A resolver with scripted results. The last one is repeated.
+struct ScriptedResolver {
     rows: Mutex<VecDeque<Vec<IpAddr>>>,
     count: AtomicUsize,
 }
 
-impl Script {
+impl ScriptedResolver {
     fn new(rows: &[&[&str]]) -> Arc<Self> {
         let rows = rows.iter().map(|row| row.iter().map(|address| address.parse().unwrap()).collect());
         Arc::new(Self { rows: Mutex::new(rows.collect()), count: AtomicUsize::new(0) })
     }
 }
 
-impl Names for Script {
-    fn addresses(&self, _host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+impl HostResolver for ScriptedResolver {
+    fn resolve(&self, _host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.count.fetch_add(1, Ordering::Relaxed);
         let mut rows = self.rows.lock().unwrap();
         let row = if rows.len() > 1 { rows.pop_front() } else { rows.front().cloned() };
@@ -85,34 +85,33 @@ impl Names for Script {
     }
 }
 
-fn tool_with(names: Arc<Script>, limits: Limits) -> (TempDir, Fetch) {
+fn tool_with(resolver: Arc<ScriptedResolver>, limits: FetchLimits) -> (TempDir, Fetch) {
     let dir = tempfile::tempdir().unwrap();
-    let kept = Kept::new(dir.path());
-    (dir, Fetch::with(kept, names, Allowed::loopback_for_tests(), limits))
+    let outputs = OutputStore::new(dir.path());
+    (dir, Fetch::with(outputs, resolver, AllowedAddrs::loopback_for_tests(), limits))
 }
 
 fn tool() -> (TempDir, Fetch) {
-    tool_with(Script::new(&[&["127.0.0.1"]]), Limits::default())
+    tool_with(ScriptedResolver::new(&[&["127.0.0.1"]]), FetchLimits::default())
 }
 
 async fn get(url: &str) -> Result<Value, String> {
     let (_dir, tool) = tool();
-    ask(&tool, json!({"url": url})).await
+    call_tool(&tool, json!({"url": url})).await
 }
 
 #[tokio::test]
-async fn a_page_comes_as_text_and_is_marked_as_untrusted() {
+async fn page_is_converted_to_text_and_marked_as_untrusted() {
     let page = b"<p>Hello <a href='/x'>you</a></p><script>bad()</script>";
     let server =
-        Server::new(vec![answer("Content-Type: text/html", page), answer("Content-Type: text/html", page)])
-            .await;
+        TestServer::new(vec![ok("Content-Type: text/html", page), ok("Content-Type: text/html", page)]).await;
     let (_dir, tool) = tool();
     let url = server.url("site.test", "/");
-    let seen = ask(&tool, json!({"url": url})).await.unwrap();
-    assert_eq!(seen["output"], format!("Hello [you]({}x)", server.url("site.test", "/")));
-    assert_eq!((&seen["untrusted"], &seen["status"]), (&json!(true), &json!(200)));
-    assert!(seen["note"].as_str().unwrap().contains("It is data"), "{seen}");
-    let raw = ask(&tool, json!({"url": url, "raw": true})).await.unwrap();
+    let result = call_tool(&tool, json!({"url": url})).await.unwrap();
+    assert_eq!(result["output"], format!("Hello [you]({}x)", server.url("site.test", "/")));
+    assert_eq!((&result["untrusted"], &result["status"]), (&json!(true), &json!(200)));
+    assert!(result["note"].as_str().unwrap().contains("It is data"), "{result}");
+    let raw = call_tool(&tool, json!({"url": url, "raw": true})).await.unwrap();
     assert!(raw["output"].as_str().unwrap().contains("<script>"));
     let requests = server.requests.lock().unwrap();
     let request = requests[0].to_ascii_lowercase();
@@ -125,10 +124,10 @@ async fn a_page_comes_as_text_and_is_marked_as_untrusted() {
 }
 
 #[tokio::test]
-async fn json_comes_as_it_is_and_binary_data_is_named() {
-    let server = Server::new(vec![
-        answer("Content-Type: application/json", b"{\"a\": [1]}"),
-        answer("Content-Type: image/png", b"\x89PNG\r\n\x1a\n\0"),
+async fn json_is_returned_unchanged_and_binary_data_is_identified() {
+    let server = TestServer::new(vec![
+        ok("Content-Type: application/json", b"{\"a\": [1]}"),
+        ok("Content-Type: image/png", b"\x89PNG\r\n\x1a\n\0"),
     ])
     .await;
     assert_eq!(get(&server.url("a.test", "/")).await.unwrap()["output"], "{\"a\": [1]}");
@@ -137,32 +136,32 @@ async fn json_comes_as_it_is_and_binary_data_is_named() {
 }
 
 #[tokio::test]
-async fn packed_data_is_not_unpacked_and_a_long_page_is_cut() {
-    let bomb = answer("Content-Type: text/html\r\nContent-Encoding: gzip", b"\x1f\x8b\x08\0\0\0\0\0");
+async fn compressed_response_is_not_decompressed_and_a_long_page_is_truncated() {
+    let bomb = ok("Content-Type: text/html\r\nContent-Encoding: gzip", b"\x1f\x8b\x08\0\0\0\0\0");
     let server =
-        Server::new(vec![bomb, answer("Content-Type: text/plain", "x".repeat(100_000).as_bytes())]).await;
-    let seen = get(&server.url("a.test", "/")).await.unwrap();
-    assert_eq!(seen["binary"], "data packed as gzip, which was not asked for and is not unpacked");
-    let limits = Limits { bytes: 1000, ..Limits::default() };
-    let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
-    let cut = ask(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
+        TestServer::new(vec![bomb, ok("Content-Type: text/plain", "x".repeat(100_000).as_bytes())]).await;
+    let result = get(&server.url("a.test", "/")).await.unwrap();
+    assert_eq!(result["binary"], "data compressed as gzip, which was not requested and is not decompressed");
+    let limits = FetchLimits { bytes: 1000, ..FetchLimits::default() };
+    let (_dir, tool) = tool_with(ScriptedResolver::new(&[&["127.0.0.1"]]), limits);
+    let cut = call_tool(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
     assert_eq!((&cut["cut"], &cut["bytes"]), (&json!("only the first 1000 bytes were read"), &json!(1000)));
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_left() {
+async fn call_times_out_and_can_be_cancelled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://a.test:{}/", listener.local_addr().unwrap().port());
-    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
-    let (_dir, tool) = tool_with(Script::new(&[&["127.0.0.1"]]), limits);
-    let error = ask(&tool, json!({"url": url})).await.unwrap_err();
+    let limits = FetchLimits { time: Duration::from_millis(100), ..FetchLimits::default() };
+    let (_dir, tool) = tool_with(ScriptedResolver::new(&[&["127.0.0.1"]]), limits);
+    let error = call_tool(&tool, json!({"url": url})).await.unwrap_err();
     assert!(error.contains("took longer than 0.1 s"), "{error}");
-    let host = Arc::new(Recorder { stopped: true, ..Recorder::default() });
-    assert!(matches!(tool.call(call(&host, json!({"url": url}))).await, Err(Error::Cancelled)));
+    let host = Arc::new(RecordingHost { cancelled: true, ..RecordingHost::default() });
+    assert!(matches!(tool.call(request(&host, json!({"url": url}))).await, Err(ToolsError::Cancelled)));
 }
 
 #[tokio::test]
-async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
+async fn non_public_addresses_and_unusual_urls_are_refused() {
     let urls = [
         "http://10.0.0.1/",
         "http://169.254.169.254/latest/meta-data",
@@ -193,56 +192,60 @@ async fn addresses_that_are_not_the_open_internet_are_refused_in_every_form() {
         "data:text/plain,x",
     ];
     let dir = tempfile::tempdir().unwrap();
-    let fetch =
-        Fetch::with(Kept::new(dir.path()), Script::new(&[&[]]), Allowed::default(), Limits::default());
+    let fetch = Fetch::with(
+        OutputStore::new(dir.path()),
+        ScriptedResolver::new(&[&[]]),
+        AllowedAddrs::default(),
+        FetchLimits::default(),
+    );
     let mut lines = Vec::new();
     for url in urls {
-        let error = ask(&fetch, json!({"url": url})).await.expect_err(url);
+        let error = call_tool(&fetch, json!({"url": url})).await.expect_err(url);
         lines.push(format!("{url:<42} {error}"));
     }
     assert_snapshot!(lines.join("\n"));
 }
 
 #[tokio::test]
-async fn a_name_is_refused_if_any_of_its_addresses_is() {
+async fn name_is_refused_if_any_of_its_addresses_is() {
     for addresses in [&["10.0.0.1"][..], &["127.0.0.1", "10.0.0.1"], &["::1"], &["::ffff:8.8.8.8"]] {
-        let (_dir, tool) = tool_with(Script::new(&[addresses]), Limits::default());
-        let error = ask(&tool, json!({"url": "http://evil.test:9/"})).await.unwrap_err();
+        let (_dir, tool) = tool_with(ScriptedResolver::new(&[addresses]), FetchLimits::default());
+        let error = call_tool(&tool, json!({"url": "http://evil.test:9/"})).await.unwrap_err();
         assert!(error.contains("is not fetched: evil.test is "), "{error}");
     }
     let dir = tempfile::tempdir().unwrap();
-    let fetch = Fetch::new(Kept::new(dir.path()), Allowed::default());
-    let error = ask(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
-    assert!(error.contains("which is this machine"), "{error}");
+    let fetch = Fetch::new(OutputStore::new(dir.path()), AllowedAddrs::default());
+    let error = call_tool(&fetch, json!({"url": "http://localhost:9/"})).await.unwrap_err();
+    assert!(error.contains("which is a loopback address"), "{error}");
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_once_for_each_hop_and_its_change_is_noticed() {
-    let server = Server::new(vec![redirect("/next"), answer("Content-Type: text/plain", b"SECRET")]).await;
-    let names = Script::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
-    let (_dir, tool) = tool_with(Arc::clone(&names), Limits::default());
-    let error = ask(&tool, json!({"url": server.url("rebind.test", "/")})).await.unwrap_err();
+async fn name_is_resolved_and_checked_again_for_each_hop() {
+    let server = TestServer::new(vec![redirect("/next"), ok("Content-Type: text/plain", b"SECRET")]).await;
+    let resolver = ScriptedResolver::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
+    let (_dir, tool) = tool_with(Arc::clone(&resolver), FetchLimits::default());
+    let error = call_tool(&tool, json!({"url": server.url("rebind.test", "/")})).await.unwrap_err();
     assert!(error.contains("rebind.test is 10.0.0.1, which is in a private network"), "{error}");
-    assert_eq!(names.count.load(Ordering::Relaxed), 2);
+    assert_eq!(resolver.count.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
-async fn redirects_are_followed_a_few_times_and_never_inside() {
-    let server = Server::new(vec![redirect("/b"), answer("Content-Type: text/plain", b"there")]).await;
-    let seen = get(&server.url("a.test", "/a")).await.unwrap();
-    assert_eq!((&seen["output"], &seen["url"]), (&json!("there"), &json!(server.url("a.test", "/b"))));
+async fn redirects_are_limited_and_must_lead_to_allowed_addresses() {
+    let server = TestServer::new(vec![redirect("/b"), ok("Content-Type: text/plain", b"there")]).await;
+    let result = get(&server.url("a.test", "/a")).await.unwrap();
+    assert_eq!((&result["output"], &result["url"]), (&json!("there"), &json!(server.url("a.test", "/b"))));
     for (to, why) in [
         ("http://169.254.169.254/", "metadata"),
-        ("http://[::1]/", "this machine"),
+        ("http://[::1]/", "loopback"),
         ("http://0x7f.1/x", "unusual form"),
         ("//10.0.0.1/", "private"),
         ("file:///etc/passwd", "`file` is not http or https"),
     ] {
-        let server = Server::new(vec![redirect(to)]).await;
+        let server = TestServer::new(vec![redirect(to)]).await;
         let error = get(&server.url("a.test", "/")).await.unwrap_err();
         assert!(error.contains("is not fetched") && error.contains(why), "{to}: {error}");
     }
-    let server = Server::new(vec![redirect("/again"); 6]).await;
+    let server = TestServer::new(vec![redirect("/again"); 6]).await;
     let error = get(&server.url("a.test", "/")).await.unwrap_err();
     assert!(error.ends_with("redirects more than 5 times"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! `read_file`: a text file, or the lines of it that were asked for; never more than a model can bear.
+//! `read_file`: a text file or a range of its lines, up to a size limit.
 
 use std::{
     fs::File,
@@ -10,44 +10,45 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    root::{Place, cannot_read},
-    roots::Roots,
-    seen::{Digest, Seen},
+    root::{ResolvedPath, read_error},
+    roots::FileRoots,
+    versions::{ContentDigest, FileVersions},
 };
 use crate::{
-    Call, Error, Outcome, Spec, Tool, args, media,
-    paging::{self, Cut, Ends, Lines},
-    work::{self, Stop},
+    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    blocking::{self, CancelFlag},
+    media,
+    paging::{self, Excerpt, HeadAndTail, LineRange},
 };
 
 const NAME: &str = "read_file";
 
-/// Reads text files.
+/// The tool `read_file`.
 #[derive(Debug)]
 pub struct ReadFile {
     spec: Spec,
-    roots: Roots,
-    seen: Seen,
+    roots: FileRoots,
+    versions: FileVersions,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ReadFileArgs {
     path: String,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     offset: Option<usize>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     limit: Option<usize>,
 }
 
 impl ReadFile {
-    /// What was read is noted in `seen`, so that an edit knows whether the file is still the same.
-    pub fn new(roots: impl Into<Roots>, seen: Seen) -> Self {
+    /// `versions` records each file that is read, so that a later edit can detect a change.
+    pub fn new(roots: impl Into<FileRoots>, versions: FileVersions) -> Self {
         let roots = roots.into();
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": roots.how_to_name()},
+                "path": {"type": "string", "description": roots.path_syntax()},
                 "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1. Default: 1."},
                 "limit": {"type": "integer", "minimum": 0, "description": "How many lines to read. Default: as many as fit."},
             },
@@ -56,7 +57,7 @@ impl ReadFile {
         });
         let description =
             "Reads a text file. Of a large one, its beginning and end are shown; read on with offset.";
-        Self { spec: Spec::reading(NAME, description, parameters), roots, seen }
+        Self { spec: Spec::read_only(NAME, description, parameters), roots, versions }
     }
 }
 
@@ -65,65 +66,83 @@ impl Tool for ReadFile {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
-            let (roots, seen) = (self.roots.clone(), self.seen.clone());
-            work::run(&*call.host, move |stop| read(&roots, &seen, &args, stop)).await.map(Outcome::Done)
+            let args = args::parse(NAME, request.args)?;
+            let (roots, versions) = (self.roots.clone(), self.versions.clone());
+            blocking::run(&*request.host, move |cancel| read(&roots, &versions, &args, cancel))
+                .await
+                .map(ToolReply::Done)
         })
     }
 }
 
-fn read(roots: &Roots, seen: &Seen, args: &Args, stop: &Stop) -> Result<Value, Error> {
-    let place = roots.resolve(&args.path)?;
-    let mut file = place.open()?;
-    let fail = |source| cannot_read(&place.shown(), source);
+fn read(
+    roots: &FileRoots,
+    versions: &FileVersions,
+    args: &ReadFileArgs,
+    cancel: &CancelFlag,
+) -> Result<Value, ToolsError> {
+    let target = roots.resolve(&args.path)?;
+    let mut file = target.open()?;
+    let fail = |source| read_error(&target.display_path(), source);
     let metadata = file.metadata().map_err(fail)?;
     let size = metadata.len();
-    let mut sample = Vec::with_capacity(media::SAMPLE);
-    (&mut file).take(media::SAMPLE as u64).read_to_end(&mut sample).map_err(fail)?;
-    if let Some(kind) = media::binary(&sample) {
-        return Ok(json!({"path": place.shown(), "bytes": size, "binary": kind}));
+    let mut sample = Vec::with_capacity(media::SNIFF_BYTES);
+    (&mut file).take(media::SNIFF_BYTES as u64).read_to_end(&mut sample).map_err(fail)?;
+    if let Some(kind) = media::binary_kind(&sample) {
+        return Ok(json!({"path": target.display_path(), "bytes": size, "binary": kind}));
     }
     file.rewind().map_err(fail)?;
     let (answer, digest) = if args.offset.is_none() && args.limit.is_none() {
-        read_ends(file, &place, size).map_err(fail)?
+        read_whole_or_ends(file, &target, size).map_err(fail)?
     } else {
-        let wanted =
-            Lines { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
-        (read_lines(file, &place, &wanted, stop)?, None)
+        let range =
+            LineRange { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
+        (read_lines(file, &target, &range, cancel)?, None)
     };
-    seen.note(&place.absolute(), &metadata, digest);
+    versions.record(&target.absolute(), &metadata, digest);
     Ok(answer)
 }
 
-/// The whole file, or its head and tail with the size of the gap between them.
-fn read_ends(file: File, place: &Place, size: u64) -> io::Result<(Value, Option<Digest>)> {
-    let ends = match paging::ends(file, size)? {
-        Ends::Whole(text) => {
-            let answer = json!({"path": place.shown(), "bytes": text.len(), "text": shown(&text)});
-            return Ok((answer, Some(Digest::of(&text))));
+/// The whole file, or its head and tail with the size of the gap between them. The digest is known only for a whole file.
+fn read_whole_or_ends(
+    file: File,
+    target: &ResolvedPath,
+    size: u64,
+) -> io::Result<(Value, Option<ContentDigest>)> {
+    let ends = match paging::read_excerpt(file, size)? {
+        Excerpt::Whole(text) => {
+            let answer = json!({"path": target.display_path(), "bytes": text.len(), "text": decode(&text)});
+            return Ok((answer, Some(ContentDigest::compute(&text))));
         }
-        Ends::Cut(ends) => ends,
+        Excerpt::HeadAndTail(ends) => ends,
     };
-    let Cut { head, tail, left_out, next } = ends;
+    let HeadAndTail { head, tail, left_out, next } = ends;
     let note = format!("\n[… {left_out} bytes left out; read on with offset {next} …]\n");
-    let text = format!("{}{note}{}", shown(&head), shown(&tail));
-    let answer = json!({"path": place.shown(), "bytes": size, "text": text, "left_out_bytes": left_out, "next_offset": next});
+    let text = format!("{}{note}{}", decode(&head), decode(&tail));
+    let answer = json!({"path": target.display_path(), "bytes": size, "text": text, "left_out_bytes": left_out, "next_offset": next});
     Ok((answer, None))
 }
 
-fn read_lines(file: File, place: &Place, wanted: &Lines, stop: &Stop) -> Result<Value, Error> {
-    let page = paging::lines(file, wanted, stop).map_err(|error| error.of(&place.shown(), NAME))?;
-    let mut answer = json!({"path": place.shown(), "first_line": wanted.first, "text": shown(&page.text)});
+fn read_lines(
+    file: File,
+    target: &ResolvedPath,
+    range: &LineRange,
+    cancel: &CancelFlag,
+) -> Result<Value, ToolsError> {
+    let page = paging::read_lines(file, range, cancel)
+        .map_err(|error| error.into_error(&target.display_path(), NAME))?;
+    let mut answer =
+        json!({"path": target.display_path(), "first_line": range.first, "text": decode(&page.text)});
     if let Some(next) = page.next {
         answer["next_offset"] = next.into();
     }
     Ok(answer)
 }
 
-/// Foreign bytes are shown as `�`: a Latin-1 file is better read with gaps than not at all.
-fn shown(bytes: &[u8]) -> String {
+/// Decodes UTF-8 lossily: a Latin-1 file with `�` for some characters is more useful than an error.
+fn decode(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -135,16 +154,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        files::Root,
-        paging::{HEAD, TAIL, WHOLE},
-        testing::ask,
+        files::FileRoot,
+        paging::{HEAD_BYTES, MAX_WHOLE, TAIL_BYTES},
+        testing::call_tool,
     };
 
     fn tool(name: &str, content: impl AsRef<[u8]>) -> (TempDir, ReadFile) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(name), content).unwrap();
-        let root = Root::new(dir.path()).unwrap();
-        (dir, ReadFile::new(root, Seen::default()))
+        let root = FileRoot::new(dir.path()).unwrap();
+        (dir, ReadFile::new(root, FileVersions::default()))
     }
 
     fn numbered(lines: usize) -> String {
@@ -152,23 +171,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_file_is_shown_whole() {
+    async fn small_file_is_returned_whole() {
         let (_dir, tool) = tool("a.txt", "grüße\r\n日本");
-        let answer = ask(&tool, json!({"path": "./a.txt"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"path": "./a.txt"})).await.unwrap();
         assert_eq!(answer, json!({"path": "a.txt", "bytes": 15, "text": "grüße\r\n日本"}));
     }
 
     #[tokio::test]
-    async fn lines_are_counted_from_one_and_say_where_to_read_on() {
+    async fn line_range_starts_at_one_and_returns_the_next_offset() {
         let (_dir, tool) = tool("a.txt", numbered(5));
-        let page = ask(&tool, json!({"path": "a.txt", "offset": 2, "limit": 2.0})).await.unwrap();
+        let page = call_tool(&tool, json!({"path": "a.txt", "offset": 2, "limit": 2.0})).await.unwrap();
         assert_eq!(
             page,
             json!({"path": "a.txt", "first_line": 2, "text": "line 2\nline 3\n", "next_offset": 4})
         );
-        let rest = ask(&tool, json!({"path": "a.txt", "offset": 4})).await.unwrap();
+        let rest = call_tool(&tool, json!({"path": "a.txt", "offset": 4})).await.unwrap();
         assert_eq!(rest, json!({"path": "a.txt", "first_line": 4, "text": "line 4\nline 5\n"}));
-        let past = ask(&tool, json!({"path": "a.txt", "offset": 9})).await.unwrap_err();
+        let past = call_tool(&tool, json!({"path": "a.txt", "offset": 9})).await.unwrap_err();
         assert_eq!(
             past,
             "bad arguments for `read_file`: offset 9 is past the end of `a.txt`, which has 5 lines"
@@ -176,12 +195,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_file_shows_its_ends_and_the_gap_between_them() {
+    async fn large_file_returns_head_and_tail_with_the_gap_between_them() {
         let content = numbered(1_000_000);
         let (_dir, tool) = tool("big.log", &content);
-        let answer = ask(&tool, json!({"path": "big.log"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"path": "big.log"})).await.unwrap();
         let text = answer["text"].as_str().unwrap();
-        assert!(text.len() < HEAD + TAIL + 200);
+        assert!(text.len() < HEAD_BYTES + TAIL_BYTES + 200);
         assert!(text.starts_with("line 1\n") && text.ends_with("line 1000000\n"));
         let (head, rest) = text.split_once("\n[… ").unwrap();
         let (_, tail) = rest.split_once("…]\n").unwrap();
@@ -192,12 +211,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paging_shows_every_line_once() {
+    async fn consecutive_pages_return_every_line_once() {
         let content = numbered(20_000);
         let (_dir, tool) = tool("a.txt", &content);
         let (mut all, mut next) = (String::new(), Some(1));
         while let Some(offset) = next {
-            let page = ask(&tool, json!({"path": "a.txt", "offset": offset})).await.unwrap();
+            let page = call_tool(&tool, json!({"path": "a.txt", "offset": offset})).await.unwrap();
             all.push_str(page["text"].as_str().unwrap());
             next = page["next_offset"].as_u64();
         }
@@ -205,44 +224,45 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_longer_than_a_page_is_cut_and_passed() {
-        let long = "é".repeat(WHOLE);
+    async fn line_longer_than_a_page_is_truncated_and_the_next_page_follows_it() {
+        let long = "é".repeat(MAX_WHOLE);
         let (_dir, tool) = tool("min.js", format!("first\n{long}\nlast\n"));
-        let first = ask(&tool, json!({"path": "min.js", "offset": 1})).await.unwrap();
+        let first = call_tool(&tool, json!({"path": "min.js", "offset": 1})).await.unwrap();
         assert_eq!((&first["text"], &first["next_offset"]), (&json!("first\n"), &json!(2)));
-        let second = ask(&tool, json!({"path": "min.js", "offset": 2})).await.unwrap();
-        assert_eq!(second["text"].as_str().unwrap().len(), WHOLE);
+        let second = call_tool(&tool, json!({"path": "min.js", "offset": 2})).await.unwrap();
+        assert_eq!(second["text"].as_str().unwrap().len(), MAX_WHOLE);
         assert_eq!(second["next_offset"], 3);
-        let whole = ask(&tool, json!({"path": "min.js"})).await.unwrap();
+        let whole = call_tool(&tool, json!({"path": "min.js"})).await.unwrap();
         assert!(!whole["text"].as_str().unwrap().contains('\u{fffd}'));
     }
 
     #[tokio::test]
-    async fn binary_data_is_named_and_not_pasted() {
+    async fn binary_file_is_identified_without_its_content() {
         let (_dir, tool) = tool("x.png", b"\x89PNG\r\n\x1a\n\0\0\0");
-        let answer = ask(&tool, json!({"path": "x.png"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"path": "x.png"})).await.unwrap();
         assert_eq!(answer, json!({"path": "x.png", "bytes": 11, "binary": "a PNG image"}));
     }
 
     #[tokio::test]
-    async fn unknown_and_missing_arguments_are_named() {
+    async fn unknown_missing_and_invalid_arguments_are_named() {
         let (_dir, tool) = tool("a.txt", "");
-        assert!(ask(&tool, json!({})).await.unwrap_err().contains("missing field `path`"));
+        assert!(call_tool(&tool, json!({})).await.unwrap_err().contains("missing field `path`"));
         assert!(
-            ask(&tool, json!({"path": "a.txt", "lines": 3}))
+            call_tool(&tool, json!({"path": "a.txt", "lines": 3}))
                 .await
                 .unwrap_err()
                 .contains("unknown field `lines`")
         );
-        let error = ask(&tool, json!({"path": "a.txt", "offset": -1})).await.unwrap_err();
-        assert!(error.contains("`-1` is not a whole number from 0 on"), "{error}");
+        let error = call_tool(&tool, json!({"path": "a.txt", "offset": -1})).await.unwrap_err();
+        assert!(error.contains("`-1` is not an integer of 0 or more"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_stopped_turn_stops_the_reading() {
+    async fn read_fails_when_the_turn_is_cancelled() {
         let (_dir, tool) = tool("a.txt", "text");
-        let host = std::sync::Arc::new(crate::testing::Recorder { stopped: true, ..Default::default() });
-        let answer = tool.call(crate::testing::call(&host, json!({"path": "a.txt"}))).await;
-        assert!(matches!(answer, Err(Error::Cancelled)));
+        let host =
+            std::sync::Arc::new(crate::testing::RecordingHost { cancelled: true, ..Default::default() });
+        let answer = tool.call(crate::testing::request(&host, json!({"path": "a.txt"}))).await;
+        assert!(matches!(answer, Err(ToolsError::Cancelled)));
     }
 }

@@ -1,7 +1,7 @@
-//! One directory that paths cannot leave: not by `..`, not by a link, not by a link swapped in while we look.
+//! A root directory that paths cannot escape: not by `..`, not through a link, and not by a race that swaps a link in.
 //!
-//! A path is resolved first, and then opened step by step from the root without following links. What was resolved to a
-//! place inside can therefore only be opened inside, whatever happens to the tree in between.
+//! A path is resolved first and then opened component by component from the root with `O_NOFOLLOW`. A path that resolved to
+//! the inside can therefore only be opened inside, whatever happens to the tree in between.
 
 use std::{
     fmt,
@@ -16,32 +16,35 @@ use rustix::{
     io::Errno,
 };
 
-use crate::Error;
+use crate::ToolsError;
 
-/// Why an absolute path is refused.
-pub(super) const ELSEWHERE: &str = "is an absolute path to somewhere else";
+/// Reasons of [`ToolsError::Outside`].
+pub(super) const ABSOLUTE_OUTSIDE: &str = "is an absolute path outside of the roots";
+pub(super) const HAS_PARENT_DIR: &str = "contains `..`";
+const LINK_OUTSIDE: &str = "leads outside through a link";
+const HAS_NUL: &str = "contains a NUL byte";
 
-/// A directory that file tools live in.
+/// A directory that file tools may access.
 #[derive(Debug, Clone)]
-pub struct Root {
+pub struct FileRoot {
     dir: PathBuf,
-    write: bool,
-    /// Models name what is in it by relative paths.
-    is_first: bool,
+    is_writable: bool,
+    /// Whether relative paths refer to this root.
+    is_working_dir: bool,
 }
 
-/// Something that exists inside a root: its path from there, free of links.
+/// An existing file or directory inside a root. The path has no links.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(super) root: Root,
+pub(crate) struct ResolvedPath {
+    pub(super) root: FileRoot,
     pub(crate) relative: PathBuf,
     pub(crate) metadata: Metadata,
 }
 
-impl Place {
-    /// As the model may write it.
-    pub(crate) fn shown(&self) -> String {
-        self.root.shown(&self.relative)
+impl ResolvedPath {
+    /// The path in the form that the model uses.
+    pub(crate) fn display_path(&self) -> String {
+        self.root.display_path(&self.relative)
     }
 
     pub(crate) fn absolute(&self) -> PathBuf {
@@ -49,35 +52,35 @@ impl Place {
     }
 
     /// Opens a regular file for reading.
-    pub(super) fn open(&self) -> Result<File, Error> {
-        // Opening is not always harmless: a pipe would wait for its writer, a device may act.
-        insist_on_file(self, &self.metadata)?;
-        let fail = |source| cannot_read(&self.shown(), source);
+    pub(super) fn open(&self) -> Result<File, ToolsError> {
+        // Checked before opening, too: opening a FIFO blocks, and opening a device may have side effects.
+        require_regular_file(self, &self.metadata)?;
+        let fail = |source| read_error(&self.display_path(), source);
         let file = self.root.open_beneath(&self.relative).map_err(fail)?;
         let opened = file.metadata().map_err(fail)?;
-        insist_on_file(self, &opened)?;
+        require_regular_file(self, &opened)?;
         Ok(file)
     }
 }
 
-impl Root {
-    pub fn new(dir: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::Root { path: dir.to_owned(), source };
+impl FileRoot {
+    pub fn new(dir: &Path) -> Result<Self, ToolsError> {
+        let fail = |source| ToolsError::Root { path: dir.to_owned(), source };
         let dir = dir.canonicalize().map_err(fail)?;
         if !dir.is_dir() {
             return Err(fail(io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self { dir, write: true, is_first: true })
+        Ok(Self { dir, is_writable: true, is_working_dir: true })
     }
 
-    /// The same, for looking alone.
+    /// The same root without write access.
     pub fn read_only(self) -> Self {
-        Self { write: false, ..self }
+        Self { is_writable: false, ..self }
     }
 
-    /// The same, beside the one that relative paths are for.
-    pub(super) fn beside(self) -> Self {
-        Self { is_first: false, ..self }
+    /// The same root, accessible only by absolute paths.
+    pub(super) fn absolute_only(self) -> Self {
+        Self { is_working_dir: false, ..self }
     }
 
     pub fn path(&self) -> &Path {
@@ -85,12 +88,12 @@ impl Root {
     }
 
     pub fn is_writable(&self) -> bool {
-        self.write
+        self.is_writable
     }
 
-    /// A path inside, as the model may write it.
-    pub(super) fn shown(&self, relative: &Path) -> String {
-        match (self.is_first, relative.as_os_str().is_empty()) {
+    /// A path inside the root in the form that the model uses.
+    pub(super) fn display_path(&self, relative: &Path) -> String {
+        match (self.is_working_dir, relative.as_os_str().is_empty()) {
             (true, true) => ".".to_owned(),
             (true, false) => relative.display().to_string(),
             (false, true) => self.dir.display().to_string(),
@@ -98,44 +101,40 @@ impl Root {
         }
     }
 
-    /// Finds what a relative path names, if that is inside.
-    pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
-        let outside = |why| Error::outside(path, why);
+    /// Resolves a relative path to an existing file or directory inside the root.
+    pub(crate) fn resolve(&self, path: &str) -> Result<ResolvedPath, ToolsError> {
+        let outside = |why| ToolsError::outside(path, why);
         if path.contains('\0') {
-            return Err(outside("has a NUL byte in it"));
+            return Err(outside(HAS_NUL));
         }
         for component in Path::new(path).components() {
             match component {
                 Component::Normal(_) | Component::CurDir => {}
-                Component::ParentDir => return Err(outside("goes up with `..`")),
-                Component::RootDir | Component::Prefix(_) => return Err(outside(ELSEWHERE)),
+                Component::ParentDir => return Err(outside(HAS_PARENT_DIR)),
+                Component::RootDir | Component::Prefix(_) => return Err(outside(ABSOLUTE_OUTSIDE)),
             }
         }
         let full = self.dir.join(path);
-        let found = full.canonicalize().map_err(|error| self.why_missing(path, &full, error))?;
-        let relative =
-            found.strip_prefix(&self.dir).map_err(|_| outside("leads outside by a link"))?.to_owned();
-        let metadata = fs::symlink_metadata(&found).map_err(|source| cannot_read(path, source))?;
-        Ok(Place { root: self.clone(), relative, metadata })
+        let found = full.canonicalize().map_err(|error| self.resolve_error(path, &full, error))?;
+        let relative = found.strip_prefix(&self.dir).map_err(|_| outside(LINK_OUTSIDE))?.to_owned();
+        let metadata = fs::symlink_metadata(&found).map_err(|source| read_error(path, source))?;
+        Ok(ResolvedPath { root: self.clone(), relative, metadata })
     }
 
-    /// A path that leads outside is refused in the same words whether its end exists or not.
-    fn why_missing(&self, path: &str, full: &Path, error: io::Error) -> Error {
+    /// The error for a path that cannot be canonicalized. A path that leads outside gets the same error whether or not its
+    /// target exists, so that the error reveals nothing.
+    fn resolve_error(&self, path: &str, full: &Path, error: io::Error) -> ToolsError {
         let nearest = full.ancestors().skip(1).find_map(|ancestor| ancestor.canonicalize().ok());
         if nearest.is_none_or(|nearest| !nearest.starts_with(&self.dir)) {
-            return Error::outside(path, "leads outside by a link");
+            return ToolsError::outside(path, LINK_OUTSIDE);
         }
         if error.kind() != io::ErrorKind::NotFound {
-            return cannot_read(path, error);
+            return read_error(path, error);
         }
         if fs::symlink_metadata(full).is_ok_and(|metadata| metadata.is_symlink()) {
-            return Error::WrongKind {
-                path: path.to_owned(),
-                is: "a link to nothing inside",
-                wanted: "a file",
-            };
+            return ToolsError::WrongKind { path: path.to_owned(), is: "a dangling link", wanted: "a file" };
         }
-        Error::NotFound { path: path.to_owned() }
+        ToolsError::NotFound { path: path.to_owned() }
     }
 
     fn open_beneath(&self, relative: &Path) -> io::Result<File> {
@@ -146,28 +145,28 @@ impl Root {
         while let Some(component) = components.next() {
             let last = components.peek().is_none();
             let flags = if last { step | OFlags::NONBLOCK | OFlags::NOCTTY } else { directory };
-            at = rustix::fs::openat(&at, component.as_os_str(), flags, Mode::empty()).map_err(tell_swap)?;
+            at = rustix::fs::openat(&at, component.as_os_str(), flags, Mode::empty()).map_err(swap_error)?;
         }
         Ok(File::from(at))
     }
 }
 
-impl fmt::Display for Root {
+impl fmt::Display for FileRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.dir.display(), if self.write { "" } else { " (read only)" })
+        write!(f, "{}{}", self.dir.display(), if self.is_writable { "" } else { " (read only)" })
     }
 }
 
-fn insist_on_file(place: &Place, metadata: &Metadata) -> Result<(), Error> {
+fn require_regular_file(file: &ResolvedPath, metadata: &Metadata) -> Result<(), ToolsError> {
     let kind = metadata.file_type();
     if kind.is_file() {
         return Ok(());
     }
-    Err(Error::WrongKind { path: place.shown(), is: name_of(kind), wanted: "a file" })
+    Err(ToolsError::WrongKind { path: file.display_path(), is: describe_file_type(kind), wanted: "a file" })
 }
 
-/// A link where there was none a moment ago.
-pub(super) fn tell_swap(errno: Errno) -> io::Error {
+/// The error for a component that became a link after the path was resolved.
+pub(super) fn swap_error(errno: Errno) -> io::Error {
     if matches!(errno, Errno::LOOP | Errno::NOTDIR) {
         io::Error::other("it was replaced while it was being opened")
     } else {
@@ -175,11 +174,11 @@ pub(super) fn tell_swap(errno: Errno) -> io::Error {
     }
 }
 
-pub(super) fn cannot_read(path: &str, source: io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source }
+pub(super) fn read_error(path: &str, source: io::Error) -> ToolsError {
+    ToolsError::Read { path: path.to_owned(), source }
 }
 
-fn name_of(kind: FileType) -> &'static str {
+fn describe_file_type(kind: FileType) -> &'static str {
     match kind {
         kind if kind.is_file() => "a file",
         kind if kind.is_dir() => "a directory",

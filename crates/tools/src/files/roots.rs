@@ -1,4 +1,4 @@
-//! The directories that file tools reach: the first by relative paths, the others by absolute ones.
+//! The root directories of file tools: relative paths refer to the first, absolute paths to any of them.
 
 use std::{
     fmt,
@@ -6,41 +6,42 @@ use std::{
     sync::Arc,
 };
 
-use super::root::{ELSEWHERE, Place, Root};
-use crate::Error;
+use super::root::{ABSOLUTE_OUTSIDE, FileRoot, HAS_PARENT_DIR, ResolvedPath};
+use crate::ToolsError;
 
-/// One root or several. Each is closed for itself: a link from one into another leads outside.
+/// One or more roots. Each is confined separately: a link from one root into another counts as leading outside.
 #[derive(Debug, Clone)]
-pub struct Roots(Arc<[Root]>);
+pub struct FileRoots(Arc<[FileRoot]>);
 
-impl From<Root> for Roots {
-    fn from(root: Root) -> Self {
+impl From<FileRoot> for FileRoots {
+    fn from(root: FileRoot) -> Self {
         Self([root].into())
     }
 }
 
-impl Roots {
-    /// The first is the working directory. Of a root inside another nobody could say what it may.
-    pub fn new(first: Root, others: Vec<Root>) -> Result<Self, Error> {
-        let others = others.into_iter().map(Root::beside);
-        let all: Vec<Root> = std::iter::once(first).chain(others).collect();
+impl FileRoots {
+    /// The first root is the working directory. Nested roots are rejected, because their permissions would be ambiguous.
+    pub fn new(first: FileRoot, others: Vec<FileRoot>) -> Result<Self, ToolsError> {
+        let others = others.into_iter().map(FileRoot::absolute_only);
+        let all: Vec<FileRoot> = std::iter::once(first).chain(others).collect();
         for (at, root) in all.iter().enumerate() {
-            let overlap =
-                |(other_at, other): &(usize, &Root)| *other_at != at && root.path().starts_with(other.path());
+            let overlap = |(other_at, other): &(usize, &FileRoot)| {
+                *other_at != at && root.path().starts_with(other.path())
+            };
             if let Some((_, outer)) = all.iter().enumerate().find(overlap) {
                 let (inner, outer) = (root.path().to_owned(), outer.path().to_owned());
-                return Err(Error::Overlap { inner, outer });
+                return Err(ToolsError::Overlap { inner, outer });
             }
         }
         Ok(Self(all.into()))
     }
 
     /// The working directory.
-    pub fn first(&self) -> &Root {
+    pub fn first(&self) -> &FileRoot {
         &self.0[0]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Root> {
+    pub fn iter(&self) -> impl Iterator<Item = &FileRoot> {
         self.0.iter()
     }
 
@@ -48,55 +49,55 @@ impl Roots {
         self.iter().map(|root| root.path().to_owned()).collect()
     }
 
-    /// The root that has this path.
-    pub(super) fn at(&self, dir: &Path) -> Option<&Root> {
+    /// The root with this path.
+    pub(super) fn find(&self, dir: &Path) -> Option<&FileRoot> {
         self.iter().find(|root| root.path() == dir)
     }
 
-    /// Finds what `path` names, if that is inside one of them.
-    pub(crate) fn resolve(&self, path: &str) -> Result<Place, Error> {
+    /// Resolves `path` to an existing file or directory inside one of the roots.
+    pub(crate) fn resolve(&self, path: &str) -> Result<ResolvedPath, ToolsError> {
         let (root, relative) = self.split(path)?;
-        root.resolve(&relative).map_err(|error| self.named(error, path))
+        root.resolve(&relative).map_err(|error| self.with_path(error, path))
     }
 
-    /// The root that a path is meant to be in, and the way from there.
-    pub(super) fn split(&self, path: &str) -> Result<(&Root, String), Error> {
-        let meant = Path::new(path);
-        if !meant.is_absolute() {
+    /// Splits a path into its root and the relative path from there.
+    pub(super) fn split(&self, path: &str) -> Result<(&FileRoot, String), ToolsError> {
+        let requested = Path::new(path);
+        if !requested.is_absolute() {
             return Ok((self.first(), path.to_owned()));
         }
-        let refused = |why| self.named(Error::outside(path, why), path);
-        if meant.components().any(|part| part == Component::ParentDir) {
-            return Err(refused("goes up with `..`"));
+        let refused = |why| self.with_path(ToolsError::outside(path, why), path);
+        if requested.components().any(|part| part == Component::ParentDir) {
+            return Err(refused(HAS_PARENT_DIR));
         }
-        let inside = self.iter().find_map(|root| Some((root, meant.strip_prefix(root.path()).ok()?)));
-        let (root, rest) = inside.ok_or_else(|| refused(ELSEWHERE))?;
+        let inside = self.iter().find_map(|root| Some((root, requested.strip_prefix(root.path()).ok()?)));
+        let (root, rest) = inside.ok_or_else(|| refused(ABSOLUTE_OUTSIDE))?;
         let slash = if path.ends_with('/') && !rest.as_os_str().is_empty() { "/" } else { "" };
         Ok((root, format!("{}{slash}", rest.display())))
     }
 
-    /// An error about a path inside a root, in the words of the caller and with all that can be reached.
-    pub(super) fn named(&self, error: Error, asked: &str) -> Error {
-        let path = asked.to_owned();
+    /// Replaces the path in an error by the one that the caller used, and lists the other roots.
+    pub(super) fn with_path(&self, error: ToolsError, requested: &str) -> ToolsError {
+        let path = requested.to_owned();
         match error {
-            Error::Outside { why, .. } => Error::Outside { path, why, others: self.others() },
-            Error::NotFound { .. } => Error::NotFound { path },
+            ToolsError::Outside { why, .. } => ToolsError::Outside { path, why, others: self.others() },
+            ToolsError::NotFound { .. } => ToolsError::NotFound { path },
             other => other,
         }
     }
 
-    /// What a model is told beside the working directory; nothing where that is all.
+    /// The roots other than the working directory, for [`ToolsError::Outside`].
     fn others(&self) -> String {
-        let others: Vec<String> = self.iter().skip(1).map(Root::to_string).collect();
+        let others: Vec<String> = self.iter().skip(1).map(FileRoot::to_string).collect();
         match others.as_slice() {
             [] => String::new(),
-            some => format!(", or inside {}, by an absolute one", some.join(", ")),
+            some => format!(", or an absolute path inside {}", some.join(", ")),
         }
     }
 
-    /// How a path is to be written, for the schema of a tool.
-    pub(crate) fn how_to_name(&self) -> String {
-        let others: Vec<String> = self.iter().skip(1).map(Root::to_string).collect();
+    /// How paths are written, for the JSON Schema of a tool.
+    pub(crate) fn path_syntax(&self) -> String {
+        let others: Vec<String> = self.iter().skip(1).map(FileRoot::to_string).collect();
         match others.as_slice() {
             [] => "Relative to the working directory.".to_owned(),
             some => format!("Relative to the working directory, or absolute inside {}.", some.join(", ")),
@@ -104,9 +105,9 @@ impl Roots {
     }
 }
 
-/// For people.
-impl fmt::Display for Roots {
+/// A comma-separated list.
+impl fmt::Display for FileRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.iter().map(Root::to_string).collect::<Vec<_>>().join(", "))
+        f.write_str(&self.iter().map(FileRoot::to_string).collect::<Vec<_>>().join(", "))
     }
 }

@@ -1,4 +1,4 @@
-//! `search_files`: where a text or a pattern occurs.
+//! `search_files`: finds lines that match a text or a regular expression.
 
 use std::io::Read;
 
@@ -7,29 +7,30 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{root::Place, roots::Roots, walk::walk};
+use super::{root::ResolvedPath, roots::FileRoots, walk::walk};
 use crate::{
-    Call, Error, Outcome, Spec, Tool, args, media,
-    work::{self, Stop},
+    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    blocking::{self, CancelFlag},
+    media,
 };
 
 const NAME: &str = "search_files";
-const MAX_SHOWN: usize = 100;
-/// Larger files are data rather than text that somebody wrote; they are counted, not searched.
+const MAX_MATCHES: usize = 100;
+/// Larger files are skipped and counted.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
-/// How much of a matching line is shown.
+/// How many bytes of a matching line are returned.
 const MAX_LINE: usize = 240;
 
-/// Searches text files.
+/// The tool `search_files`.
 #[derive(Debug)]
 pub struct SearchFiles {
     spec: Spec,
-    roots: Roots,
+    roots: FileRoots,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct SearchFilesArgs {
     pattern: String,
     path: Option<String>,
     #[serde(default)]
@@ -37,20 +38,20 @@ struct Args {
 }
 
 impl SearchFiles {
-    pub fn new(roots: impl Into<Roots>) -> Self {
+    pub fn new(roots: impl Into<FileRoots>) -> Self {
         let roots = roots.into();
         let parameters = json!({
             "type": "object",
             "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "Text to look for. All in lower case, it matches any case."},
-                "path": {"type": "string", "description": format!("A file or directory. {} Default: the working directory.", roots.how_to_name())},
+                "path": {"type": "string", "description": format!("A file or directory. {} Default: the working directory.", roots.path_syntax())},
                 "regex": {"type": "boolean", "description": "The pattern is a regular expression (Rust syntax). Default: false."},
             },
             "required": ["pattern"],
             "additionalProperties": false,
         });
         let description = "Finds lines in text files. Hidden, git-ignored and binary files are left out.";
-        Self { spec: Spec::reading(NAME, description, parameters), roots }
+        Self { spec: Spec::read_only(NAME, description, parameters), roots }
     }
 }
 
@@ -59,48 +60,50 @@ impl Tool for SearchFiles {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
+            let args = args::parse(NAME, request.args)?;
             let roots = self.roots.clone();
-            work::run(&*call.host, move |stop| search(&roots, &args, stop)).await.map(Outcome::Done)
+            blocking::run(&*request.host, move |cancel| search(&roots, &args, cancel))
+                .await
+                .map(ToolReply::Done)
         })
     }
 }
 
 #[derive(Default)]
-struct Found {
+struct SearchResults {
     matches: Vec<Value>,
     lines: usize,
     files: usize,
     too_large: usize,
 }
 
-fn search(roots: &Roots, args: &Args, stop: &Stop) -> Result<Value, Error> {
-    let pattern = pattern(args)?;
-    let place = roots.resolve(args.path.as_deref().unwrap_or("."))?;
-    let mut found = Found::default();
-    if place.metadata.is_dir() {
-        walk(&place, None, stop, &mut |entry| {
-            let root = &place.root;
+fn search(roots: &FileRoots, args: &SearchFilesArgs, cancel: &CancelFlag) -> Result<Value, ToolsError> {
+    let pattern = compile_pattern(args)?;
+    let target = roots.resolve(args.path.as_deref().unwrap_or("."))?;
+    let mut results = SearchResults::default();
+    if target.metadata.is_dir() {
+        walk(&target, None, cancel, &mut |entry| {
+            let root = &target.root;
             let Ok(relative) = entry.path().strip_prefix(root.path()) else { return };
             let Ok(metadata) = entry.metadata() else { return };
             if metadata.is_file() {
-                // A file that vanishes or cannot be opened is no reason to stop: the others are still searched.
-                let file = Place { root: root.clone(), relative: relative.to_owned(), metadata };
-                let _ = found.look_into(&file, &pattern);
+                // A file that vanished or cannot be opened is skipped.
+                let file = ResolvedPath { root: root.clone(), relative: relative.to_owned(), metadata };
+                let _ = results.search_file(&file, &pattern);
             }
         })?;
     } else {
-        found.look_into(&place, &pattern)?;
+        results.search_file(&target, &pattern)?;
     }
-    Ok(found.answer(&args.pattern))
+    Ok(results.into_json(&args.pattern))
 }
 
-fn pattern(args: &Args) -> Result<Regex, Error> {
-    let bad = |reason: String| Error::Arguments { tool: NAME.to_owned(), reason };
+fn compile_pattern(args: &SearchFilesArgs) -> Result<Regex, ToolsError> {
+    let invalid = |reason: String| ToolsError::Arguments { tool: NAME.to_owned(), reason };
     if args.pattern.is_empty() {
-        return Err(bad("the pattern is empty".to_owned()));
+        return Err(invalid("the pattern is empty".to_owned()));
     }
     let (source, any_case) = if args.regex {
         (args.pattern.clone(), false)
@@ -113,43 +116,43 @@ fn pattern(args: &Args) -> Result<Regex, Error> {
         .crlf(true)
         .size_limit(1 << 20)
         .build()
-        .map_err(|error| bad(format!("the pattern is no regular expression: {error}")))
+        .map_err(|error| invalid(format!("the pattern is not a valid regular expression: {error}")))
 }
 
-impl Found {
-    fn look_into(&mut self, place: &Place, pattern: &Regex) -> Result<(), Error> {
-        let file = place.open()?;
+impl SearchResults {
+    fn search_file(&mut self, target: &ResolvedPath, pattern: &Regex) -> Result<(), ToolsError> {
+        let file = target.open()?;
         let mut bytes = Vec::new();
-        let fail = |source| super::root::cannot_read(&place.shown(), source);
+        let fail = |source| super::root::read_error(&target.display_path(), source);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
         if bytes.len() as u64 > MAX_FILE {
             self.too_large += 1;
-        } else if media::binary(&bytes[..bytes.len().min(media::SAMPLE)]).is_none() {
-            self.collect(place, &bytes, pattern);
+        } else if media::binary_kind(&bytes[..bytes.len().min(media::SNIFF_BYTES)]).is_none() {
+            self.collect(target, &bytes, pattern);
         }
         Ok(())
     }
 
-    fn collect(&mut self, place: &Place, bytes: &[u8], pattern: &Regex) {
+    fn collect(&mut self, target: &ResolvedPath, bytes: &[u8], pattern: &Regex) {
         let before = self.lines;
         for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
             let Some(hit) = pattern.find(line) else { continue };
             self.lines += 1;
-            if self.matches.len() < MAX_SHOWN {
+            if self.matches.len() < MAX_MATCHES {
                 let text = excerpt(line, hit.start());
-                self.matches.push(json!({"path": place.shown(), "line": number + 1, "text": text}));
+                self.matches.push(json!({"path": target.display_path(), "line": number + 1, "text": text}));
             }
         }
         self.files += usize::from(self.lines > before);
     }
 
-    fn answer(self, pattern: &str) -> Value {
+    fn into_json(self, pattern: &str) -> Value {
         let mut answer =
             json!({"pattern": pattern, "matches": self.matches, "total": self.lines, "files": self.files});
         if self.lines > self.matches.len() {
-            let shown = self.matches.len();
+            let count = self.matches.len();
             answer["note"] =
-                format!("the first {shown} of {}; narrow the pattern or the path", self.lines).into();
+                format!("the first {count} of {}; narrow the pattern or the path", self.lines).into();
         }
         if self.too_large > 0 {
             answer["not_searched"] = format!("{} files over {} MiB", self.too_large, MAX_FILE >> 20).into();
@@ -158,15 +161,15 @@ impl Found {
     }
 }
 
-/// The part of a line around the match.
+/// The part of a line around the match, cut at character boundaries.
 fn excerpt(line: &[u8], hit: usize) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= MAX_LINE {
         return String::from_utf8_lossy(line).into_owned();
     }
-    let whole = |at: &usize| *at == 0 || *at == line.len() || line[*at] & 0xc0 != 0x80;
-    let start = (0..=hit.saturating_sub(MAX_LINE / 4)).rev().find(whole).unwrap_or(0);
-    let end = (start..=line.len().min(start + MAX_LINE)).rev().find(whole).unwrap_or(line.len());
+    let is_boundary = |at: &usize| *at == 0 || *at == line.len() || line[*at] & 0xc0 != 0x80;
+    let start = (0..=hit.saturating_sub(MAX_LINE / 4)).rev().find(is_boundary).unwrap_or(0);
+    let end = (start..=line.len().min(start + MAX_LINE)).rev().find(is_boundary).unwrap_or(line.len());
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" });
     format!("{before}{}{after}", String::from_utf8_lossy(&line[start..end]))
 }
@@ -176,7 +179,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{files::Root, testing::ask};
+    use crate::{files::FileRoot, testing::call_tool};
 
     fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, SearchFiles) {
         let dir = tempfile::tempdir().unwrap();
@@ -185,11 +188,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let root = Root::new(dir.path()).unwrap();
+        let root = FileRoot::new(dir.path()).unwrap();
         (dir, SearchFiles::new(root))
     }
 
-    fn places(answer: &Value) -> Vec<String> {
+    fn matches(answer: &Value) -> Vec<String> {
         let matches = answer["matches"].as_array().unwrap().iter();
         matches
             .map(|hit| {
@@ -204,47 +207,48 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn text_is_found_with_its_place() {
+    async fn matches_have_path_and_line_number() {
         let (_dir, tool) = tree(&[
             ("a.rs", b"fn main() {}\r\n// TODO: all\r\n"),
             ("b/c.rs", b"nothing\nlet todo = 1;\n"),
             (".hidden", b"TODO"),
             ("b/x.bin", b"TODO\0"),
         ]);
-        let answer = ask(&tool, json!({"pattern": "todo"})).await.unwrap();
-        assert_eq!(places(&answer), ["a.rs:2: // TODO: all", "b/c.rs:2: let todo = 1;"]);
+        let answer = call_tool(&tool, json!({"pattern": "todo"})).await.unwrap();
+        assert_eq!(matches(&answer), ["a.rs:2: // TODO: all", "b/c.rs:2: let todo = 1;"]);
         assert_eq!((&answer["total"], &answer["files"]), (&json!(2), &json!(2)));
-        let exact = ask(&tool, json!({"pattern": "TODO"})).await.unwrap();
-        assert_eq!(places(&exact), ["a.rs:2: // TODO: all"]);
-        let below = ask(&tool, json!({"pattern": "todo", "path": "b"})).await.unwrap();
-        assert_eq!(places(&below), ["b/c.rs:2: let todo = 1;"]);
-        let file = ask(&tool, json!({"pattern": "todo", "path": ".hidden"})).await.unwrap();
-        assert_eq!(places(&file), [".hidden:1: TODO"]);
+        let exact = call_tool(&tool, json!({"pattern": "TODO"})).await.unwrap();
+        assert_eq!(matches(&exact), ["a.rs:2: // TODO: all"]);
+        let below = call_tool(&tool, json!({"pattern": "todo", "path": "b"})).await.unwrap();
+        assert_eq!(matches(&below), ["b/c.rs:2: let todo = 1;"]);
+        let file = call_tool(&tool, json!({"pattern": "todo", "path": ".hidden"})).await.unwrap();
+        assert_eq!(matches(&file), [".hidden:1: TODO"]);
     }
 
     #[tokio::test]
-    async fn a_pattern_is_plain_unless_it_is_said_to_be_a_regex() {
+    async fn pattern_is_literal_unless_regex_is_set() {
         let (_dir, tool) = tree(&[("a.txt", b"a.c\nabc\n(x\n")]);
-        assert_eq!(places(&ask(&tool, json!({"pattern": "a.c"})).await.unwrap()), ["a.txt:1: a.c"]);
-        assert_eq!(places(&ask(&tool, json!({"pattern": "(x"})).await.unwrap()), ["a.txt:3: (x"]);
-        let both = ask(&tool, json!({"pattern": "^a.c$", "regex": true})).await.unwrap();
+        assert_eq!(matches(&call_tool(&tool, json!({"pattern": "a.c"})).await.unwrap()), ["a.txt:1: a.c"]);
+        assert_eq!(matches(&call_tool(&tool, json!({"pattern": "(x"})).await.unwrap()), ["a.txt:3: (x"]);
+        let both = call_tool(&tool, json!({"pattern": "^a.c$", "regex": true})).await.unwrap();
         assert_eq!(both["total"], 2);
-        let error = ask(&tool, json!({"pattern": "(x", "regex": true})).await.unwrap_err();
+        let error = call_tool(&tool, json!({"pattern": "(x", "regex": true})).await.unwrap_err();
         assert!(
-            error.contains("the pattern is no regular expression") && error.contains("unclosed group"),
+            error.contains("the pattern is not a valid regular expression")
+                && error.contains("unclosed group"),
             "{error}"
         );
     }
 
     #[tokio::test]
-    async fn many_matches_are_cut_and_counted_and_long_lines_show_the_match() {
+    async fn matches_are_truncated_with_the_total_count_and_long_lines_are_excerpted() {
         let many = "hit\n".repeat(1000);
         let long = format!("{}needle{}", "ä".repeat(5000), "x".repeat(5000));
         let (_dir, tool) = tree(&[("many.txt", many.as_bytes()), ("long.txt", long.as_bytes())]);
-        let answer = ask(&tool, json!({"pattern": "hit"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "hit"})).await.unwrap();
         assert_eq!((answer["matches"].as_array().unwrap().len(), &answer["total"]), (100, &json!(1000)));
         assert_eq!(answer["note"], "the first 100 of 1000; narrow the pattern or the path");
-        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "needle"})).await.unwrap();
         let text = answer["matches"][0]["text"].as_str().unwrap();
         assert!(
             text.starts_with("…ä") && text.contains("needle") && text.ends_with("x…") && text.len() < 300,
@@ -253,10 +257,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_too_large_to_search_is_counted() {
+    async fn oversized_files_are_skipped_and_counted() {
         let (dir, tool) = tree(&[("a.txt", b"needle\n")]);
         fs::File::create(dir.path().join("huge.txt")).unwrap().set_len(MAX_FILE + 1).unwrap();
-        let answer = ask(&tool, json!({"pattern": "needle"})).await.unwrap();
+        let answer = call_tool(&tool, json!({"pattern": "needle"})).await.unwrap();
         assert_eq!((&answer["total"], &answer["not_searched"]), (&json!(1), &json!("1 files over 16 MiB")));
     }
 }

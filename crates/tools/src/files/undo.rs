@@ -1,42 +1,43 @@
-//! `undo_edit`: what `write_file` or `edit_file` did is taken back, also after a restart.
+//! `undo_edit`: reverts a change by `write_file` or `edit_file`, also after a restart.
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    change::{self, Desk},
-    seen::Digest,
-    target::Target,
+    context::{self, FileToolContext},
+    versions::ContentDigest,
+    write_target::WriteTarget,
 };
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, work};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, blocking};
 
 const NAME: &str = "undo_edit";
 
-/// Takes changes of files back.
+/// The tool `undo_edit`.
 #[derive(Debug)]
 pub struct UndoEdit {
     spec: Spec,
-    desk: Desk,
+    context: FileToolContext,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct UndoEditArgs {
     undo: String,
 }
 
 impl UndoEdit {
-    pub fn new(desk: Desk) -> Self {
+    pub fn new(context: FileToolContext) -> Self {
         let parameters = json!({
             "type": "object",
-            "properties": {"undo": {"type": "string", "description": "The `undo` handle that write_file or edit_file gave."}},
+            "properties": {"undo": {"type": "string", "description": "The `undo` handle that write_file or edit_file returned."}},
             "required": ["undo"],
             "additionalProperties": false,
         });
-        let description = "Takes one change of a file back, if the file is still as that change left it. The newest change goes first.";
-        let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
-        Self { spec, desk }
+        let description =
+            "Undoes one change of a file, if the file has not changed since. Undo the newest change first.";
+        let spec = Spec::new(NAME, description, parameters, Safety::Write, Effect::Idempotent);
+        Self { spec, context }
     }
 }
 
@@ -45,40 +46,40 @@ impl Tool for UndoEdit {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
-            let desk = self.desk.clone();
-            work::run(&*call.host, move |_| undo(&desk, &args)).await.map(Outcome::Done)
+            let args = args::parse(NAME, request.args)?;
+            let context = self.context.clone();
+            blocking::run(&*request.host, move |_| undo(&context, &args)).await.map(ToolReply::Done)
         })
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
-        let args: Args = args::parse(NAME, args.clone()).ok()?;
-        let record = self.desk.record(&args.undo).ok()?;
+        let args: UndoEditArgs = args::parse(NAME, args.clone()).ok()?;
+        let record = self.context.load_undo(&args.undo).ok()?;
         let before = record.before.unwrap_or_default();
-        Some(change::diff(&record.path, Some(&record.after), &before))
+        Some(context::unified_diff(&record.path, Some(&record.after), &before))
     }
 
     fn target(&self, args: &Map<String, Value>) -> Option<String> {
-        let args: Args = args::parse(NAME, args.clone()).ok()?;
-        self.desk.record(&args.undo).ok().map(|record| record.path)
+        let args: UndoEditArgs = args::parse(NAME, args.clone()).ok()?;
+        self.context.load_undo(&args.undo).ok().map(|record| record.path)
     }
 }
 
-fn undo(desk: &Desk, args: &Args) -> Result<Value, Error> {
-    let record = desk.record(&args.undo)?;
-    let target = Target::find(&desk.roots, &record.path)?;
+fn undo(context: &FileToolContext, args: &UndoEditArgs) -> Result<Value, ToolsError> {
+    let record = context.load_undo(&args.undo)?;
+    let target = WriteTarget::find(&context.roots, &record.path)?;
     let now = target.before.as_ref().map(|before| before.content.as_slice());
     if now == record.before.as_deref() {
         return Ok(json!({"path": record.path, "unchanged": true}));
     }
     if now != Some(record.after.as_slice()) {
-        return Err(Error::Changed { path: record.path });
+        return Err(ToolsError::Changed { path: record.path });
     }
     if let Some(before) = &record.before {
         let metadata = target.write(before)?;
-        desk.seen.note(&target.absolute(), &metadata, Some(Digest::of(before)));
+        context.versions.record(&target.absolute(), &metadata, Some(ContentDigest::compute(before)));
         Ok(json!({"path": record.path, "bytes": before.len(), "undone": true}))
     } else {
         target.remove()?;

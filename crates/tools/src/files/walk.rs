@@ -1,58 +1,58 @@
-//! Which files a listing or a search sees: neither hidden ones nor those that `.gitignore` names, and no link is followed.
+//! Directory traversal for listing and searching. It skips hidden and git-ignored files and follows no links.
 
 use std::path::Path;
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::root::Place;
-use crate::{Error, work::Stop};
+use super::root::ResolvedPath;
+use crate::{ToolsError, blocking::CancelFlag};
 
-/// Visits what lies below `place`, at most `depth` levels down, in the order of names, until `visit` says stop.
+/// Visits the entries below `directory` in order of their names, at most `depth` levels down.
 ///
-/// The walk starts at the root, so that the rules of every `.gitignore` on the way count. What the caller names itself is
-/// walked even if those rules hide it.
+/// The walk starts at the root, so that every `.gitignore` on the way applies. The requested directory itself is walked
+/// even if it is ignored.
 pub(super) fn walk(
-    place: &Place,
+    directory: &ResolvedPath,
     depth: Option<usize>,
-    stop: &Stop,
+    cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
-) -> Result<(), Error> {
-    let (root, target) = (place.root.path(), place.absolute());
-    let levels_above = place.relative.components().count();
-    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), stop, visit)?;
+) -> Result<(), ToolsError> {
+    let (root, target) = (directory.root.path(), directory.absolute());
+    let levels_above = directory.relative.components().count();
+    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), cancel, visit)?;
     if !found {
-        visit_below(&target, &target, depth, stop, visit)?;
+        visit_below(&target, &target, depth, cancel, visit)?;
     }
     Ok(())
 }
 
-/// Whether the walk from `start` came across `target` at all.
+/// Walks from `start`, visits the entries below `target`, and returns whether it reached `target`.
 fn visit_below(
     start: &Path,
     target: &Path,
     depth: Option<usize>,
-    stop: &Stop,
+    cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
-) -> Result<bool, Error> {
-    let on_the_way = target.to_owned();
+) -> Result<bool, ToolsError> {
+    let requested = target.to_owned();
     let entries = WalkBuilder::new(start)
         .max_depth(depth)
         .sort_by_file_name(Ord::cmp)
-        // Nothing above the root is read, not even its rules.
+        // Ignore files above the root have no effect.
         .parents(false)
         .git_global(false)
         .require_git(false)
         .filter_entry(move |entry| {
-            // A build directory is skipped also where no `.gitignore` says so; a file may well be called `target`.
+            // Cargo's build directory is skipped without a `.gitignore`, too. A file called `target` is not.
             let is_build = entry.file_name() == "target" && entry.path().join("CACHEDIR.TAG").is_file();
-            let is_named = on_the_way.starts_with(entry.path());
-            is_named || (entry.path().starts_with(&on_the_way) && !is_build)
+            let is_on_path = requested.starts_with(entry.path());
+            is_on_path || (entry.path().starts_with(&requested) && !is_build)
         })
         .build();
     let mut found = false;
-    // An entry that cannot be read is not there for the model: one locked directory must not hide the rest.
+    // Unreadable entries are skipped: one of them must not hide the rest.
     for entry in entries.filter_map(Result::ok) {
-        stop.check()?;
+        cancel.check()?;
         if entry.path() == target {
             found = true;
         } else if entry.path().starts_with(target) {

@@ -1,37 +1,37 @@
-//! `write_file`: a whole file, new or replaced.
+//! `write_file`: creates or replaces a whole file.
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    change::{self, Desk},
-    target::Target,
+    context::{self, FileToolContext},
+    write_target::WriteTarget,
 };
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, work};
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, blocking};
 
 const NAME: &str = "write_file";
 
-/// Writes files.
+/// The tool `write_file`.
 #[derive(Debug)]
 pub struct WriteFile {
     spec: Spec,
-    desk: Desk,
+    context: FileToolContext,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct WriteFileArgs {
     path: String,
     content: String,
 }
 
 impl WriteFile {
-    pub fn new(desk: Desk) -> Self {
+    pub fn new(context: FileToolContext) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": format!("{} Missing directories are made.", desk.roots.how_to_name())},
+                "path": {"type": "string", "description": format!("{} Missing directories are made.", context.roots.path_syntax())},
                 "content": {"type": "string", "description": "The whole content."},
             },
             "required": ["path", "content"],
@@ -39,8 +39,8 @@ impl WriteFile {
         });
         let description =
             "Writes a whole file, new or in place of the old one. To change a part of a file, use edit_file.";
-        let spec = Spec::acting(NAME, description, parameters, Safety::Write, Effect::Idempotent);
-        Self { spec, desk }
+        let spec = Spec::new(NAME, description, parameters, Safety::Write, Effect::Idempotent);
+        Self { spec, context }
     }
 }
 
@@ -49,33 +49,33 @@ impl Tool for WriteFile {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args = args::parse(NAME, call.args)?;
-            let desk = self.desk.clone();
-            work::run(&*call.host, move |_| write(&desk, &args)).await.map(Outcome::Done)
+            let args = args::parse(NAME, request.args)?;
+            let context = self.context.clone();
+            blocking::run(&*request.host, move |_| write(&context, &args)).await.map(ToolReply::Done)
         })
     }
 
     fn target(&self, args: &Map<String, Value>) -> Option<String> {
-        self.desk.target(args)
+        self.context.target(args)
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
-        let args: Args = args::parse(NAME, args.clone()).ok()?;
-        let target = Target::find(&self.desk.roots, &args.path).ok()?;
+        let args: WriteFileArgs = args::parse(NAME, args.clone()).ok()?;
+        let target = WriteTarget::find(&self.context.roots, &args.path).ok()?;
         let before = target.before.as_ref().map(|before| before.content.as_slice());
-        Some(change::diff(&target.shown(), before, args.content.as_bytes()))
+        Some(context::unified_diff(&target.display_path(), before, args.content.as_bytes()))
     }
 }
 
-fn write(desk: &Desk, args: &Args) -> Result<Value, Error> {
-    let target = Target::find(&desk.roots, &args.path)?;
+fn write(context: &FileToolContext, args: &WriteFileArgs) -> Result<Value, ToolsError> {
+    let target = WriteTarget::find(&context.roots, &args.path)?;
     let after = args.content.as_bytes();
-    // The same call again after a crash: it was done then.
+    // A repetition of the call after a crash finds its own result.
     if target.before.as_ref().is_some_and(|before| before.content == after) {
-        return Ok(json!({"path": target.shown(), "bytes": after.len(), "unchanged": true}));
+        return Ok(json!({"path": target.display_path(), "bytes": after.len(), "unchanged": true}));
     }
-    desk.insist_on_seen(&target)?;
-    desk.put(&target, after)
+    context.require_unchanged(&target)?;
+    context.write(&target, after)
 }

@@ -1,4 +1,5 @@
-//! One call: it ends with its answer, with the turn, or with its time, and the server is told if nobody waits any more.
+//! One tool call: it ends with its result, with the cancellation of the turn, or by timeout. An abandoned call is cancelled
+//! at the server.
 
 use std::{
     collections::HashMap,
@@ -24,145 +25,150 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::http;
-use crate::Host;
+use super::http_transport;
+use crate::ToolHost;
 
-/// Why there is no answer.
+/// Why a call has no result.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// There is no server to call, and why.
+pub(super) enum McpCallError {
+    /// The server is unavailable, with the reason.
     NoServer(String),
-    /// The server never heard of the call.
+    /// The request did not reach the server.
     NotSent,
-    /// It heard of it and went away.
+    /// The connection was lost after the request was sent.
     Lost(String),
-    TooLate(Duration),
+    TimedOut(Duration),
     Cancelled,
-    /// It answered that it does not.
+    /// The server returned an error.
     Refused(String),
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// From the beginning, or from the last progress on.
+pub(super) struct CallTimeouts {
+    /// Since the start or the last progress notification.
     pub(super) idle: Duration,
-    pub(super) most: Duration,
+    /// Since the start.
+    pub(super) total: Duration,
 }
 
 pub(super) async fn call(
-    (peer, ears): (&Peer<RoleClient>, &Ears),
+    (peer, handler): (&Peer<RoleClient>, &NotificationHandler),
     request: CallToolRequestParams,
-    times: Times,
-    host: &dyn Host,
-) -> Result<CallToolResult, Trouble> {
+    timeouts: CallTimeouts,
+    host: &dyn ToolHost,
+) -> Result<CallToolResult, McpCallError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-    let mut waiting = sent.map_err(|_| Trouble::NotSent)?;
-    let mut unless_done = CancelOnDrop { peer: peer.clone(), id: Some(waiting.id.clone()) };
-    let mut progress = ears.listen(&waiting.progress_token);
-    let end = Instant::now() + times.most;
-    let mut patience = Instant::now() + times.idle;
+    let mut waiting = sent.map_err(|_| McpCallError::NotSent)?;
+    let mut cancel_on_drop = CancelRequestOnDrop { peer: peer.clone(), id: Some(waiting.id.clone()) };
+    let mut progress = handler.subscribe(&waiting.progress_token);
+    let deadline = Instant::now() + timeouts.total;
+    let mut idle_deadline = Instant::now() + timeouts.idle;
     let answer = loop {
         tokio::select! {
             biased;
-            () = host.cancelled() => return Err(Trouble::Cancelled),
+            () = host.cancelled() => return Err(McpCallError::Cancelled),
             answer = &mut waiting.rx => break answer,
-            Some(text) = progress.heard.recv() => {
+            Some(text) = progress.receiver.recv() => {
                 host.progress(&text);
-                patience = Instant::now() + times.idle;
+                idle_deadline = Instant::now() + timeouts.idle;
             }
-            () = sleep_until(patience.min(end)) => return Err(Trouble::TooLate(times.idle)),
+            () = sleep_until(idle_deadline.min(deadline)) => return Err(McpCallError::TimedOut(timeouts.idle)),
         }
     };
-    unless_done.id = None;
-    // What was said before the answer may be heard right after it.
+    cancel_on_drop.id = None;
+    // Progress that was sent before the result may be delivered right after it.
     tokio::task::yield_now().await;
-    while let Ok(text) = progress.heard.try_recv() {
+    while let Ok(text) = progress.receiver.try_recv() {
         host.progress(&text);
     }
     match answer {
         Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result),
-        Ok(Ok(_)) => Err(Trouble::Refused("it answered with something that is no result".to_owned())),
-        Ok(Err(ServiceError::McpError(error))) => Err(Trouble::Refused(error.message.into_owned())),
-        Ok(Err(ServiceError::TransportSend(error))) if http::never_arrived(&*error.error) => {
-            Err(Trouble::NotSent)
+        Ok(Ok(_)) => Err(McpCallError::Refused("the response is not a tool result".to_owned())),
+        Ok(Err(ServiceError::McpError(error))) => Err(McpCallError::Refused(error.message.into_owned())),
+        Ok(Err(ServiceError::TransportSend(error))) if http_transport::was_not_delivered(&*error.error) => {
+            Err(McpCallError::NotSent)
         }
-        Ok(Err(ServiceError::TransportSend(error))) => Err(Trouble::Lost(http::innermost(&*error.error))),
-        Ok(Err(ServiceError::TransportClosed)) | Err(_) => Err(Trouble::Lost("it ended".to_owned())),
-        Ok(Err(error)) => Err(Trouble::Lost(error.to_string())),
+        Ok(Err(ServiceError::TransportSend(error))) => {
+            Err(McpCallError::Lost(http_transport::root_cause(&*error.error)))
+        }
+        Ok(Err(ServiceError::TransportClosed)) | Err(_) => {
+            Err(McpCallError::Lost("the connection was closed".to_owned()))
+        }
+        Ok(Err(error)) => Err(McpCallError::Lost(error.to_string())),
     }
 }
 
-/// Tells the server that nobody waits for the call any more.
-struct CancelOnDrop {
+/// Sends `notifications/cancelled` when the call is abandoned.
+struct CancelRequestOnDrop {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelRequestOnDrop {
     fn drop(&mut self) {
         let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) else { return };
         let peer = self.peer.clone();
         runtime.spawn(async move {
-            let told =
-                CancelledNotificationParam::new(Some(id), Some("nobody waits for it any more".to_owned()));
-            let told = ClientNotification::from(CancelledNotification::new(told));
-            let _ = peer.send_notification(told).await;
+            let params = CancelledNotificationParam::new(Some(id), Some("the call was abandoned".to_owned()));
+            let notification = ClientNotification::from(CancelledNotification::new(params));
+            let _ = peer.send_notification(notification).await;
         });
     }
 }
 
-/// What is heard of a server that was not asked for.
+/// Receives notifications of a server. Clones share their state.
 #[derive(Clone, Default)]
-pub(super) struct Ears(Arc<Heard>);
+pub(super) struct NotificationHandler(Arc<ServerNotifications>);
 
 #[derive(Default)]
-struct Heard {
-    has_other_tools: AtomicBool,
+struct ServerNotifications {
+    tool_list_changed: AtomicBool,
     progress: Mutex<HashMap<ProgressToken, mpsc::UnboundedSender<String>>>,
 }
 
-impl Ears {
-    /// Whether its list of tools has changed since this was asked last.
-    pub(super) fn takes_note_of_other_tools(&self) -> bool {
-        self.0.has_other_tools.swap(false, Ordering::Relaxed)
+impl NotificationHandler {
+    /// Whether the server has sent `tools/list_changed` since the last call of this function.
+    pub(super) fn take_tool_list_changed(&self) -> bool {
+        self.0.tool_list_changed.swap(false, Ordering::Relaxed)
     }
 
-    fn listen(&self, token: &ProgressToken) -> Progress {
-        let (sender, heard) = mpsc::unbounded_channel();
+    fn subscribe(&self, token: &ProgressToken) -> ProgressSubscription {
+        let (sender, receiver) = mpsc::unbounded_channel();
         self.0.progress().insert(token.clone(), sender);
-        Progress { token: token.clone(), all: Arc::clone(&self.0), heard }
+        ProgressSubscription { token: token.clone(), notifications: Arc::clone(&self.0), receiver }
     }
 }
 
-impl Heard {
+impl ServerNotifications {
     fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::UnboundedSender<String>>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Progress {
+/// The progress of one call. Dropping it unsubscribes.
+struct ProgressSubscription {
     token: ProgressToken,
-    all: Arc<Heard>,
-    heard: mpsc::UnboundedReceiver<String>,
+    notifications: Arc<ServerNotifications>,
+    receiver: mpsc::UnboundedReceiver<String>,
 }
 
-impl Drop for Progress {
+impl Drop for ProgressSubscription {
     fn drop(&mut self) {
-        self.all.progress().remove(&self.token);
+        self.notifications.progress().remove(&self.token);
     }
 }
 
-impl ClientHandler for Ears {
+impl ClientHandler for NotificationHandler {
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let text = told(&params);
+        let text = format_progress(&params);
         if let Some(sender) = self.0.progress().get(&params.progress_token) {
             let _ = sender.send(text);
         }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.has_other_tools.store(true, Ordering::Relaxed);
+        self.0.tool_list_changed.store(true, Ordering::Relaxed);
     }
 
     fn get_info(&self) -> ClientConfig {
@@ -173,7 +179,7 @@ impl ClientHandler for Ears {
     }
 }
 
-fn told(progress: &ProgressNotificationParam) -> String {
+fn format_progress(progress: &ProgressNotificationParam) -> String {
     let done = progress.progress;
     let so_far = progress.total.map_or_else(|| done.to_string(), |total| format!("{done} of {total}"));
     match &progress.message {

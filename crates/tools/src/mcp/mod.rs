@@ -1,72 +1,72 @@
-//! Tools of MCP servers: programs that are started here, and servers that are reached by HTTP.
+//! Tools of MCP servers, over stdio and streamable HTTP.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
-//! | [`Servers`] | all servers of one app, and the tools that they have now |
-//! | `server` | one server: started when it is needed, again when it died, asked again when its list changes |
-//! | `list` | what it lists, without the tools that cannot be used |
-//! | `call` | one call: its progress, its end with the turn, its time |
-//! | `stdio`, `http`, `post` | the two ways to a server |
-//! | `thin`, `unescape` | what is too long for memory, kept while it comes |
-//! | `tool` | a server's tool as ours |
-//! | `answer` | what a server answers, as a model is shown it |
-//! | `class`, `name` | what a tool can do, and what it is called here |
-//! | [`pins`] | what a person has seen of a server, so that a change is noticed |
+//! | [`McpServers`] | all servers of one app, and their current tools |
+//! | `server` | one server: lazy start, restart with backoff, refresh of the tool list |
+//! | `tool_list` | `tools/list` with validation |
+//! | `call` | one call: progress, cancellation, timeouts |
+//! | `stdio`, `http_transport`, `http_client` | the two transports |
+//! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
+//! | `tool` | a server's tool as a [`Tool`](crate::Tool) |
+//! | `tool_result` | conversion of results |
+//! | `classify`, `tool_name` | safety class and name of a server's tool |
+//! | [`pins`] | digests of tool descriptions that a person has seen, to detect changes |
 //!
-//! **Invariant.** A server that does not start or dies takes nobody along, and its trouble is told with its name. No call that
-//! may have taken effect is made twice, unless that changes nothing.
+//! **Invariant.** A server that fails to start or dies affects no other server, and its error names it. A call that may have
+//! taken effect is repeated only if its tool is read-only or idempotent.
 
-mod answer;
 mod call;
-mod class;
-mod http;
-mod list;
-mod name;
+mod classify;
+mod http_client;
+mod http_transport;
+mod json_unescape;
 pub mod pins;
-mod post;
 mod server;
 mod servers;
+mod spill;
 mod stdio;
 #[cfg(test)]
 mod tests;
-mod thin;
 mod tool;
-mod unescape;
+mod tool_list;
+mod tool_name;
+mod tool_result;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-pub use pins::Pins;
-pub use servers::{Listed, Servers};
+pub use pins::ToolPins;
+pub use servers::{ListedTool, McpServers};
 
-use crate::{Effect, Kept, Mask, Safety, exec::Environment};
+use crate::{Effect, Mask, OutputStore, Safety, exec::EnvVars};
 
-/// A server, as it was configured.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
-pub struct ServerConfig {
+pub struct McpServerConfig {
     pub name: String,
-    /// Where it was configured: tools of two servers of one name are not taken for each other.
+    /// The configuration file, which distinguishes servers of the same name.
     pub origin: String,
-    pub link: Link,
-    /// What it says of its tools is believed, and what they answer is no stranger's text.
+    pub transport: McpTransport,
+    /// The annotations of its tools are believed, and their results are not untrusted text.
     pub trusted: bool,
-    /// For its start and for the list of its tools.
+    /// Timeout of the start, and of listing its tools.
     pub start_time: Duration,
-    /// For a call, from its beginning or its last progress on.
+    /// Timeout of a call, since its start or its last progress notification.
     pub call_time: Duration,
-    pub tools: BTreeMap<String, ToolConfig>,
+    pub tools: BTreeMap<String, McpToolConfig>,
 }
 
-/// What a person says of one tool of a server.
+/// The configuration of one tool of a server.
 #[derive(Debug, Clone)]
-pub struct ToolConfig {
+pub struct McpToolConfig {
     pub safety: Option<Safety>,
     pub effect: Option<Effect>,
     pub enabled: bool,
 }
 
-/// The way to a server.
+/// How a server is reached.
 #[derive(Clone)]
-pub enum Link {
+pub enum McpTransport {
     Stdio {
         command: String,
         args: Vec<String>,
@@ -77,17 +77,17 @@ pub enum Link {
         url: String,
         headers: Vec<(String, String)>,
     },
-    /// There is none, and this is why, with what to do about it.
-    None(String),
+    /// The server is not used. The text says why and what to do about it.
+    Unavailable(String),
 }
 
-impl ServerConfig {
-    /// A server that nobody has said more of.
-    pub fn new(name: &str, link: Link) -> Self {
+impl McpServerConfig {
+    /// A server with default settings.
+    pub fn new(name: &str, transport: McpTransport) -> Self {
         Self {
             name: name.to_owned(),
             origin: "lango.toml".to_owned(),
-            link,
+            transport,
             trusted: false,
             start_time: Duration::from_secs(30),
             call_time: Duration::from_mins(2),
@@ -96,41 +96,41 @@ impl ServerConfig {
     }
 }
 
-/// Values of variables and headers may be secrets: they are not printed.
-impl fmt::Debug for Link {
+/// Arguments, variables, URL and headers are not printed, because they may contain secrets.
+impl fmt::Debug for McpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio { command, .. } => {
                 f.debug_struct("Stdio").field("command", command).finish_non_exhaustive()
             }
             Self::Http { .. } => f.debug_struct("Http").finish_non_exhaustive(),
-            Self::None(why) => f.debug_tuple("None").field(why).finish(),
+            Self::Unavailable(why) => f.debug_tuple("Unavailable").field(why).finish(),
         }
     }
 }
 
 /// What all servers of an app share.
 #[derive(Clone)]
-pub struct Ground {
-    pub environment: Environment,
-    /// Between the request to end and the end by force.
+pub struct ServerEnv {
+    pub env: EnvVars,
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The most that a call may take, whatever its progress.
+    /// Upper limit of the duration of a call, regardless of progress.
     pub max_time: Duration,
-    pub kept: Kept,
+    pub outputs: OutputStore,
     pub mask: Mask,
-    pub pins: Arc<Pins>,
-    /// Is told what is wrong with a server, each time that it is something new.
-    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+    pub pins: Arc<ToolPins>,
+    /// Called with each new problem of a server.
+    pub on_problem: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl fmt::Debug for Ground {
+impl fmt::Debug for ServerEnv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ground").field("pins", &self.pins).finish_non_exhaustive()
+        f.debug_struct("ServerEnv").field("pins", &self.pins).finish_non_exhaustive()
     }
 }
 
-/// Tells texts apart, as hexadecimal digits; one long text is not taken for two short ones.
+/// SHA-256 of a sequence of texts in hexadecimal. The lengths are hashed, too, so `["ab"]` and `["a", "b"]` differ.
 pub fn digest(parts: &[&str]) -> String {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for part in parts {

@@ -1,5 +1,5 @@
-//! What a person has seen of servers: which tools they had, word for word, and which project files may start programs. One
-//! line of JSON each; the last one counts.
+//! Digests of what a person has seen: descriptions of server tools, and project files that may start servers. The file has
+//! one JSON object per line, and the last one for a name counts.
 
 use std::{
     collections::HashMap,
@@ -12,69 +12,70 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::ToolsError;
 
-/// The file of what was seen. It need not exist.
+/// The file of pinned digests. A missing file has no pins.
 #[derive(Debug)]
-pub struct Pins {
+pub struct ToolPins {
     path: PathBuf,
+    /// Loaded on first use.
     known: Mutex<Option<HashMap<(String, String), String>>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct PinLine {
     /// A server, or [`FILE`].
     of: String,
     name: String,
     hash: String,
 }
 
-/// Stands for "a file that names servers" where a server's name would be.
+/// The value of [`PinLine::of`] for project files.
 const FILE: &str = "file";
 
-/// How something looks beside what was seen of it.
+/// A digest compared with the pinned one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum PinStatus {
     New,
     Known,
     Changed,
 }
 
-impl Pins {
+impl ToolPins {
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), known: Mutex::default() }
     }
 
-    /// Whether the file was approved with this very content.
+    /// Whether the file was approved with this content.
     pub fn is_approved(&self, file: &Path, hash: &str) -> bool {
-        self.standing(FILE, &file.display().to_string(), hash) == Standing::Known
+        self.status(FILE, &file.display().to_string(), hash) == PinStatus::Known
     }
 
-    /// Lets the servers of a file start, as it is now.
-    pub fn approve(&self, file: &Path, hash: &str) -> Result<(), Error> {
+    /// Approves the servers of a file with its present content.
+    pub fn approve(&self, file: &Path, hash: &str) -> Result<(), ToolsError> {
         self.pin(FILE, &file.display().to_string(), hash)
     }
 
-    pub(super) fn standing(&self, of: &str, name: &str, hash: &str) -> Standing {
+    pub(super) fn status(&self, of: &str, name: &str, hash: &str) -> PinStatus {
         let mut known = self.known();
         let known = known.get_or_insert_with(|| read(&self.path));
         match known.get(&(of.to_owned(), name.to_owned())) {
-            None => Standing::New,
-            Some(pinned) if pinned == hash => Standing::Known,
-            Some(_) => Standing::Changed,
+            None => PinStatus::New,
+            Some(pinned) if pinned == hash => PinStatus::Known,
+            Some(_) => PinStatus::Changed,
         }
     }
 
-    pub(super) fn pin(&self, of: &str, name: &str, hash: &str) -> Result<(), Error> {
-        let fail = |source: io::Error| Error::Write { path: self.path.display().to_string(), source };
-        let line = Line { of: of.to_owned(), name: name.to_owned(), hash: hash.to_owned() };
+    pub(super) fn pin(&self, of: &str, name: &str, hash: &str) -> Result<(), ToolsError> {
+        let fail = |source: io::Error| ToolsError::Write { path: self.path.display().to_string(), source };
+        let line = PinLine { of: of.to_owned(), name: name.to_owned(), hash: hash.to_owned() };
         let text = serde_json::to_string(&line).map_err(|error| fail(error.into()))?;
         let mut known = self.known();
         if let Some(dir) = self.path.parent() {
             fs::create_dir_all(dir).map_err(fail)?;
         }
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
-        // One write, so that lines of two programs do not mix.
+        // A single write, so that lines of two processes do not interleave.
         file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes())).map_err(fail)?;
         known.get_or_insert_with(|| read(&self.path)).insert((line.of, line.name), line.hash);
         Ok(())
@@ -85,10 +86,10 @@ impl Pins {
     }
 }
 
-/// A line that cannot be read has seen nothing.
+/// Reads all pins. Malformed lines are skipped.
 fn read(path: &Path) -> HashMap<(String, String), String> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<PinLine>(line).ok());
     lines.map(|line| ((line.of, line.name), line.hash)).collect()
 }
 
@@ -97,24 +98,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_is_known_after_a_restart_and_the_last_word_counts() {
+    fn pins_survive_a_restart_and_the_last_one_counts() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("home/mcp.jsonl");
-        let pins = Pins::new(&path);
-        assert_eq!(pins.standing("s", "t", "1"), Standing::New);
+        let pins = ToolPins::new(&path);
+        assert_eq!(pins.status("s", "t", "1"), PinStatus::New);
         pins.pin("s", "t", "1").unwrap();
-        assert_eq!(pins.standing("s", "t", "1"), Standing::Known);
-        assert_eq!(pins.standing("other", "t", "1"), Standing::New);
-        assert_eq!(Pins::new(&path).standing("s", "t", "2"), Standing::Changed);
+        assert_eq!(pins.status("s", "t", "1"), PinStatus::Known);
+        assert_eq!(pins.status("other", "t", "1"), PinStatus::New);
+        assert_eq!(ToolPins::new(&path).status("s", "t", "2"), PinStatus::Changed);
         pins.pin("s", "t", "2").unwrap();
-        assert_eq!(Pins::new(&path).standing("s", "t", "1"), Standing::Changed);
-        assert_eq!(Pins::new(&path).standing("s", "t", "2"), Standing::Known);
+        assert_eq!(ToolPins::new(&path).status("s", "t", "1"), PinStatus::Changed);
+        assert_eq!(ToolPins::new(&path).status("s", "t", "2"), PinStatus::Known);
     }
 
     #[test]
-    fn a_file_is_approved_as_it_is_and_not_as_it_becomes() {
+    fn approval_of_a_file_ends_when_its_content_changes() {
         let dir = tempfile::tempdir().unwrap();
-        let pins = Pins::new(&dir.path().join("mcp.jsonl"));
+        let pins = ToolPins::new(&dir.path().join("mcp.jsonl"));
         let file = Path::new("project/.mcp.json");
         assert!(!pins.is_approved(file, "1"));
         pins.approve(file, "1").unwrap();

@@ -1,4 +1,4 @@
-//! One server: started when it is needed, started again when it died, and asked for its tools again when they change.
+//! One server: lazy start, restart after its death, and refresh of its tool list.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
@@ -17,205 +17,212 @@ use tokio::{
 };
 
 use super::{
-    Ground, Link, ServerConfig,
-    call::{Ears, Times, Trouble, call},
-    http, list,
-    stdio::Program,
-    thin::{Shelf, Thin},
+    McpServerConfig, McpTransport, ServerEnv,
+    call::{CallTimeouts, McpCallError, NotificationHandler, call},
+    http_transport,
+    spill::{SpillReader, SpilledStrings},
+    stdio::StdioProgram,
+    tool_list,
 };
-use crate::{Effect, Error, Host};
+use crate::{Effect, ToolHost, ToolsError};
 
-/// How long a server that does not start is left alone, at first and at most.
-const FIRST_REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_mins(1);
-/// The same for one that starts and dies.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A server that dies gets a moment to say why.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// Backoff after a failed start: during this time no start is attempted.
+const MIN_START_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_START_BACKOFF: Duration = Duration::from_mins(1);
+/// Delay of a restart after the server has died repeatedly.
+const MIN_RESTART_DELAY: Duration = Duration::from_millis(250);
+const MAX_RESTART_DELAY: Duration = Duration::from_secs(30);
+/// How long to wait for standard error after the death of a server.
+const STDERR_TIME: Duration = Duration::from_millis(100);
 
-/// For a server that was in trouble, and may be well again.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// How long a turn waits for a server that failed before.
+const FAILED_SERVER_WAIT: Duration = Duration::from_millis(500);
 
-pub(super) struct Server {
-    pub(super) config: ServerConfig,
-    pub(super) ground: Ground,
-    /// Whoever holds it starts the server, or asks it.
-    state: Arc<Mutex<State>>,
-    known: std::sync::Mutex<Known>,
-    /// What its answers leave out.
-    pub(super) shelf: Shelf,
+pub(super) struct McpServer {
+    pub(super) config: McpServerConfig,
+    pub(super) env: ServerEnv,
+    /// Held while the server is started or listed, which may take long.
+    state: Arc<Mutex<ConnectionState>>,
+    /// Held only for short reads and writes, so that it never blocks a turn.
+    snapshot: std::sync::Mutex<ServerSnapshot>,
+    /// The long strings of its results.
+    pub(super) spilled: SpilledStrings,
 }
 
 #[derive(Default)]
-struct State {
-    connection: Option<Arc<Connection>>,
-    /// Of starts that failed, and of deaths, since something went well.
+struct ConnectionState {
+    connection: Option<Arc<ServerConnection>>,
+    /// Failed starts and lost connections since the last success.
     failures: u32,
-    /// What is wrong, and until when nothing else is tried.
-    rests: Option<(String, Instant)>,
+    /// The last start error, and the time before which no start is attempted.
+    backoff: Option<(String, Instant)>,
     is_listed: bool,
 }
 
-/// What can be told of it without waiting.
+/// The last known state, readable without waiting.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct ServerSnapshot {
     pub(super) tools: Vec<rmcp::model::Tool>,
-    /// Grows with each list of tools.
+    /// Incremented with each change of the tool list.
     pub(super) version: u64,
     pub(super) problem: Option<String>,
-    /// It was asked, in vain.
-    is_away: bool,
+    /// The last start failed.
+    has_failed: bool,
 }
 
-impl State {
-    /// Whether its tools are not known, or not any more. One that died keeps its tools, and a call of one starts it again.
-    fn is_due(&self) -> bool {
+impl ConnectionState {
+    /// Whether `tools/list` must be called: never listed, or the server sent `tools/list_changed`. After the death of a
+    /// server its tools stay known, and a call restarts it.
+    fn needs_listing(&self) -> bool {
         let open = self.connection.as_ref().filter(|connection| connection.is_open());
-        let has_news = open.is_some_and(|open| open.service.service().takes_note_of_other_tools());
-        !self.is_listed || has_news
+        let list_changed = open.is_some_and(|open| open.service.service().take_tool_list_changed());
+        !self.is_listed || list_changed
     }
 }
 
-struct Connection {
-    service: RunningService<RoleClient, Ears>,
-    program: Option<Program>,
+/// An initialized connection to a server.
+struct ServerConnection {
+    service: RunningService<RoleClient, NotificationHandler>,
+    program: Option<StdioProgram>,
 }
 
-impl Connection {
+impl ServerConnection {
     fn is_open(&self) -> bool {
         !self.service.peer().is_transport_closed()
     }
 
-    async fn last_words(&self) -> String {
-        sleep(LAST_WORDS).await;
-        said(self.program.as_ref())
+    /// The end of standard error, to be appended to an error.
+    async fn stderr_suffix(&self) -> String {
+        sleep(STDERR_TIME).await;
+        stderr_suffix(self.program.as_ref())
     }
 }
 
-fn said(program: Option<&Program>) -> String {
-    program.and_then(Program::last_words).map(|words| format!("; it said: {words}")).unwrap_or_default()
+fn stderr_suffix(program: Option<&StdioProgram>) -> String {
+    program.and_then(StdioProgram::stderr).map(|text| format!("; standard error: {text}")).unwrap_or_default()
 }
 
-impl Server {
-    pub(super) fn new(config: ServerConfig, ground: Ground) -> Self {
+impl McpServer {
+    pub(super) fn new(config: McpServerConfig, env: ServerEnv) -> Self {
         Self {
             config,
-            ground,
+            env,
             state: Arc::default(),
-            known: std::sync::Mutex::default(),
-            shelf: Shelf::default(),
+            snapshot: std::sync::Mutex::default(),
+            spilled: SpilledStrings::default(),
         }
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn snapshot(&self) -> MutexGuard<'_, ServerSnapshot> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for its tools if that is due, and waits for it. One that was asked in vain before is hardly waited for: it must not
-    /// slow down each turn. A start goes on when nobody waits for it any more.
-    pub(super) async fn ask(self: &Arc<Self>) {
-        let (is_away, state) = (self.known().is_away, Arc::clone(&self.state));
+    /// Lists the tools of the server if needed, and waits for the result. The wait is short if the server failed before, so
+    /// that it does not delay every turn; the start continues in the background.
+    pub(super) async fn refresh(self: &Arc<Self>) {
+        let (has_failed, state) = (self.snapshot().has_failed, Arc::clone(&self.state));
         let mut state = match state.try_lock_owned() {
             Ok(state) => state,
-            // Somebody is at it.
-            Err(_) if is_away => return,
+            // Another task is already starting it.
+            Err(_) if has_failed => return,
             Err(_) => Arc::clone(&self.state).lock_owned().await,
         };
-        if !state.is_due() {
+        if !state.needs_listing() {
             return;
         }
         let server = Arc::clone(self);
-        let looking = tokio::spawn(async move {
-            let listed = server.list(&mut state).await;
-            server.note(listed.err());
+        let listing = tokio::spawn(async move {
+            let listed = server.list_tools(&mut state).await;
+            server.report(listed.err());
         });
-        let patience = if is_away { SECOND_LOOK } else { Duration::MAX };
-        let _ = timeout(patience, looking).await;
+        let wait = if has_failed { FAILED_SERVER_WAIT } else { Duration::MAX };
+        let _ = timeout(wait, listing).await;
     }
 
-    async fn list(&self, state: &mut State) -> Result<(), String> {
-        let connection = self.connected(state).await?;
+    async fn list_tools(&self, state: &mut ConnectionState) -> Result<(), String> {
+        let connection = self.connect(state).await?;
         let limit = self.config.start_time;
-        let list = match timeout(limit, list::list(connection.service.peer())).await {
+        let list = match timeout(limit, tool_list::list_tools(connection.service.peer())).await {
             Ok(Ok(list)) => list,
             Ok(Err(error)) => {
-                let words = connection.last_words().await;
-                return Err(self.rest(state, &format!("does not list its tools: {error}{words}")));
+                let stderr = connection.stderr_suffix().await;
+                return Err(self.back_off(state, &format!("does not list its tools: {error}{stderr}")));
             }
             Err(_) => {
-                let why = format!("has not listed its tools within {} s", limit.as_secs_f64());
-                return Err(self.rest(state, &why));
+                let why = format!("did not list its tools within {} s", limit.as_secs_f64());
+                return Err(self.back_off(state, &why));
             }
         };
-        let mut known = self.known();
-        if !state.is_listed || list.tools != known.tools {
-            known.tools = list.tools;
-            known.version += 1;
+        let mut snapshot = self.snapshot();
+        if !state.is_listed || list.tools != snapshot.tools {
+            snapshot.tools = list.tools;
+            snapshot.version += 1;
         }
-        drop(known);
+        drop(snapshot);
         state.is_listed = true;
-        if list.faults.is_empty() {
+        if list.errors.is_empty() {
             return Ok(());
         }
-        let faults = self.named(&format!("has tools that cannot be used: {}", list.faults.join(", ")));
-        Err(self.ground.mask.text(faults))
+        let problem = self.describe(&format!("has tools that cannot be used: {}", list.errors.join(", ")));
+        Err(self.env.mask.apply(problem))
     }
 
-    /// Makes a call, again if that is safe.
+    /// Makes a call, and repeats it on a new connection if that is safe.
     pub(super) async fn call(
         &self,
         (tool, effect): (&str, Effect),
         args: Map<String, Value>,
-        host: &dyn Host,
-    ) -> Result<CallToolResult, Trouble> {
-        let mut tries = 0;
+        host: &dyn ToolHost,
+    ) -> Result<CallToolResult, McpCallError> {
+        let mut attempts = 0;
         loop {
-            tries += 1;
-            let connection = self.connection().await.map_err(Trouble::NoServer)?;
+            attempts += 1;
+            let connection = self.connection().await.map_err(McpCallError::NoServer)?;
             let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(args.clone());
-            let times = Times { idle: self.config.call_time, most: self.ground.max_time };
-            let way = (connection.service.peer(), connection.service.service());
-            let outcome = call(way, request, times, host).await;
-            match outcome {
+            let timeouts = CallTimeouts { idle: self.config.call_time, total: self.env.max_time };
+            let client = (connection.service.peer(), connection.service.service());
+            match call(client, request, timeouts, host).await {
                 Ok(result) => {
                     self.state.lock().await.failures = 0;
                     return Ok(result);
                 }
-                Err(Trouble::NotSent) if tries < 3 => self.lose(&connection).await,
-                Err(Trouble::Lost(_)) if effect != Effect::Once && tries < 2 => self.lose(&connection).await,
-                Err(Trouble::Lost(why)) => {
-                    let words = connection.last_words().await;
-                    self.lose(&connection).await;
-                    return Err(Trouble::Lost(format!("{why}{words}")));
+                Err(McpCallError::NotSent) if attempts < 3 => self.disconnect(&connection).await,
+                Err(McpCallError::Lost(_)) if effect != Effect::Once && attempts < 2 => {
+                    self.disconnect(&connection).await;
+                }
+                Err(McpCallError::Lost(why)) => {
+                    let stderr = connection.stderr_suffix().await;
+                    self.disconnect(&connection).await;
+                    return Err(McpCallError::Lost(format!("{why}{stderr}")));
                 }
                 Err(other) => return Err(other),
             }
         }
     }
 
-    async fn connection(&self) -> Result<Arc<Connection>, String> {
-        let made = self.connected(&mut *self.state.lock().await).await;
-        if let Err(problem) = &made {
-            self.note(Some(problem.clone()));
+    async fn connection(&self) -> Result<Arc<ServerConnection>, String> {
+        let connected = self.connect(&mut *self.state.lock().await).await;
+        if let Err(problem) = &connected {
+            self.report(Some(problem.clone()));
         }
-        made
+        connected
     }
 
-    /// Forgets a connection that is of no use, and with it ends its program.
-    async fn lose(&self, lost: &Arc<Connection>) {
+    /// Drops a broken connection, which terminates its program.
+    async fn disconnect(&self, broken: &Arc<ServerConnection>) {
         let mut state = self.state.lock().await;
-        if state.connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, lost)) {
+        if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
             state.connection = None;
             state.failures += 1;
         }
     }
 
-    async fn connected(&self, state: &mut State) -> Result<Arc<Connection>, String> {
+    /// Returns the open connection, or starts the server.
+    async fn connect(&self, state: &mut ConnectionState) -> Result<Arc<ServerConnection>, String> {
         if let Some(open) = state.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(Arc::clone(open));
         }
-        if let Some((why, until)) = &state.rests
+        if let Some((why, until)) = &state.backoff
             && *until > Instant::now()
         {
             return Err(why.clone());
@@ -223,126 +230,133 @@ impl Server {
         if state.connection.take().is_some() {
             state.failures += 1;
         }
-        sleep(pause(state.failures)).await;
+        sleep(restart_delay(state.failures)).await;
         match self.start().await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some(Arc::clone(&connection));
-                // Another program may have another list.
+                // A restarted server may have other tools.
                 state.is_listed = false;
-                state.rests = None;
-                self.known().is_away = false;
+                state.backoff = None;
+                self.snapshot().has_failed = false;
                 Ok(connection)
             }
-            Err(why) => Err(self.rest(state, &why)),
+            Err(why) => Err(self.back_off(state, &why)),
         }
     }
 
-    /// Leaves the server alone for a while, and says why.
-    fn rest(&self, state: &mut State, why: &str) -> String {
-        let why = self.ground.mask.text(self.named(why));
+    /// Starts the backoff after a failure, and returns the error text.
+    fn back_off(&self, state: &mut ConnectionState, why: &str) -> String {
+        let why = self.env.mask.apply(self.describe(why));
         state.connection = None;
         state.failures += 1;
-        state.rests = Some((why.clone(), Instant::now() + rest(state.failures)));
-        self.known().is_away = true;
+        state.backoff = Some((why.clone(), Instant::now() + start_backoff(state.failures)));
+        self.snapshot().has_failed = true;
         why
     }
 
-    async fn start(&self) -> Result<Connection, String> {
+    async fn start(&self) -> Result<ServerConnection, String> {
         let limit = self.config.start_time;
-        match &self.config.link {
-            Link::None(why) => Err(format!("is not used: {why}")),
-            Link::Http { url, headers } => {
-                let transport = http::transport((url, headers), self.ground.kept.clone(), self.shelf.clone())
-                    .map_err(|why| format!("cannot be reached: {why}"))?;
-                let served = timeout(limit, serve_client(Ears::default(), transport)).await;
-                let service = served.map_err(|_| late(limit))?.map_err(|error| not_reached(&error))?;
-                Ok(Connection { service, program: None })
+        match &self.config.transport {
+            McpTransport::Unavailable(why) => Err(format!("is not used: {why}")),
+            McpTransport::Http { url, headers } => {
+                let transport =
+                    http_transport::transport((url, headers), self.env.outputs.clone(), self.spilled.clone())
+                        .map_err(|why| format!("cannot be reached: {why}"))?;
+                let served = timeout(limit, serve_client(NotificationHandler::default(), transport)).await;
+                let service =
+                    served.map_err(|_| start_timeout(limit))?.map_err(|error| http_error(&error))?;
+                Ok(ServerConnection { service, program: None })
             }
-            Link::Stdio { command, args, env, cwd } => {
-                let started = Program::start((command, args), env, cwd, &self.ground);
+            McpTransport::Stdio { command, args, env, cwd } => {
+                let started = StdioProgram::start((command, args), env, cwd, &self.env);
                 let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
-                let output = Thin::new(output, self.ground.kept.clone(), self.shelf.clone());
-                let why = match timeout(limit, serve_client(Ears::default(), (output, input))).await {
-                    Ok(Ok(service)) => return Ok(Connection { service, program: Some(program) }),
-                    Ok(Err(error)) => not_served(command, &error),
-                    Err(_) => late(limit),
+                let output = SpillReader::new(output, self.env.outputs.clone(), self.spilled.clone());
+                let why = match timeout(limit, serve_client(NotificationHandler::default(), (output, input)))
+                    .await
+                {
+                    Ok(Ok(service)) => return Ok(ServerConnection { service, program: Some(program) }),
+                    Ok(Err(error)) => stdio_error(command, &error),
+                    Err(_) => start_timeout(limit),
                 };
-                sleep(LAST_WORDS).await;
-                Err(format!("{why}{}", said(Some(&program))))
+                sleep(STDERR_TIME).await;
+                Err(format!("{why}{}", stderr_suffix(Some(&program))))
             }
         }
     }
 
-    fn named(&self, what: &str) -> String {
-        format!("the MCP server `{}` ({}) {what}", self.config.name, self.config.origin)
+    /// A sentence about the server, with its name and origin as the subject.
+    fn describe(&self, predicate: &str) -> String {
+        format!("the MCP server `{}` ({}) {predicate}", self.config.name, self.config.origin)
     }
 
-    /// Remembers what is wrong, and tells it if it is news.
-    fn note(&self, problem: Option<String>) {
-        let before = std::mem::replace(&mut self.known().problem, problem.clone());
+    /// Records the current problem, and calls `on_problem` if it is a new one.
+    fn report(&self, problem: Option<String>) {
+        let before = std::mem::replace(&mut self.snapshot().problem, problem.clone());
         if let Some(problem) = problem.filter(|problem| before.as_ref() != Some(problem)) {
-            (self.ground.tell)(&problem);
+            (self.env.on_problem)(&problem);
         }
     }
 
-    /// What a model is told of a call without an answer.
-    pub(super) fn told(&self, trouble: Trouble, effect: Effect) -> Error {
-        let unknown = match effect {
-            Effect::Once => ", so its outcome is unknown: find out before you repeat it",
-            Effect::ReadOnly | Effect::Idempotent => "; it may be repeated",
+    /// The error of a call without a result, for the model.
+    pub(super) fn to_tools_error(&self, error: McpCallError, effect: Effect) -> ToolsError {
+        let advice = match effect {
+            Effect::Once => ", so its outcome is unknown: check it before you repeat the call",
+            Effect::ReadOnly | Effect::Idempotent => "; the call may be repeated",
         };
-        match trouble {
-            Trouble::Cancelled => Error::Cancelled,
-            Trouble::NotSent => Error::Failed(self.named("did not hear of the call")),
-            Trouble::NoServer(why) => Error::Failed(why),
-            Trouble::Refused(why) => Error::Failed(self.named(&format!("says: {why}"))),
-            Trouble::Lost(why) => {
-                Error::Failed(self.named(&format!("was lost during the call{unknown} ({why})")))
+        match error {
+            McpCallError::Cancelled => ToolsError::Cancelled,
+            McpCallError::NotSent => ToolsError::Failed(self.describe("could not be sent the call")),
+            McpCallError::NoServer(why) => ToolsError::Failed(why),
+            McpCallError::Refused(why) => {
+                ToolsError::Failed(self.describe(&format!("returned an error: {why}")))
             }
-            Trouble::TooLate(time) => {
+            McpCallError::Lost(why) => {
+                ToolsError::Failed(self.describe(&format!("was lost during the call{advice} ({why})")))
+            }
+            McpCallError::TimedOut(time) => {
                 let time = time.as_secs_f64();
-                Error::Failed(self.named(&format!("did not answer within {time} s{unknown}")))
+                ToolsError::Failed(self.describe(&format!("did not answer within {time} s{advice}")))
             }
         }
     }
 }
 
-fn late(limit: Duration) -> String {
-    format!("does not start: it said nothing within {} s", limit.as_secs_f64())
+fn start_timeout(limit: Duration) -> String {
+    format!("does not start: no response within {} s", limit.as_secs_f64())
 }
 
-/// Why a server at an address is none.
-fn not_reached(error: &ClientInitializeError) -> String {
+/// Why a connection over HTTP failed.
+fn http_error(error: &ClientInitializeError) -> String {
     let why = match error {
         _ if error.is_authorization_required() => {
-            "it wants another Authorization; set it in its `headers`".to_owned()
+            "it requires another Authorization header; set it in its `headers`".to_owned()
         }
-        ClientInitializeError::TransportError { error, .. } => http::innermost(&*error.error),
+        ClientInitializeError::TransportError { error, .. } => http_transport::root_cause(&*error.error),
         other => other.to_string(),
     };
     format!("cannot be reached: {why}")
 }
 
-/// Why a program is no server.
-fn not_served(command: &str, error: &ClientInitializeError) -> String {
+/// Why a program did not initialize as a server.
+fn stdio_error(command: &str, error: &ClientInitializeError) -> String {
     match error {
-        // Whether it is gone is noticed by listening or by speaking.
+        // The exit of the program shows up as a read error or as a write error.
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            format!("does not start: `{command}` ended before it said anything")
+            format!("does not start: `{command}` exited before it responded")
         }
         other => format!("does not start: {other}"),
     }
 }
 
-fn rest(failures: u32) -> Duration {
-    (FIRST_REST * 2_u32.saturating_pow(failures.saturating_sub(1).min(16))).min(LONGEST_REST)
+fn start_backoff(failures: u32) -> Duration {
+    (MIN_START_BACKOFF * 2_u32.saturating_pow(failures.saturating_sub(1).min(16))).min(MAX_START_BACKOFF)
 }
 
-/// The first death is forgiven.
-fn pause(failures: u32) -> Duration {
+/// The first restart is immediate.
+fn restart_delay(failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,
-        more => (FIRST_PAUSE * 2_u32.saturating_pow((more - 2).min(16))).min(LONGEST_PAUSE),
+        more => (MIN_RESTART_DELAY * 2_u32.saturating_pow((more - 2).min(16))).min(MAX_RESTART_DELAY),
     }
 }

@@ -1,4 +1,4 @@
-//! All servers of one app, started side by side when their tools are first asked for.
+//! All servers of one app, started concurrently when their tools are first requested.
 
 use std::{
     collections::HashSet,
@@ -9,92 +9,95 @@ use std::{
 use futures::future::join_all;
 
 use super::{
-    Ground, ServerConfig, name,
-    server::{Known, Server},
-    tool::ServerTool,
+    McpServerConfig, ServerEnv,
+    server::{McpServer, ServerSnapshot},
+    tool::McpTool,
+    tool_name::unique_name,
 };
 use crate::Tool;
 
-pub struct Servers {
-    all: Vec<Arc<Server>>,
-    /// Names of tools that are not theirs.
+/// The MCP servers of one app.
+pub struct McpServers {
+    all: Vec<Arc<McpServer>>,
+    /// Names of other tools, which server tools must not use.
     taken: HashSet<String>,
-    last: Mutex<Option<(Vec<u64>, Vec<Listed>)>>,
+    /// The last result of [`Self::known`], with the version of each server.
+    cache: Mutex<Option<(Vec<u64>, Vec<ListedTool>)>>,
 }
 
-/// A tool, and the server that has it.
+/// A tool with the name of its server.
 #[derive(Clone)]
-pub struct Listed {
+pub struct ListedTool {
     pub server: String,
     pub tool: Arc<dyn Tool>,
 }
 
-impl Servers {
-    /// Nothing is started yet.
-    pub fn new(configs: Vec<ServerConfig>, taken: HashSet<String>, ground: &Ground) -> Self {
-        let all = configs.into_iter().map(|config| Arc::new(Server::new(config, ground.clone()))).collect();
-        Self { all, taken, last: Mutex::default() }
+impl McpServers {
+    /// Does not start any server yet.
+    pub fn new(configs: Vec<McpServerConfig>, taken: HashSet<String>, env: &ServerEnv) -> Self {
+        let all = configs.into_iter().map(|config| Arc::new(McpServer::new(config, env.clone()))).collect();
+        Self { all, taken, cache: Mutex::default() }
     }
 
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether a tool of that name could be one of theirs, as far as can be told without starting any.
+    /// Whether a tool of that name may belong to one of the servers. It starts none of them.
     pub fn may_have(&self, tool: &str) -> bool {
         self.all.iter().any(|server| {
-            let prefix = name::name(&server.config.name, "", &HashSet::new());
+            let prefix = unique_name(&server.config.name, "", &HashSet::new());
             tool.starts_with(&prefix)
         })
     }
 
-    /// The tools that there are now. A server that cannot be asked has none, or those that it had.
-    pub async fn tools(&self) -> Vec<Listed> {
-        join_all(self.all.iter().map(Server::ask)).await;
+    /// The current tools. For a server that is unavailable, these are its last known tools.
+    pub async fn tools(&self) -> Vec<ListedTool> {
+        join_all(self.all.iter().map(McpServer::refresh)).await;
         self.known()
     }
 
-    /// The tools that are known without asking anybody.
-    pub fn known(&self) -> Vec<Listed> {
-        let known: Vec<_> = self.all.iter().map(|server| server.known().clone()).collect();
-        let versions: Vec<u64> = known.iter().map(|known| known.version).collect();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, listed)) = last.as_ref().filter(|(of, _)| *of == versions) {
+    /// The last known tools, without contacting any server.
+    pub fn known(&self) -> Vec<ListedTool> {
+        let snapshots: Vec<_> = self.all.iter().map(|server| server.snapshot().clone()).collect();
+        let versions: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.version).collect();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, listed)) = cache.as_ref().filter(|(cached, _)| *cached == versions) {
             return listed.clone();
         }
         let mut taken = self.taken.clone();
         let mut listed = Vec::new();
-        for (server, Known { tools, .. }) in self.all.iter().zip(&known) {
-            let is_wanted = |tool: &&rmcp::model::Tool| {
-                server.config.tools.get(tool.name.as_ref()).is_none_or(|said| said.enabled)
+        for (server, ServerSnapshot { tools, .. }) in self.all.iter().zip(&snapshots) {
+            let is_enabled = |tool: &&rmcp::model::Tool| {
+                server.config.tools.get(tool.name.as_ref()).is_none_or(|config| config.enabled)
             };
-            for tool in tools.iter().filter(is_wanted) {
-                let name = name::name(&server.config.name, &tool.name, &taken);
+            for tool in tools.iter().filter(is_enabled) {
+                let name = unique_name(&server.config.name, &tool.name, &taken);
                 taken.insert(name.clone());
-                let tool = Arc::new(ServerTool::new(&name, Arc::clone(server), tool));
-                listed.push(Listed { server: server.config.name.clone(), tool });
+                let tool = Arc::new(McpTool::new(&name, Arc::clone(server), tool));
+                listed.push(ListedTool { server: server.config.name.clone(), tool });
             }
         }
-        *last = Some((versions, listed.clone()));
+        *cache = Some((versions, listed.clone()));
         listed
     }
 
-    /// What is wrong with servers, as far as they were asked: the name of each, and a sentence with what to do.
+    /// The current problems: the name of each affected server, and a sentence that says what to do.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let named =
-            |server: &Arc<Server>| Some((server.config.name.clone(), server.known().problem.clone()?));
-        self.all.iter().filter_map(named).collect()
+        let problem =
+            |server: &Arc<McpServer>| Some((server.config.name.clone(), server.snapshot().problem.clone()?));
+        self.all.iter().filter_map(problem).collect()
     }
 }
 
-impl fmt::Debug for Servers {
+impl fmt::Debug for McpServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.all.iter().map(|server| &server.config.name)).finish()
     }
 }
 
-impl fmt::Debug for Listed {
+impl fmt::Debug for ListedTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listed").field("tool", self.tool.spec()).finish_non_exhaustive()
+        f.debug_struct("ListedTool").field("tool", self.tool.spec()).finish_non_exhaustive()
     }
 }

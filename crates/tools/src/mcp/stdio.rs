@@ -1,30 +1,29 @@
-//! A server that is a program of this machine: its own process group, a clean environment, and what it says beside its
-//! answers kept for when it fails.
+//! A server as a local program, with its own process group, a clean environment, and its standard error for error messages.
 
 use std::{io, path::Path, process::Stdio};
 
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
-use super::Ground;
-use crate::exec::{process::Leash, words::LastWords};
+use super::ServerEnv;
+use crate::exec::{process::ProcessGroupGuard, stderr_tail::StderrTail};
 
-/// A program that runs as long as this is there.
-pub(super) struct Program {
-    _leash: Leash,
-    words: LastWords,
+/// A running server program. Dropping it terminates the process group.
+pub(super) struct StdioProgram {
+    _group: ProcessGroupGuard,
+    stderr: StderrTail,
 }
 
-impl Program {
-    /// Starts it, and gives the pipes to talk through.
+impl StdioProgram {
+    /// Starts the program and returns its standard output and input.
     pub(super) fn start(
         (command, args): (&str, &[String]),
         env: &[(String, String)],
         cwd: &Path,
-        ground: &Ground,
+        server_env: &ServerEnv,
     ) -> Result<(Self, ChildStdout, ChildStdin), String> {
-        let _ = ground.environment.make_tmp();
+        let _ = server_env.env.create_tmp_dir();
         let mut line = Command::new(command);
-        ground.environment.give(&mut line);
+        server_env.env.apply(&mut line);
         line.args(args)
             .envs(env.iter().map(|(name, value)| (name, value)))
             .current_dir(cwd)
@@ -32,31 +31,31 @@ impl Program {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = line.spawn().map_err(|error| not_started(command, cwd, &error))?;
+        let mut child = line.spawn().map_err(|error| spawn_error(command, cwd, &error))?;
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
-        let leash = Leash::new(child, ground.grace);
-        let (Some(output), Some(input), Some(errors)) = pipes else {
-            return Err(format!("`{command}` has no pipes to talk through"));
+        let group = ProcessGroupGuard::new(child, server_env.grace);
+        let (Some(stdout), Some(stdin), Some(stderr)) = pipes else {
+            return Err(format!("`{command}` was started without pipes"));
         };
-        let words = LastWords::default();
-        tokio::spawn(words.clone().listen(errors));
-        Ok((Self { _leash: leash, words }, output, input))
+        let tail = StderrTail::default();
+        tokio::spawn(tail.clone().read_from(stderr));
+        Ok((Self { _group: group, stderr: tail }, stdout, stdin))
     }
 
-    /// The end of what it said to standard error, for people and models.
-    pub(super) fn last_words(&self) -> Option<String> {
-        self.words.text()
+    /// The end of its standard error.
+    pub(super) fn stderr(&self) -> Option<String> {
+        self.stderr.text()
     }
 }
 
-fn not_started(command: &str, cwd: &Path, error: &io::Error) -> String {
+fn spawn_error(command: &str, cwd: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound if !cwd.is_dir() => {
-            format!("its directory {} is not there; correct `cwd`", cwd.display())
+            format!("its directory {} does not exist; correct `cwd`", cwd.display())
         }
         io::ErrorKind::NotFound => {
             format!(
-                "there is no program `{command}` on the PATH; install it, or write its whole path as `command`"
+                "the program `{command}` is not on the PATH; install it, or set `command` to its full path"
             )
         }
         _ => format!("`{command}` cannot be run: {error}"),

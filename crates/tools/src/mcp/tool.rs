@@ -1,4 +1,4 @@
-//! A server's tool as ours.
+//! A server's tool as a [`Tool`].
 
 use std::sync::{
     Arc,
@@ -8,80 +8,81 @@ use std::sync::{
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{answer, call::Trouble, class, digest, pins::Standing, server::Server};
-use crate::{Call, Error, Outcome, Spec, Tool, kept::plain};
+use super::{call::McpCallError, classify, digest, pins::PinStatus, server::McpServer, tool_result};
+use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, outputs::to_plain_text};
 
-pub(super) struct ServerTool {
+/// A tool of an MCP server.
+pub(super) struct McpTool {
     spec: Spec,
-    server: Arc<Server>,
-    /// What the server calls it.
+    server: Arc<McpServer>,
+    /// Its name at the server.
     name: String,
-    /// Tells this description from any other.
+    /// Digest of name, description and parameters.
     hash: String,
-    /// It is not the tool that a person has seen before.
+    /// The description differs from the pinned one.
     changed: AtomicBool,
 }
 
-impl ServerTool {
-    /// What is seen for the first time is remembered as it is.
-    pub(super) fn new(name: &str, server: Arc<Server>, tool: &rmcp::model::Tool) -> Self {
+impl McpTool {
+    /// Pins the description if the tool is new.
+    pub(super) fn new(name: &str, server: Arc<McpServer>, tool: &rmcp::model::Tool) -> Self {
         let config = &server.config;
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let mut parameters = Value::Object((*tool.input_schema).clone());
         let hash = digest(&[&tool.name, description, &parameters.to_string()]);
-        let pins = &server.ground.pins;
-        let standing = pins.standing(&pin(&server), &tool.name, &hash);
-        if standing == Standing::New {
-            // What cannot be remembered is new the next time.
-            let _ = pins.pin(&pin(&server), &tool.name, &hash);
+        let pins = &server.env.pins;
+        let status = pins.status(&pin_owner(&server), &tool.name, &hash);
+        if status == PinStatus::New {
+            // If the pin cannot be stored, the tool is new again the next time.
+            let _ = pins.pin(&pin_owner(&server), &tool.name, &hash);
         }
-        // Some servers leave out what is always so.
+        // Some servers omit the type, which is always `object`.
         if let Value::Object(schema) = &mut parameters {
             schema.entry("type").or_insert_with(|| json!("object"));
         }
-        let (safety, effect) = class::classes(config, &tool.name, tool.annotations.as_ref());
-        let mut spec = Spec::acting(name, &plain(description.as_bytes()), parameters, safety, effect);
+        let (safety, effect) = classify::classify(config, &tool.name, tool.annotations.as_ref());
+        let mut spec = Spec::new(name, &to_plain_text(description.as_bytes()), parameters, safety, effect);
         spec.untrusted = !config.trusted;
-        let changed = AtomicBool::new(standing == Standing::Changed);
+        let changed = AtomicBool::new(status == PinStatus::Changed);
         Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }
     }
 
-    async fn run(&self, call: Call) -> Result<Value, Error> {
+    async fn run(&self, request: ToolRequest) -> Result<Value, ToolsError> {
         if self.changed.swap(false, Ordering::Relaxed) {
-            // Nothing runs before a person has said yes to what it is now.
-            self.server.ground.pins.pin(&pin(&self.server), &self.name, &self.hash)?;
+            // A person has approved the call after reading the new description.
+            self.server.env.pins.pin(&pin_owner(&self.server), &self.name, &self.hash)?;
         }
         let effect = self.spec.effect;
-        let made = self.server.call((&self.name, effect), call.args, &*call.host).await;
-        match made {
+        match self.server.call((&self.name, effect), request.args, &*request.host).await {
             Ok(result) => {
-                let from = answer::From {
+                let context = tool_result::ResultContext {
                     tool: &self.spec.name,
-                    kept: &self.server.ground.kept,
-                    shelf: &self.server.shelf,
+                    outputs: &self.server.env.outputs,
+                    spilled: &self.server.spilled,
                 };
-                answer::answer(result, &from, &*call.host).await
+                tool_result::to_json(result, &context, &*request.host).await
             }
-            // What a stranger says when it fails is a stranger's text, too.
-            Err(trouble @ (Trouble::Refused(_) | Trouble::Lost(_))) if self.spec.untrusted => {
-                Ok(json!({"error": self.server.told(trouble, effect).to_string()}))
+            // Error texts of an untrusted server are untrusted text, too, so they are returned as a result.
+            Err(error @ (McpCallError::Refused(_) | McpCallError::Lost(_))) if self.spec.untrusted => {
+                Ok(json!({"error": self.server.to_tools_error(error, effect).to_string()}))
             }
-            Err(trouble) => Err(self.server.told(trouble, effect)),
+            Err(error) => Err(self.server.to_tools_error(error, effect)),
         }
     }
 }
 
-fn pin(server: &Server) -> String {
+/// The key of a server in the file of pins.
+fn pin_owner(server: &McpServer) -> String {
     format!("{} in {}", server.config.name, server.config.origin)
 }
 
-impl Tool for ServerTool {
+impl Tool for McpTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        Box::pin(async move { self.run(call).await.map(Outcome::Done) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        Box::pin(async move { self.run(request).await.map(ToolReply::Done) })
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {
@@ -89,11 +90,14 @@ impl Tool for ServerTool {
         if !self.changed.load(Ordering::Relaxed) {
             return Some(args);
         }
-        Some(format!("{args}\n\nIt now says of itself:\n{}\n{}", self.spec.description, self.spec.parameters))
+        Some(format!(
+            "{args}\n\nIts description is now:\n{}\n{}",
+            self.spec.description, self.spec.parameters
+        ))
     }
 
-    fn doubt(&self) -> Option<String> {
+    fn review_reason(&self) -> Option<String> {
         let changed = self.changed.load(Ordering::Relaxed);
-        changed.then(|| format!("`{}` is not described as it was when you first saw it", self.spec.name))
+        changed.then(|| format!("the description of `{}` has changed since you first saw it", self.spec.name))
     }
 }

@@ -1,4 +1,4 @@
-//! Rules: stored as they are listed, one line each.
+//! Approval rules, with their JSON form and their display form.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Safety;
 
-/// What becomes of a call, from the mildest to the strictest.
+/// The decision on a call, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -15,7 +15,7 @@ pub enum Decision {
     Deny,
 }
 
-/// What a rule is about.
+/// What a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -23,21 +23,21 @@ pub enum Subject {
     Class(Safety),
     /// One tool.
     Tool(String),
-    /// Commands that begin with these words, whatever follows.
+    /// Commands that begin with these words.
     Command(Vec<String>),
-    /// The command of these words alone.
+    /// The command with exactly these words.
     Exactly(Vec<String>),
 }
 
 /// One line of a policy: `{"decision": "allow", "command": ["cargo", "test"]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rule {
+pub struct PolicyRule {
     pub decision: Decision,
     #[serde(flatten)]
     pub subject: Subject,
 }
 
-impl Rule {
+impl PolicyRule {
     pub fn new(subject: Subject, decision: Decision) -> Self {
         Self { decision, subject }
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Decision {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = self.decision;
         match &self.subject {

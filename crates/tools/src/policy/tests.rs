@@ -1,4 +1,4 @@
-//! Rules and honest commands, each with its decision and its reason.
+//! Decisions on commands and tools, with and without rules.
 
 mod attacks;
 
@@ -12,29 +12,29 @@ use super::{
 use crate::Effect;
 
 fn spec(name: &str, safety: Safety) -> Spec {
-    Spec::acting(name, "", json!({"type": "object"}), safety, Effect::Once)
+    Spec::new(name, "", json!({"type": "object"}), safety, Effect::Once)
 }
 
 fn decide(policy: &Policy, command: &str) -> Verdict {
     let (spec, args) = (spec("exec", Safety::Execute), json!({"command": command}));
-    let request = Request {
+    let request = PolicyRequest {
         spec: &spec,
         args: args.as_object().unwrap(),
         target: args["path"].as_str(),
         tainted_by: None,
     };
-    policy.decide(&request, &Ground::by_words("/project"))
+    policy.decide(&request, &PathScope::lexical("/project"))
 }
 
 fn rules(rules: &[(Decision, &[&str])]) -> Policy {
     let rule = |(decision, words): &(Decision, &[&str])| {
-        Rule::new(Subject::Command(words.iter().map(|word| (*word).to_owned()).collect()), *decision)
+        PolicyRule::new(Subject::Command(words.iter().map(|word| (*word).to_owned()).collect()), *decision)
     };
     Policy { rules: rules.iter().map(rule).collect() }
 }
 
 #[test]
-fn commands_that_only_look_inside_run_unasked() {
+fn read_only_commands_inside_the_roots_are_allowed() {
     let commands = [
         "ls",
         "ls -la src",
@@ -80,12 +80,12 @@ fn commands_that_only_look_inside_run_unasked() {
     ];
     for command in commands {
         let verdict = decide(&Policy::default(), command);
-        assert_eq!((verdict.decision, verdict.reason.as_str()), (Allow, judge::ONLY_LOOKS), "{command}");
+        assert_eq!((verdict.decision, verdict.reason.as_str()), (Allow, script::ONLY_READS), "{command}");
     }
 }
 
 #[test]
-fn a_rule_is_words_and_not_a_text() {
+fn rule_matches_whole_words_not_a_text_prefix() {
     let policy = rules(&[(Allow, &["cargo", "test"]), (Allow, &["rm", "build"])]);
     for command in [
         "cargo test",
@@ -115,9 +115,9 @@ fn a_rule_is_words_and_not_a_text() {
 }
 
 #[test]
-fn a_denial_is_stronger_than_everything() {
+fn denial_overrides_every_other_rule() {
     let mut policy = rules(&[(Deny, &["rm"]), (Allow, &["rm", "x"]), (Deny, &["git", "push"])]);
-    policy.rules.push(Rule::new(Subject::Class(Safety::Execute), Allow));
+    policy.rules.push(PolicyRule::new(Subject::Class(Safety::Execute), Allow));
     for command in [
         "rm x",
         "ls; rm x",
@@ -131,16 +131,16 @@ fn a_denial_is_stronger_than_everything() {
     ] {
         assert_eq!(decide(&policy, command).decision, Deny, "{command}");
     }
-    assert_eq!(decide(&policy, "ls; rm x").reason, "a rule says: deny `rm …`; it is in the second part of 2");
-    // All else is allowed by the rule for the class, but what cannot be read may be denied.
+    assert_eq!(decide(&policy, "ls; rm x").reason, "a rule says: deny `rm …` (command 2 of 2)");
+    // The rule for the class allows everything else, except a script that cannot be parsed and may contain `rm`.
     assert_eq!(decide(&policy, "X=1 make > /tmp/x").decision, Allow);
     assert_eq!(decide(&policy, "f() { rm x; }; f").decision, Ask);
-    policy.rules.push(Rule::new(Subject::Tool("exec".to_owned()), Deny));
+    policy.rules.push(PolicyRule::new(Subject::Tool("exec".to_owned()), Deny));
     assert_eq!(decide(&policy, "ls").decision, Deny);
 }
 
 #[test]
-fn no_prefix_rule_allows_what_can_run_anything() {
+fn prefix_rule_does_not_allow_commands_that_can_run_anything() {
     let policy = rules(&[
         (Allow, &["env"]),
         (Allow, &["sudo"]),
@@ -157,7 +157,7 @@ fn no_prefix_rule_allows_what_can_run_anything() {
 }
 
 #[test]
-fn always_offers_the_narrowest_useful_rule() {
+fn always_stores_the_narrowest_useful_rule() {
     let rows: [(&str, &[&str]); 9] = [
         ("cargo test -p x", &["allow `cargo test …`"]),
         ("npm run build --watch", &["allow `npm run build …`"]),
@@ -171,8 +171,8 @@ fn always_offers_the_narrowest_useful_rule() {
     ];
     for (command, offered) in rows {
         let verdict = decide(&Policy::default(), command);
-        let shown: Vec<String> = verdict.always.iter().map(Rule::to_string).collect();
-        assert_eq!(shown, offered, "{command}");
+        let rules: Vec<String> = verdict.always.iter().map(PolicyRule::to_string).collect();
+        assert_eq!(rules, offered, "{command}");
         if !offered.is_empty() {
             let policy = Policy { rules: verdict.always };
             assert_eq!(decide(&policy, command).decision, Allow, "{command}");
@@ -183,11 +183,11 @@ fn always_offers_the_narrowest_useful_rule() {
 }
 
 #[test]
-fn rules_are_stored_as_json_and_come_back() {
+fn rules_round_trip_through_json() {
     let mut policy = rules(&[(Allow, &["cargo", "test"])]);
-    policy.rules.push(Rule::new(Subject::Exactly(vec!["rm".to_owned(), "x".to_owned()]), Ask));
-    policy.rules.push(Rule::new(Subject::Tool("fetch".to_owned()), Deny));
-    policy.rules.push(Rule::new(Subject::Class(Safety::Write), Allow));
+    policy.rules.push(PolicyRule::new(Subject::Exactly(vec!["rm".to_owned(), "x".to_owned()]), Ask));
+    policy.rules.push(PolicyRule::new(Subject::Tool("fetch".to_owned()), Deny));
+    policy.rules.push(PolicyRule::new(Subject::Class(Safety::Write), Allow));
     let stored = serde_json::to_string(&policy).unwrap();
     assert_snapshot!(stored, @r#"[{"decision":"allow","command":["cargo","test"]},{"decision":"ask","exactly":["rm","x"]},{"decision":"deny","tool":"fetch"},{"decision":"allow","class":"write"}]"#);
     assert_eq!(serde_json::from_str::<Policy>(&stored).unwrap(), policy);
@@ -195,17 +195,17 @@ fn rules_are_stored_as_json_and_come_back() {
 
 fn decide_tool(policy: &Policy, name: &str, safety: Safety, args: &Value) -> Verdict {
     let spec = spec(name, safety);
-    let request = Request {
+    let request = PolicyRequest {
         spec: &spec,
         args: args.as_object().unwrap(),
         target: args["path"].as_str(),
         tainted_by: None,
     };
-    policy.decide(&request, &Ground::by_words("/project"))
+    policy.decide(&request, &PathScope::lexical("/project"))
 }
 
 #[test]
-fn classes_have_their_defaults_and_tools_their_rules() {
+fn read_tools_are_allowed_by_default_and_others_by_a_rule_for_the_tool() {
     let none = json!({});
     let plain = |name, safety| decide_tool(&Policy::default(), name, safety, &none).decision;
     assert_eq!(plain("read_file", Safety::Read), Allow);
@@ -220,8 +220,8 @@ fn classes_have_their_defaults_and_tools_their_rules() {
 }
 
 #[test]
-fn files_that_decide_what_runs_ask_even_where_writing_is_allowed() {
-    let policy = Policy { rules: vec![Rule::new(Subject::Class(Safety::Write), Allow)] };
+fn sensitive_files_ask_even_if_writing_is_allowed() {
+    let policy = Policy { rules: vec![PolicyRule::new(Subject::Class(Safety::Write), Allow)] };
     let write =
         |path: &str| decide_tool(&policy, "write_file", Safety::Write, &json!({"path": path})).decision;
     assert_eq!((write("src/a.rs"), write(".gitignore")), (Allow, Allow));
@@ -234,30 +234,30 @@ fn files_that_decide_what_runs_ask_even_where_writing_is_allowed() {
 }
 
 #[test]
-fn untrusted_text_makes_what_rules_allow_ask_again() {
+fn allowed_calls_ask_again_after_untrusted_text() {
     let policy = rules(&[(Allow, &["cargo", "test"])]);
     let (spec, source) = (spec("exec", Safety::Execute), "a page from example.com");
     let decide = |command: &str| {
         let args = json!({"command": command});
-        let request = Request {
+        let request = PolicyRequest {
             spec: &spec,
             args: args.as_object().unwrap(),
             target: args["path"].as_str(),
             tainted_by: Some(source),
         };
-        policy.decide(&request, &Ground::by_words("/project"))
+        policy.decide(&request, &PathScope::lexical("/project"))
     };
     let asked = decide("cargo test");
     assert_eq!(asked.decision, Ask);
     assert_eq!(
         asked.reason,
-        "untrusted text is in the conversation (a page from example.com), so exec asks again"
+        "untrusted text is in the conversation (a page from example.com), so exec needs approval again"
     );
     assert_eq!(decide("git status").decision, Allow);
 }
 
 #[test]
-fn links_are_followed_where_the_disk_is_asked() {
+fn on_disk_scope_resolves_links_and_expands_globs() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap().join("root");
     std::fs::create_dir_all(root.join("sub")).unwrap();
@@ -265,17 +265,17 @@ fn links_are_followed_where_the_disk_is_asked() {
     std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("sub/out")).unwrap();
     std::os::unix::fs::symlink("../a", root.join("sub/good")).unwrap();
-    let ground = Ground::on_disk(vec![root.clone()], std::path::Path::new(""));
+    let scope = PathScope::on_disk(vec![root.clone()], std::path::Path::new(""));
     let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
     let decide = |command: &str| {
         let args = json!({"command": command});
-        let request = Request {
+        let request = PolicyRequest {
             spec: &spec,
             args: args.as_object().unwrap(),
             target: args["path"].as_str(),
             tainted_by: None,
         };
-        policy.decide(&request, &ground).decision
+        policy.decide(&request, &scope).decision
     };
     for command in
         ["cat a", "cd sub && ls", "ls not_there", "cat a*", "cat s*/g*", "cat sub/good", "cat no*/x"]
@@ -302,20 +302,20 @@ fn links_are_followed_where_the_disk_is_asked() {
     }
 }
 
-/// Where files may be written unasked, those that decide what other programs run still ask, however they are named.
+/// If writing is allowed, sensitive files still ask, whatever path or link names them.
 #[test]
-fn a_file_that_decides_what_runs_is_known_by_any_name() {
+fn sensitive_file_is_recognized_by_any_path() {
     let dir = tempfile::tempdir().unwrap();
-    // The names above the root are nobody's business.
+    // Sensitive names above the root have no effect.
     let root = dir.path().canonicalize().unwrap().join(".cargo/root");
     std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
     std::os::unix::fs::symlink(".git/hooks", root.join("link")).unwrap();
-    let policy = Policy { rules: vec![Rule::new(Subject::Class(Safety::Write), Allow)] };
+    let policy = Policy { rules: vec![PolicyRule::new(Subject::Class(Safety::Write), Allow)] };
     let (exec, write) = (spec("exec", Safety::Execute), spec("write_file", Safety::Write));
     let decide = |spec: &Spec, args: &Value, target: Option<&str>, workdir: &str| {
-        let ground = Ground::on_disk(vec![root.clone()], workdir.as_ref());
-        let request = Request { spec, args: args.as_object().unwrap(), target, tainted_by: None };
-        policy.decide(&request, &ground).decision
+        let scope = PathScope::on_disk(vec![root.clone()], workdir.as_ref());
+        let request = PolicyRequest { spec, args: args.as_object().unwrap(), target, tainted_by: None };
+        policy.decide(&request, &scope).decision
     };
     let run = |command: &str, workdir: &str| decide(&exec, &json!({"command": command}), None, workdir);
     assert_eq!(run("echo x > a", ""), Allow);
@@ -342,7 +342,7 @@ fn a_file_that_decides_what_runs_is_known_by_any_name() {
 }
 
 #[test]
-fn git_asks_where_the_settings_of_the_repository_start_programs() {
+fn git_asks_if_the_repository_config_can_run_programs() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join("a/.git")).unwrap();
@@ -350,23 +350,23 @@ fn git_asks_where_the_settings_of_the_repository_start_programs() {
     std::fs::create_dir_all(root.join("b")).unwrap();
     std::fs::write(root.join("b/.git"), "gitdir: ../a/.git\n").unwrap();
     let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
-    let decide = |settings: &str, command: &str, workdir: &str| {
-        std::fs::write(root.join("a/.git/config"), settings).unwrap();
+    let decide = |config: &str, command: &str, workdir: &str| {
+        std::fs::write(root.join("a/.git/config"), config).unwrap();
         let args = json!({"command": command});
         let request =
-            Request { spec: &spec, args: args.as_object().unwrap(), target: None, tainted_by: None };
-        policy.decide(&request, &Ground::on_disk(vec![root.clone()], workdir.as_ref()))
+            PolicyRequest { spec: &spec, args: args.as_object().unwrap(), target: None, tainted_by: None };
+        policy.decide(&request, &PathScope::on_disk(vec![root.clone()], workdir.as_ref()))
     };
     let honest = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://x.example/filter/y.git\n[branch \"command\"]\n";
     let evil = format!("{honest}[diff \"x\"]\n\tTextConv = touch made\n");
-    let ways = [("git diff", "a"), ("git log -p", "a/sub"), ("cd a && git status", ""), ("git show", "b")];
-    for (command, workdir) in ways {
+    let cases = [("git diff", "a"), ("git log -p", "a/sub"), ("cd a && git status", ""), ("git show", "b")];
+    for (command, workdir) in cases {
         assert_eq!(decide(honest, command, workdir).decision, Allow, "{command}");
         let verdict = decide(&evil, command, workdir);
         assert_eq!(verdict.decision, Ask, "{command}");
         assert_eq!(
-            verdict.reason.split("; it is").next().unwrap(),
-            "the settings of the repository may start a program or lead elsewhere (`textconv`)"
+            verdict.reason.split(" (command").next().unwrap(),
+            "the git configuration of the repository may run a program or read other files (`textconv`)"
         );
     }
     assert_eq!(decide(&evil, "git status", "").decision, Allow, "no repository");

@@ -12,10 +12,10 @@ mod types;
 
 use super::is_rust;
 use std::fmt::Write;
-use types::{Field, Kind, Types};
+use types::{Field, KeyKind, Types};
 
 /// The module and the type that the file is read as.
-const ROOT: (&str, &str) = ("file", "File");
+const ROOT: (&str, &str) = ("file", "ConfigFile");
 
 /// Capitals in string literals of the configuration that are no variables of the environment.
 const NO_VARIABLES: [&str; 1] = ["KEY"];
@@ -73,8 +73,8 @@ fn collect(
     for (path, field) in inner {
         let Some((module, name)) = table(&field.kind) else { continue };
         let path = match (&field.kind, field.docs.name) {
-            (Kind::Map(_), name) => format!("{path}.{}", name.as_deref().unwrap_or("<name>")),
-            (Kind::Value(_) | Kind::Words(_) | Kind::List(_) | Kind::Table(..), _) => path,
+            (KeyKind::Map(_), name) => format!("{path}.{}", name.as_deref().unwrap_or("<name>")),
+            (KeyKind::Value(_) | KeyKind::Words(_) | KeyKind::List(_) | KeyKind::Table(..), _) => path,
         };
         collect(types, (module, name), (path, field.docs.text), sections)?;
     }
@@ -82,14 +82,14 @@ fn collect(
 }
 
 /// The type of a table with keys of its own.
-fn table(kind: &Kind) -> Option<(&str, &str)> {
+fn table(kind: &KeyKind) -> Option<(&str, &str)> {
     match kind {
-        Kind::Table(module, name) => Some((module, name)),
-        Kind::Map(inner) => match &**inner {
-            Kind::Table(module, name) => Some((module, name)),
-            Kind::Value(_) | Kind::Words(_) | Kind::List(_) | Kind::Map(_) => None,
+        KeyKind::Table(module, name) => Some((module, name)),
+        KeyKind::Map(inner) => match &**inner {
+            KeyKind::Table(module, name) => Some((module, name)),
+            KeyKind::Value(_) | KeyKind::Words(_) | KeyKind::List(_) | KeyKind::Map(_) => None,
         },
-        Kind::Value(_) | Kind::Words(_) | Kind::List(_) => None,
+        KeyKind::Value(_) | KeyKind::Words(_) | KeyKind::List(_) => None,
     }
 }
 
@@ -134,10 +134,10 @@ fn default(field: &Field) -> Option<String> {
         return Some("required".to_owned());
     }
     match &field.kind {
-        Kind::List(_) | Kind::Map(_) => Some("empty".to_owned()),
-        Kind::Value(text) if text == "boolean" => Some("`false`".to_owned()),
-        Kind::Value(_) => Some("none".to_owned()),
-        Kind::Words(_) | Kind::Table(..) => None,
+        KeyKind::List(_) | KeyKind::Map(_) => Some("empty".to_owned()),
+        KeyKind::Value(text) if text == "boolean" => Some("`false`".to_owned()),
+        KeyKind::Value(_) => Some("none".to_owned()),
+        KeyKind::Words(_) | KeyKind::Table(..) => None,
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
 
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-        pub(super) struct File {
+        pub(super) struct ConfigFile {
             /// The model, as `a|b`.
             ///
             /// Default: `demo`

@@ -21,7 +21,7 @@ pub(super) struct Types {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) key: String,
-    pub(super) kind: Kind,
+    pub(super) kind: KeyKind,
     pub(super) docs: Docs,
     pub(super) is_required: bool,
     /// For a table whose type is in another crate: the keys that its doc comment has to name.
@@ -30,16 +30,16 @@ pub(super) struct Field {
 
 /// What a key takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum KeyKind {
     /// A value, described in a word or two.
     Value(String),
     /// One of a few words.
     Words(String),
-    List(Box<Kind>),
+    List(Box<KeyKind>),
     /// A table with keys of its own: the module and the name of its type.
     Table(String, String),
     /// A table whose keys are names that the user chooses.
-    Map(Box<Kind>),
+    Map(Box<KeyKind>),
 }
 
 /// A doc comment, with its labelled lines apart.
@@ -104,14 +104,14 @@ impl Types {
         Ok(fields)
     }
 
-    fn kind(&self, module: &str, ty: &Type) -> Result<Kind, String> {
+    fn kind(&self, module: &str, ty: &Type) -> Result<KeyKind, String> {
         let (name, arguments) = outer(ty).ok_or("its type is none that the reference knows")?;
-        let value = |text: &str| Ok(Kind::Value(text.to_owned()));
+        let value = |text: &str| Ok(KeyKind::Value(text.to_owned()));
         let inner = || arguments.last().ok_or_else(|| format!("{name} of what?"));
         match name.as_str() {
             "Option" => self.kind(module, inner()?),
-            "Vec" => Ok(Kind::List(Box::new(self.kind(module, inner()?)?))),
-            "BTreeMap" => Ok(Kind::Map(Box::new(self.kind(module, inner()?)?))),
+            "Vec" => Ok(KeyKind::List(Box::new(self.kind(module, inner()?)?))),
+            "BTreeMap" => Ok(KeyKind::Map(Box::new(self.kind(module, inner()?)?))),
             "String" => value("string"),
             "PathBuf" => value("path"),
             "bool" => value("boolean"),
@@ -125,17 +125,17 @@ impl Types {
         }
     }
 
-    fn own_kind(&self, module: &str, ty: &Type, name: &str) -> Result<Kind, String> {
+    fn own_kind(&self, module: &str, ty: &Type, name: &str) -> Result<KeyKind, String> {
         let Some((module, item)) = self.resolve(module, ty, name) else {
             return match self.foreign(name) {
                 Some(Item::Enum(words)) => self.words("", &words),
-                Some(Item::Struct(_)) => Ok(Kind::Value("table".to_owned())),
+                Some(Item::Struct(_)) => Ok(KeyKind::Value("table".to_owned())),
                 _ => Err(format!("the type {name} is not found")),
             };
         };
         match item {
             Item::Enum(words) => self.words(&module, words),
-            _ => Ok(Kind::Table(module, name.to_owned())),
+            _ => Ok(KeyKind::Table(module, name.to_owned())),
         }
     }
 
@@ -150,7 +150,7 @@ impl Types {
         })
     }
 
-    fn words(&self, module: &str, words: &ItemEnum) -> Result<Kind, String> {
+    fn words(&self, module: &str, words: &ItemEnum) -> Result<KeyKind, String> {
         let attributes = serde(&words.attrs);
         if !attributes.is_untagged {
             let case = |ident: &Ident| match attributes.rename_all.as_deref() {
@@ -159,7 +159,7 @@ impl Types {
             };
             let all: Vec<String> =
                 words.variants.iter().map(|variant| format!("`\"{}\"`", case(&variant.ident))).collect();
-            return Ok(Kind::Words(or(&all)));
+            return Ok(KeyKind::Words(or(&all)));
         }
         let mut all = Vec::new();
         for variant in &words.variants {
@@ -168,7 +168,7 @@ impl Types {
             };
             let field = fields.unnamed.first().ok_or("a variant without a type")?;
             all.push(match self.kind(module, &field.ty)? {
-                Kind::Table(module, name) => {
+                KeyKind::Table(module, name) => {
                     let keys: Vec<String> =
                         self.fields(&module, &name)?.into_iter().map(|field| field.key).collect();
                     format!("`{{ {} }}`", keys.join(", "))
@@ -176,7 +176,7 @@ impl Types {
                 kind => kind.to_string(),
             });
         }
-        Ok(Kind::Value(or(&all)))
+        Ok(KeyKind::Value(or(&all)))
     }
 
     /// A type of another crate.
@@ -202,7 +202,7 @@ impl Types {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for KeyKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Value(text) | Self::Words(text) => f.write_str(text),
@@ -214,10 +214,10 @@ impl std::fmt::Display for Kind {
 }
 
 /// ` of strings`, or what each element may be.
-fn each(kind: &Kind) -> String {
+fn each(kind: &KeyKind) -> String {
     match kind {
-        Kind::Value(text) if text.chars().all(char::is_alphabetic) => format!(" of {text}s"),
-        Kind::Value(_) | Kind::Words(_) | Kind::List(_) | Kind::Map(_) | Kind::Table(..) => {
+        KeyKind::Value(text) if text.chars().all(char::is_alphabetic) => format!(" of {text}s"),
+        KeyKind::Value(_) | KeyKind::Words(_) | KeyKind::List(_) | KeyKind::Map(_) | KeyKind::Table(..) => {
             format!("; each {kind}")
         }
     }

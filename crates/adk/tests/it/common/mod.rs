@@ -1,4 +1,4 @@
-//! A small app around the runner: a fake model, fake tools, sessions in memory, and pictures of what happened.
+//! A test app: the runner with a fake model, fake tools and in-memory sessions, and snapshots of logs and requests.
 
 mod model;
 mod sessions;
@@ -15,14 +15,14 @@ use adk::{
     content::{Content, FunctionResponse, Part},
     error::RunError,
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
     runner::{Input, RunRequest, Runner, StreamingMode},
     session::{SessionKey, SessionService},
 };
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
 
-/// What a run came to: its result, and the events that it showed.
+/// The result of a run and the events that it emitted.
 pub(crate) struct Ran {
     pub(crate) result: Result<(), RunError>,
     pub(crate) shown: Vec<Event>,
@@ -38,8 +38,8 @@ impl Ran {
     }
 
     /// The text of the last event.
-    pub(crate) fn said(&self) -> String {
-        self.shown.last().and_then(|event| event.content.as_ref()).map(Content::said).unwrap_or_default()
+    pub(crate) fn text(&self) -> String {
+        self.shown.last().and_then(|event| event.content.as_ref()).map(Content::text).unwrap_or_default()
     }
 }
 
@@ -115,12 +115,12 @@ impl App {
         calls.filter_map(|call| call.id.clone()).nth(nth).unwrap()
     }
 
-    /// An answer to the nth question.
+    /// A reply to the nth question.
     pub(crate) fn confirm(&self, nth: usize, answer: Value) -> Part {
         self.result_of(REQUEST_CONFIRMATION, nth, answer)
     }
 
-    /// A result that comes from outside, for the nth call of a tool.
+    /// A late result for the nth call of a tool.
     pub(crate) fn result_of(&self, name: &str, nth: usize, result: Value) -> Part {
         FunctionResponse::new(self.id_of(name, nth), name, result).into()
     }

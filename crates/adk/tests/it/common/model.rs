@@ -1,4 +1,4 @@
-//! A model that says what it is told to say, and remembers what it was asked.
+//! A fake model with scripted replies that records its requests.
 
 use adk::{
     agent::LlmAgent,
@@ -14,12 +14,12 @@ use std::{
     time::Duration,
 };
 
-/// What one model call comes to.
+/// The reply of one model call.
 pub(crate) enum Reply {
     Items(Vec<Result<LlmResponse, LlmError>>),
-    /// Each item after a pause, then nothing for ever unless an item ends the stream.
+    /// Each item after a pause; then the stream hangs unless an item ends it.
     Slow(Duration, Vec<Result<LlmResponse, LlmError>>),
-    /// Nothing, ever.
+    /// Never yields an item.
     Hangs,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Replies in this order; asked once too often, it says so.
+    /// Replies in this order, then with "out of replies".
     pub(crate) fn says(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies: Mutex<VecDeque<Reply>> = Mutex::new(replies.into_iter().collect());
         Self::by_rule(move |_| replies.lock().unwrap().pop_front().unwrap_or_else(|| text("out of replies")))
@@ -97,7 +97,7 @@ pub(crate) fn piece(part: Part) -> LlmResponse {
     LlmResponse { content, partial: true, ..LlmResponse::default() }
 }
 
-/// Pieces of a text, and the whole behind them.
+/// The pieces of a text, then the complete answer.
 pub(crate) fn pieces(pieces: &[&str]) -> Reply {
     Reply::Items(streamed(pieces))
 }

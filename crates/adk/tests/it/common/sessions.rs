@@ -1,13 +1,13 @@
-//! Sessions and files in memory. Every append has an await before and one behind it, so that a turn can be cut at both.
+//! In-memory sessions and artifacts. Every append awaits before and after the commit, so that a turn can be dropped there.
 
 use adk::{
     content::{Content, Part},
-    draft::Draft,
+    draft::AnswerDraft,
     error::ServiceError,
     event::Event,
-    facts::Facts,
-    limits::end_of,
-    session::{ArtifactService, Entry, Outcome, Session, SessionKey, SessionService, TurnService},
+    limits::invocation_tail,
+    pending::PendingWork,
+    session::{ArtifactService, LogEntry, RunEffect, Session, SessionKey, SessionService, TurnService},
     state::without_temp,
 };
 use futures::future::BoxFuture;
@@ -26,7 +26,7 @@ use tokio::task::yield_now;
 pub(crate) struct MemorySession {
     key: SessionKey,
     events: Vec<Arc<Event>>,
-    facts: Facts,
+    pending: PendingWork,
     state: Map<String, Value>,
     draft: Option<Event>,
 }
@@ -40,12 +40,12 @@ impl Session for MemorySession {
         &self.events
     }
 
-    fn task(&self) -> Option<&text::Text> {
+    fn task(&self) -> Option<&shared_text::SharedText> {
         None
     }
 
-    fn facts(&self) -> &Facts {
-        &self.facts
+    fn pending(&self) -> &PendingWork {
+        &self.pending
     }
 
     fn state(&self) -> &Map<String, Value> {
@@ -59,8 +59,8 @@ impl Session for MemorySession {
 
 impl MemorySession {
     fn take(&mut self, event: &Arc<Event>, delta: Map<String, Value>) {
-        for change in self.facts.changes(event) {
-            self.facts.apply(&change);
+        for change in self.pending.changes(event) {
+            self.pending.apply(&change);
         }
         self.state.extend(delta);
         self.draft = None;
@@ -74,18 +74,19 @@ impl MemorySession {
 pub(crate) struct Memory {
     sessions: Mutex<HashMap<SessionKey, MemorySession>>,
     commits: Mutex<Vec<String>>,
-    drafts: Mutex<HashMap<SessionKey, (Event, Draft)>>,
-    /// So many saves of a draft fail.
+    drafts: Mutex<HashMap<SessionKey, (Event, AnswerDraft)>>,
+    /// How many more saves of a draft fail.
     pub(crate) failing_saves: AtomicU32,
 }
 
 /// `begin: root continues, user continues`
-fn commit_shape(entries: &[Entry], begins: bool) -> String {
+fn commit_shape(entries: &[LogEntry], begins: bool) -> String {
     let name = if begins { "begin" } else { "append" };
-    let entries = entries.iter().map(|Entry { event, outcome }| match outcome {
-        Outcome::Continues => format!("{} continues", event.author),
-        Outcome::ByLog => format!("{} by log", event.author),
-        Outcome::Ends(end) => format!("{} ends {end:?}", event.author),
+    let entries = entries.iter().map(|LogEntry { event, effect }| match effect {
+        RunEffect::Continues => format!("{} continues", event.author),
+        RunEffect::Settles => format!("{} settles", event.author),
+        RunEffect::ByLog => format!("{} by log", event.author),
+        RunEffect::Ends(end) => format!("{} ends {end:?}", event.author),
     });
     format!("{name}: {}", entries.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
 }
@@ -99,11 +100,11 @@ impl Memory {
         self.sessions.lock().unwrap()[key].state.clone()
     }
 
-    pub(crate) fn facts(&self, key: &SessionKey) -> Facts {
-        self.sessions.lock().unwrap()[key].facts.clone()
+    pub(crate) fn pending(&self, key: &SessionKey) -> PendingWork {
+        self.sessions.lock().unwrap()[key].pending.clone()
     }
 
-    /// The commits so far, one line each.
+    /// The commits so far, one line per commit.
     pub(crate) fn commits(&self) -> Vec<String> {
         self.commits.lock().unwrap().clone()
     }
@@ -116,17 +117,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Nothing can cut it between two of its events.
+    /// Atomic: there is no await between two events.
     async fn commit(
         &self,
         session: &mut MemorySession,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
         begins: bool,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         yield_now().await;
         self.commits.lock().unwrap().push(commit_shape(&entries, begins));
         let mut stored = Vec::new();
-        for Entry { mut event, .. } in entries {
+        for LogEntry { mut event, .. } in entries {
             let delta = event.actions.state_delta.clone();
             event.actions.state_delta = without_temp(&delta);
             let event = Arc::new(event);
@@ -142,16 +143,16 @@ impl Memory {
     pub(crate) fn stored_text(&self, key: &SessionKey) -> String {
         let sessions = self.sessions.lock().unwrap();
         let events = sessions[key].events.iter().filter(|event| event.author != "user");
-        let mut text: String = events.filter_map(|event| event.content.as_ref()).map(Content::said).collect();
+        let mut text: String = events.filter_map(|event| event.content.as_ref()).map(Content::text).collect();
         if let Some((frame, draft)) = self.drafts.lock().unwrap().get(key).cloned() {
             text.extend(
-                draft.into_event(frame).and_then(|event| event.content).map(|content| content.said()),
+                draft.into_event(frame).and_then(|event| event.content).map(|content| content.text()),
             );
         }
         text
     }
 
-    /// Puts an event into the log, as a run that was cut off would have left it.
+    /// Appends an event directly, as a crashed run would have left it.
     pub(crate) fn leave(&self, key: &SessionKey, event: Event) {
         self.keep(key, &Arc::new(event)).unwrap();
     }
@@ -168,7 +169,7 @@ impl SessionService for Memory {
         let session = MemorySession {
             key: key.clone(),
             events: Vec::new(),
-            facts: Facts::default(),
+            pending: PendingWork::default(),
             state,
             draft: None,
         };
@@ -189,7 +190,7 @@ impl SessionService for Memory {
     async fn append_all(
         &self,
         session: &mut MemorySession,
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         self.commit(session, entries, false).await
     }
@@ -204,7 +205,7 @@ impl TurnService for Memory {
     async fn begin_turn(
         &self,
         session: &mut MemorySession,
-        opening: Vec<Entry>,
+        opening: Vec<LogEntry>,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         self.commit(session, opening, true).await
     }
@@ -215,13 +216,13 @@ impl TurnService for Memory {
         frame: &Event,
         shown: Content,
     ) -> Result<(), ServiceError> {
-        let text = shown.said();
+        let text = shown.text();
         if self.failing_saves.load(Relaxed) > 0 {
             self.failing_saves.fetch_sub(1, Relaxed);
             self.commits.lock().unwrap().push(format!("failed draft: {text}"));
             return Err(ServiceError::NotFound(session.key.clone()));
         }
-        // Slower than the pieces come.
+        // Slower than the pieces arrive.
         tokio::time::sleep(Duration::from_millis(250)).await;
         self.commits.lock().unwrap().push(format!("draft: {text}"));
         let mut drafts = self.drafts.lock().unwrap();
@@ -235,12 +236,12 @@ impl TurnService for Memory {
         Ok(false)
     }
 
-    async fn end_of(
+    async fn invocation_events(
         &self,
         session: &MemorySession,
         invocation: &str,
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
-        Ok(end_of(&session.events, invocation).to_vec())
+        Ok(invocation_tail(&session.events, invocation).to_vec())
     }
 }
 

@@ -1,9 +1,9 @@
-//! Pictures: one line for each event or content, ids that were minted shortened to the order of their first appearance.
+//! Snapshots: one line per event or content; generated ids are numbered by first appearance.
 
 use adk::{
     content::{Content, Data, Part},
     event::Event,
-    model::Said,
+    model::ContentRef,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 struct Ids(Vec<String>);
 
 impl Ids {
-    /// `#1` for a minted id, the id itself for one that a model gave.
+    /// `#1` for a generated id, the id itself for one of the model.
     fn short(&mut self, id: Option<&String>) -> String {
         let Some(id) = id else { return String::new() };
         if !id.starts_with("adk-") {
@@ -29,7 +29,7 @@ impl Ids {
         match &part.data {
             Data::Text(text) if part.is_thought() => format!("({text})"),
             Data::Text(text) => text.to_string(),
-            Data::FunctionCall(call) if call.name == adk::facts::REQUEST_CONFIRMATION => {
+            Data::FunctionCall(call) if call.name == adk::pending::REQUEST_CONFIRMATION => {
                 format!("? {}", self.short(call.id.as_ref()))
             }
             Data::FunctionCall(call) => {
@@ -57,7 +57,7 @@ fn fields(map: Option<&Map<String, Value>>) -> String {
     fields.join(" ")
 }
 
-pub(crate) fn contents_shape(contents: &[Said]) -> String {
+pub(crate) fn contents_shape(contents: &[ContentRef]) -> String {
     let mut ids = Ids::default();
     let mut shape = String::new();
     for (at, content) in contents.iter().enumerate() {

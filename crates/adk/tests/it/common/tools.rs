@@ -1,4 +1,4 @@
-//! Tools made of a closure.
+//! Fake tools from closures.
 
 use adk::{
     error::ToolError,
@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-type Outcome = Result<ToolOutcome, ToolError>;
-type Body = Box<dyn Fn(ToolContext, Map<String, Value>) -> BoxFuture<'static, Outcome> + Send + Sync>;
+type CallResult = Result<ToolOutcome, ToolError>;
+type Body = Box<dyn Fn(ToolContext, Map<String, Value>) -> BoxFuture<'static, CallResult> + Send + Sync>;
 
 pub(crate) struct FakeTool {
     declaration: FunctionDeclaration,
@@ -18,11 +18,11 @@ pub(crate) struct FakeTool {
     body: Body,
 }
 
-/// A tool that takes any object.
+/// A tool that accepts any object.
 pub(crate) fn tool<F, R>(name: &str, body: F) -> FakeTool
 where
     F: Fn(ToolContext, Map<String, Value>) -> R + Send + Sync + 'static,
-    R: Future<Output = Outcome> + Send + 'static,
+    R: Future<Output = CallResult> + Send + 'static,
 {
     let declaration = FunctionDeclaration {
         name: name.to_owned(),
@@ -60,7 +60,7 @@ impl Tool for FakeTool {
         self.long
     }
 
-    fn call(&self, context: ToolContext, args: Map<String, Value>) -> BoxFuture<'_, Outcome> {
+    fn call(&self, context: ToolContext, args: Map<String, Value>) -> BoxFuture<'_, CallResult> {
         (self.body)(context, args)
     }
 }

@@ -2,7 +2,7 @@
 
 use adk::content::{Data, FunctionCall, FunctionResponse, Part};
 use serde_json::{Map, Value};
-use session::{Message, ToolCall};
+use session::{SessionMessage, ToolCall};
 use std::collections::{HashSet, VecDeque};
 
 /// The kind of a row. A row with outputs belongs to a tool, whatever its role: tool results were once stored as
@@ -16,7 +16,7 @@ pub(crate) enum LegacyKind {
 }
 
 impl LegacyKind {
-    pub(crate) fn from_row(row: &Message) -> Self {
+    pub(crate) fn from_row(row: &SessionMessage) -> Self {
         let has_output = row.tool_calls.iter().any(ToolCall::is_response);
         let has_input = row.tool_calls.iter().any(ToolCall::is_call);
         match row.role.as_str() {
@@ -33,12 +33,12 @@ impl LegacyKind {
 pub(super) type OpenLegacyCalls = VecDeque<(String, String)>;
 
 /// Whether the row is a tool result without an id, which is matched to a call by position.
-pub(super) fn is_positional(row: &Message) -> bool {
+pub(super) fn is_positional(row: &SessionMessage) -> bool {
     LegacyKind::from_row(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
 }
 
 /// The parts of a row, from its columns alone.
-pub(super) fn parts(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
+pub(super) fn parts(row: &SessionMessage, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
     match LegacyKind::from_row(row) {
         LegacyKind::Tool if is_positional(row) => vec![positional(row, open_calls)],
         LegacyKind::Tool => {
@@ -55,7 +55,7 @@ pub(super) fn parts(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<Part
 
 /// As [`parts`], for a row whose `meta` does not match its columns: text beside the results, which the layout in
 /// `meta` separated, is kept as a part.
-pub(super) fn with_text(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
+pub(super) fn with_text(row: &SessionMessage, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
     let mut parts = parts(row, open_calls);
     if LegacyKind::from_row(row) == LegacyKind::Tool && !is_positional(row) {
         let (mut text, mut rest) = (String::new(), row.content.as_str());
@@ -71,7 +71,7 @@ pub(super) fn with_text(row: &Message, open_calls: &mut OpenLegacyCalls) -> Vec<
 }
 
 /// Updates the calls that a later row without ids may answer.
-pub(super) fn track_open_calls(row: &Message, open_calls: &mut OpenLegacyCalls) {
+pub(super) fn track_open_calls(row: &SessionMessage, open_calls: &mut OpenLegacyCalls) {
     match LegacyKind::from_row(row) {
         LegacyKind::Tool => {
             let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
@@ -84,7 +84,7 @@ pub(super) fn track_open_calls(row: &Message, open_calls: &mut OpenLegacyCalls) 
     }
 }
 
-fn positional(row: &Message, open_calls: &mut OpenLegacyCalls) -> Part {
+fn positional(row: &SessionMessage, open_calls: &mut OpenLegacyCalls) -> Part {
     let Some((id, name)) = open_calls.pop_front() else { return Part::text(row.content.clone()) };
     let response = Some(parse_object(&row.content));
     FunctionResponse { id: Some(id), name, response, extra: Map::new() }.into()

@@ -4,11 +4,13 @@ use super::{
     legacy::{self, LegacyKind, OpenLegacyCalls},
     meta::{Meta, PartLocation, Slot},
 };
+use crate::{agent::CORRECTION, view::history::is_legacy_correction};
 use adk::{
     content::{Content, Data, Part},
     event::Event,
 };
-use session::{Message, Stored};
+use serde_json::{Map, Value};
+use session::{SessionMessage, StoredMessage};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The default name of an agent.
@@ -30,7 +32,7 @@ impl Restorer {
 
     /// Restores the event of a row. A `meta` that cannot be read or does not match the columns is ignored, and the
     /// columns alone determine the event.
-    pub fn restore(&mut self, stored: &Stored) -> Event {
+    pub fn restore(&mut self, stored: &StoredMessage) -> Event {
         let row = &stored.message;
         let event = match row.meta.as_deref().map(serde_json::from_str) {
             Some(Ok(meta)) => self.with_meta(row, meta),
@@ -48,11 +50,11 @@ impl Restorer {
     }
 
     /// Updates the open calls as [`restore`](Self::restore) does, for a row whose event is known.
-    pub(crate) fn skip(&mut self, row: &Message) {
+    pub(crate) fn skip(&mut self, row: &SessionMessage) {
         legacy::track_open_calls(row, &mut self.open_calls);
     }
 
-    fn with_meta(&mut self, row: &Message, meta: Meta) -> Event {
+    fn with_meta(&mut self, row: &SessionMessage, meta: Meta) -> Event {
         let laid_out = meta.layout.and_then(|layout| lay_out(row, layout));
         let parts = laid_out.unwrap_or_else(|| legacy::with_text(row, &mut self.open_calls));
         let content = Content { parts, role: meta.role, origin: meta.origin };
@@ -65,7 +67,7 @@ impl Restorer {
         }
     }
 
-    fn without_meta(&self, stored: &Stored, parts: Vec<Part>) -> Event {
+    fn without_meta(&self, stored: &StoredMessage, parts: Vec<Part>) -> Event {
         let row = &stored.message;
         let role = match LegacyKind::from_row(row) {
             LegacyKind::User => "user",
@@ -73,8 +75,11 @@ impl Restorer {
             LegacyKind::Tool if parts.iter().any(|part| part.response().is_some()) => "user",
             LegacyKind::Tool | LegacyKind::Other => &row.role,
         };
+        let is_correction = role == "user" && is_legacy_correction(&row.content);
         Event {
             content: (!parts.is_empty()).then(|| Content::new(role, parts)),
+            custom_metadata: is_correction
+                .then(|| Map::from_iter([(CORRECTION.to_owned(), Value::from(true))])),
             id: if row.id.is_empty() { format!("row-{}", stored.seq) } else { row.id.clone() },
             author: self.author(row),
             timestamp: row.timestamp,
@@ -82,7 +87,7 @@ impl Restorer {
         }
     }
 
-    fn author(&self, row: &Message) -> String {
+    fn author(&self, row: &SessionMessage) -> String {
         if !row.author.is_empty() {
             return row.author.clone();
         }
@@ -94,7 +99,7 @@ impl Restorer {
 }
 
 /// The parts by their layout, or `None` if the layout does not match the columns.
-fn lay_out(row: &Message, layout: Vec<Slot>) -> Option<Vec<Part>> {
+fn lay_out(row: &SessionMessage, layout: Vec<Slot>) -> Option<Vec<Part>> {
     let mut rest = row.content.as_str();
     let mut parts = Vec::with_capacity(layout.len());
     for slot in layout {

@@ -10,16 +10,16 @@ use adk::{
     event::Event,
 };
 use serde_json::{Map, Value};
-use session::{Message, ToolCall};
+use session::{SessionMessage, ToolCall};
 
 /// The row of an event. A missing call id is derived from the name by the rule that calls and responses share (spec
 /// J2).
-pub fn save(event: &Event) -> Result<Message, serde_json::Error> {
+pub fn save(event: &Event) -> Result<SessionMessage, serde_json::Error> {
     let mut columns = Columns::default();
     for part in event.content.iter().flat_map(|content| &content.parts) {
         columns.push(part)?;
     }
-    let mut row = Message {
+    let mut row = SessionMessage {
         id: event.id.clone(),
         role: role(event, &columns.tool_calls),
         author: event.author.clone(),

@@ -2,25 +2,26 @@
 //! large is shortened with visible marks.
 
 use super::{
-    notes::{EARLIER, REQUEST, is_continue_note, is_note},
+    notes::{EARLIER, REQUEST, is_continue_note},
     shorten,
 };
 use crate::view::{budget::Budget, cost};
-use provider::{Message, Part, Role};
+use provider::{MessagePart, ModelMessage, Role};
 
 /// The newest exchanges that fit, in order. Input and output are legal. `before` is the user's request in a message
 /// before the input.
-pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> Vec<Message> {
-    if let Some(before) = before.filter(|_| messages.first().and_then(task).is_none()) {
-        prepend_opening(&mut messages, opening(Some(before), budget));
+pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
+    let before = before.filter(|_| messages.first().and_then(task).is_none());
+    if before.is_some() {
+        prepend_opening(&mut messages, opening(before, budget));
     }
     let costs: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = costs.iter().copied().fold(0, u32::saturating_add);
     if total <= budget.tokens() && messages.len() <= max_messages(budget) {
         return messages;
     }
-    let front = front(&messages, &costs, budget);
-    let kept = from_front(messages, front, budget);
+    let front = front(&messages, &costs, before, budget);
+    let kept = from_front(messages, front, before, budget);
     // An opening may be inserted before or into the first message; the cost of the others is unchanged.
     let others = costs.iter().rev().take(kept.len().saturating_sub(1));
     let first = kept.first().map_or(0, cost::of_message);
@@ -32,7 +33,7 @@ pub fn fit(mut messages: Vec<Message>, before: Option<&str>, budget: Budget) -> 
 ///
 /// An exchange is a user message, or an assistant message with the results of its calls. An interrupted answer and
 /// the note that asks to continue it belong together.
-fn front(messages: &[Message], costs: &[u32], budget: Budget) -> usize {
+fn front(messages: &[ModelMessage], costs: &[u32], before: Option<&str>, budget: Budget) -> usize {
     let mut front = messages.iter().rposition(begins_exchange).unwrap_or(0);
     let mut cost = 0_u32;
     for (index, message) in messages.iter().enumerate().rev() {
@@ -42,9 +43,11 @@ fn front(messages: &[Message], costs: &[u32], budget: Budget) -> usize {
             break;
         }
         let room = budget.tokens() - cost;
+        // The first message has its opening already.
+        let is_opened = index == 0 && before.is_some();
         if begins_exchange(message)
             && count <= max_messages(budget)
-            && room_for_opening(messages, index, room, budget)
+            && (is_opened || room_for_opening(messages, index, (room, before), budget))
         {
             front = index;
         }
@@ -52,54 +55,67 @@ fn front(messages: &[Message], costs: &[u32], budget: Budget) -> usize {
     front
 }
 
-fn begins_exchange(message: &Message) -> bool {
+fn begins_exchange(message: &ModelMessage) -> bool {
     message.role != Role::Tool && !is_continue_note(message)
 }
 
 /// Whether the opening that a message needs as the first of the request fits. A message with a user's request needs
 /// none.
-fn room_for_opening(messages: &[Message], index: usize, room: u32, budget: Budget) -> bool {
+fn room_for_opening(
+    messages: &[ModelMessage],
+    index: usize,
+    (room, before): (u32, Option<&str>),
+    budget: Budget,
+) -> bool {
     // Upper bound of an opening's cost; the exact cost is computed only if this does not fit.
     let largest = task_room(budget) + 64;
     room >= largest || task(&messages[index]).is_some() || {
         let task = messages[..index].iter().rev().find_map(task);
-        room >= cost::of_message(&Message::new(Role::User, vec![opening(task.as_deref(), budget)]))
+        room >= cost::of_message(&ModelMessage::new(
+            Role::User,
+            vec![opening(task.as_deref().or(before), budget)],
+        ))
     }
 }
 
 /// The messages from `front`, with an opening unless the first contains the user's request.
-fn from_front(mut messages: Vec<Message>, front: usize, budget: Budget) -> Vec<Message> {
+fn from_front(
+    mut messages: Vec<ModelMessage>,
+    front: usize,
+    before: Option<&str>,
+    budget: Budget,
+) -> Vec<ModelMessage> {
     let mut kept = messages.split_off(front);
     if messages.is_empty() || kept.first().and_then(task).is_some() {
         return kept;
     }
-    let opening = opening(messages.iter().rev().find_map(task).as_deref(), budget);
-    prepend_opening(&mut kept, opening);
+    let task = messages.iter().rev().find_map(task);
+    prepend_opening(&mut kept, opening(task.as_deref().or(before), budget));
     kept
 }
 
 /// Prepends an opening, which replaces the note about earlier messages.
-fn prepend_opening(messages: &mut Vec<Message>, opening: Part) {
-    let is_bare = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == EARLIER);
+fn prepend_opening(messages: &mut Vec<ModelMessage>, opening: MessagePart) {
+    let is_bare = |part: &MessagePart| matches!(part, MessagePart::Text { text, note: true, .. } if text.as_str() == EARLIER);
     match messages.first_mut() {
         Some(first) if first.role == Role::User => {
             first.parts.retain(|part| !is_bare(part));
             first.parts.insert(0, opening);
         }
-        Some(_) | None => messages.insert(0, Message::new(Role::User, vec![opening])),
+        Some(_) | None => messages.insert(0, ModelMessage::new(Role::User, vec![opening])),
     }
 }
 
 /// Stands for the messages that are left out and quotes the user's request, so that the model keeps its task in long
 /// turns.
-fn opening(task: Option<&str>, budget: Budget) -> Part {
+fn opening(task: Option<&str>, budget: Budget) -> MessagePart {
     let text = match task {
         Some(task) => {
             format!("{EARLIER}{REQUEST}{}", shorten::text(task, task_room(budget)))
         }
         None => EARLIER.to_owned(),
     };
-    Part::text(text)
+    MessagePart::note(text)
 }
 
 /// Maximum tokens of the quoted request.
@@ -107,18 +123,18 @@ fn task_room(budget: Budget) -> u32 {
     budget.tokens() / 8
 }
 
-/// The user's request in a message, if there is one. An opening quotes it, too.
-pub(crate) fn task(message: &Message) -> Option<String> {
+/// The user's request in a message, if there is one. Notes are not the user's.
+pub(crate) fn task(message: &ModelMessage) -> Option<String> {
     let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } if !is_note(text) => Some(without_opening(text)),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, note: false, .. } => Some(text.as_str()),
+        MessagePart::Text { .. }
+        | MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     });
     let texts = texts.collect::<Vec<_>>().join("\n");
     (message.role == Role::User && !texts.trim().is_empty()).then_some(texts)
-}
-
-fn without_opening(text: &str) -> &str {
-    text.strip_prefix(EARLIER).and_then(|rest| rest.strip_prefix(REQUEST)).unwrap_or(text)
 }
 
 fn max_messages(budget: Budget) -> usize {

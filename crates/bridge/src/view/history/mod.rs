@@ -11,17 +11,16 @@ mod window;
 
 pub use fit::fit;
 pub(crate) use fit::task;
-pub use notes::INTERRUPTED;
-pub(crate) use notes::{OTHER_AGENT_NOTE, correction};
+pub(crate) use notes::{correction, is_legacy_correction};
 pub use repair::repair;
 pub use window::window;
 
 use crate::view::budget::Budget;
-use provider::{Message, Role};
+use provider::{ModelMessage, Role};
 
 /// The messages of a request: repaired, within the budget, never empty. System messages move to the front unchanged.
 /// `task` is the user's request before these messages.
-pub fn prepare(messages: Vec<Message>, task: Option<&str>, budget: Budget) -> Vec<Message> {
+pub fn prepare(messages: Vec<ModelMessage>, task: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
     let mut system = messages;
     let conversation = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
     let mut conversation = system.split_off(conversation);

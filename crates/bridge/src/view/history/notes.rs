@@ -1,11 +1,8 @@
 //! Texts that the view itself adds to a request. Brackets distinguish them from messages of the conversation.
 
-use adk::flow::contents::CONTINUE_NOTE;
-use provider::{Message, Part, Role, ToolCall, ToolResult};
+use adk::notes::CONTINUE_NOTE;
+use provider::{MessagePart, ModelMessage, Role, ToolCall, ToolResult};
 
-/// The result of a call without a recorded result.
-pub const INTERRUPTED: &str =
-    "interrupted, outcome unknown: the call was cut off and may or may not have taken effect";
 /// Stands for the messages before the first one of the request.
 pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
 /// Follows [`EARLIER`] if the user's request is known.
@@ -17,9 +14,6 @@ const OUT_OF_PLACE: &str = "[Out of place: ";
 /// Start and end of the correction after an unknown agent name (spec G1).
 const CORRECTION: (&str, &str) =
     ("[System: Agent \"", ". Please retry using one of the valid agent names listed above.]");
-
-/// Starts a text about the events of another agent.
-pub(crate) const OTHER_AGENT_NOTE: &str = "For context, this is what another agent did.";
 
 /// The correction for a model that named an agent which does not exist (spec G1).
 pub(crate) fn correction(name: &str, valid: &str) -> String {
@@ -38,17 +32,14 @@ pub(super) fn render_result(result: &ToolResult) -> String {
     format!("{OUT_OF_PLACE}{} answered {}]", result.name, result.response)
 }
 
-/// Whether a text in a user message was generated, rather than written by the user.
-pub(super) fn is_note(text: &str) -> bool {
+/// Whether a text is a [`correction`]. Rows without metadata have no other mark.
+pub(crate) fn is_legacy_correction(text: &str) -> bool {
     let (begin, end) = CORRECTION;
-    let is_correction = text.starts_with(begin) && text.ends_with(end);
-    let begins = |with: &&str| text.starts_with(with);
-    let is_fixed = [EARLIER, PLEASE_CONTINUE, CONTINUE_NOTE].contains(&text);
-    is_fixed || is_correction || [OUT_OF_PLACE, OTHER_AGENT_NOTE].iter().any(begins)
+    text.starts_with(begin) && text.ends_with(end)
 }
 
 /// Whether a message only asks to continue the interrupted answer before it.
-pub(super) fn is_continue_note(message: &Message) -> bool {
-    let is_note = |part: &Part| matches!(part, Part::Text { text, .. } if text.as_str() == CONTINUE_NOTE);
-    message.role == Role::User && message.parts.iter().all(is_note)
+pub(super) fn is_continue_note(message: &ModelMessage) -> bool {
+    let is_continue = |part: &MessagePart| matches!(part, MessagePart::Text { text, note: true, .. } if text.as_str() == CONTINUE_NOTE);
+    message.role == Role::User && message.parts.iter().all(is_continue)
 }

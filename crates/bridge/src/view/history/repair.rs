@@ -1,9 +1,10 @@
 //! Makes any sequence of messages legal: calls and results paired within their turn, alternating roles, no empty
 //! messages, a user message first and last. No text is dropped.
 
-use super::notes::{self, EARLIER, INTERRUPTED, PLEASE_CONTINUE};
+use super::notes::{self, EARLIER, PLEASE_CONTINUE};
 use crate::view::ids::UsedIds;
-use provider::{Message, Part, Role, ToolResult};
+use adk::notes::INTERRUPTED_CALL;
+use provider::{MessagePart, ModelMessage, Role, ToolResult};
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
@@ -11,7 +12,7 @@ use std::{
 };
 
 /// Makes messages legal for every provider. Legal messages are returned unchanged.
-pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+pub fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     if is_plain(&messages) {
         return framed_by_user(messages);
     }
@@ -23,8 +24,8 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
 }
 
 /// Fast path: whether user and assistant alternate with text alone, as in most histories.
-fn is_plain(messages: &[Message]) -> bool {
-    let words = |part: &Part| matches!(part, Part::Text { text, signature: None } if has_text(text));
+fn is_plain(messages: &[ModelMessage]) -> bool {
+    let words = |part: &MessagePart| matches!(part, MessagePart::Text { text, signature: None, .. } if has_text(text));
     let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
     let in_turn = [Role::User, Role::Assistant].into_iter().cycle().skip(usize::from(!begins_with_user));
     messages.iter().zip(in_turn).all(|(message, role)| {
@@ -33,25 +34,25 @@ fn is_plain(messages: &[Message]) -> bool {
 }
 
 /// Ensures that the first message is the user's and that the last is not the assistant's.
-fn framed_by_user(mut messages: Vec<Message>) -> Vec<Message> {
+fn framed_by_user(mut messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, Message::text(Role::User, EARLIER));
+        messages.insert(0, ModelMessage::new(Role::User, vec![MessagePart::note(EARLIER)]));
     }
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(Message::text(Role::User, PLEASE_CONTINUE));
+        messages.push(ModelMessage::new(Role::User, vec![MessagePart::note(PLEASE_CONTINUE)]));
     }
     messages
 }
 
 #[derive(Default)]
 struct RepairedHistory {
-    messages: Vec<Message>,
+    messages: Vec<ModelMessage>,
     /// The calls of the last message.
     open: Vec<OpenCall>,
     /// Indexes into `open` by id, for the next result with that id. Duplicate ids have several.
     positions: HashMap<String, VecDeque<usize>>,
     /// Results without a call. Deferred, so that they do not split the exchange in progress.
-    unmatched: Vec<Part>,
+    unmatched: Vec<MessagePart>,
 }
 
 /// A call with its result, once that was seen.
@@ -62,16 +63,16 @@ struct OpenCall {
 }
 
 impl RepairedHistory {
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, message: ModelMessage) {
         // Filtered in place: most messages are unchanged.
         let kept = message.parts.into_iter().filter_map(|part| match part {
-            Part::Result(result) => {
+            MessagePart::Result(result) => {
                 self.answer(*result);
                 None
             }
             part => is_nonempty(&part).then_some(part),
         });
-        let kept: Vec<Part> = kept.collect();
+        let kept: Vec<MessagePart> = kept.collect();
         match message.role {
             Role::Assistant => self.push_assistant(kept),
             Role::User | Role::Tool | Role::System => self.push_user(kept),
@@ -83,12 +84,12 @@ impl RepairedHistory {
         let position = self.positions.get_mut(&*id_or_name(&result.id, &result.name)).and_then(next_position);
         match position.and_then(|position| self.open.get_mut(position)) {
             Some(open) => open.answer = Some(result.response),
-            None => self.unmatched.push(Part::text(notes::render_result(&result))),
+            None => self.unmatched.push(MessagePart::note(notes::render_result(&result))),
         }
     }
 
-    fn push_user(&mut self, parts: Vec<Part>) {
-        let parts: Vec<Part> = parts.into_iter().filter_map(to_user_part).collect();
+    fn push_user(&mut self, parts: Vec<MessagePart>) {
+        let parts: Vec<MessagePart> = parts.into_iter().filter_map(to_user_part).collect();
         if !parts.is_empty() {
             self.close();
             self.append(Role::User, parts);
@@ -96,7 +97,7 @@ impl RepairedHistory {
     }
 
     /// A message with thoughts alone is dropped: the message that follows repeats them.
-    fn push_assistant(&mut self, mut parts: Vec<Part>) {
+    fn push_assistant(&mut self, mut parts: Vec<MessagePart>) {
         if !parts.iter().any(is_visible) {
             return;
         }
@@ -106,10 +107,10 @@ impl RepairedHistory {
     }
 
     /// Call ids are unique within a message.
-    fn open_calls(&mut self, parts: &mut [Part]) {
+    fn open_calls(&mut self, parts: &mut [MessagePart]) {
         let mut used = UsedIds::default();
         for part in parts {
-            let Part::Call(call) = part else { continue };
+            let MessagePart::Call(call) = part else { continue };
             let id = id_or_name(&call.id, &call.name).into_owned();
             call.id = used.unique(id.clone());
             self.positions.entry(id).or_default().push_back(self.open.len());
@@ -120,22 +121,22 @@ impl RepairedHistory {
     /// Ends the exchange in progress: every call gets a result, in the order of the calls.
     fn close(&mut self) {
         self.positions.clear();
-        let results: Vec<Part> = self.open.drain(..).map(result_part).collect();
+        let results: Vec<MessagePart> = self.open.drain(..).map(result_part).collect();
         let unmatched = std::mem::take(&mut self.unmatched);
         self.append(Role::Tool, results);
         self.append(Role::User, unmatched);
     }
 
     /// Consecutive parts of one role form one message.
-    fn append(&mut self, role: Role, parts: Vec<Part>) {
+    fn append(&mut self, role: Role, parts: Vec<MessagePart>) {
         match self.messages.last_mut() {
             _ if parts.is_empty() => {}
             Some(last) if last.role == role => last.parts.extend(parts),
-            Some(_) | None => self.messages.push(Message::new(role, parts)),
+            Some(_) | None => self.messages.push(ModelMessage::new(role, parts)),
         }
     }
 
-    fn finish(mut self) -> Vec<Message> {
+    fn finish(mut self) -> Vec<ModelMessage> {
         self.close();
         framed_by_user(self.messages)
     }
@@ -146,9 +147,9 @@ fn next_position(positions: &mut VecDeque<usize>) -> Option<usize> {
     if positions.len() > 1 { positions.pop_front() } else { positions.front().copied() }
 }
 
-fn result_part(OpenCall { id, name, answer }: OpenCall) -> Part {
-    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED}));
-    Part::from(ToolResult { id, name, response })
+fn result_part(OpenCall { id, name, answer }: OpenCall) -> MessagePart {
+    let response = answer.unwrap_or_else(|| json!({"error": INTERRUPTED_CALL}));
+    MessagePart::from(ToolResult { id, name, response })
 }
 
 fn id_or_name<'a>(id: &'a str, name: &str) -> Cow<'a, str> {
@@ -160,31 +161,37 @@ fn has_text(text: &str) -> bool {
     text.chars().any(|letter| !letter.is_whitespace())
 }
 
-fn is_nonempty(part: &Part) -> bool {
+fn is_nonempty(part: &MessagePart) -> bool {
     match part {
-        Part::Text { signature, .. } | Part::Thought { signature, .. } if signature.is_some() => true,
-        Part::Text { text, .. } | Part::Thought { text, .. } => has_text(text),
-        Part::Call(call) => !call.name.is_empty(),
-        Part::Result(_) | Part::Media(_) => true,
+        MessagePart::Text { signature, .. } | MessagePart::Thought { signature, .. }
+            if signature.is_some() =>
+        {
+            true
+        }
+        MessagePart::Text { text, .. } | MessagePart::Thought { text, .. } => has_text(text),
+        MessagePart::Call(call) => !call.name.is_empty(),
+        MessagePart::Result(_) | MessagePart::Media(_) => true,
     }
 }
 
 /// Whether a part is visible to a reader. Some models sign an empty text.
-fn is_visible(part: &Part) -> bool {
+fn is_visible(part: &MessagePart) -> bool {
     match part {
-        Part::Text { text, .. } => has_text(text),
-        Part::Thought { .. } => false,
-        Part::Call(_) | Part::Result(_) | Part::Media(_) => true,
+        MessagePart::Text { text, .. } => has_text(text),
+        MessagePart::Thought { .. } => false,
+        MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_) => true,
     }
 }
 
 /// Only the assistant may think, sign and call tools: in a user message, a call becomes text.
-fn to_user_part(part: Part) -> Option<Part> {
+fn to_user_part(part: MessagePart) -> Option<MessagePart> {
     match part {
-        Part::Text { text, .. } => has_text(&text).then(|| Part::text(text)),
-        Part::Thought { .. } => None,
-        Part::Call(call) => Some(Part::text(notes::render_call(&call))),
-        Part::Result(_) | Part::Media(_) => Some(part),
+        MessagePart::Text { text, note, .. } => {
+            has_text(&text).then_some(MessagePart::Text { text, signature: None, note })
+        }
+        MessagePart::Thought { .. } => None,
+        MessagePart::Call(call) => Some(MessagePart::note(notes::render_call(&call))),
+        MessagePart::Result(_) | MessagePart::Media(_) => Some(part),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Renders messages for test snapshots, one line each.
 
-use provider::{MediaSource, Message, Part, Role, ToolCall, ToolResult};
+use provider::{MediaSource, MessagePart, ModelMessage, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-pub(super) fn shape(messages: &[Message]) -> String {
+pub(super) fn shape(messages: &[ModelMessage]) -> String {
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn line(message: &Message) -> String {
+fn line(message: &ModelMessage) -> String {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user ",
@@ -17,20 +17,22 @@ fn line(message: &Message) -> String {
     format!("{role} {}", message.parts.iter().map(render_part).collect::<Vec<_>>().join(" | "))
 }
 
-fn render_part(part: &Part) -> String {
+fn render_part(part: &MessagePart) -> String {
     match part {
-        Part::Text { text, signature } => format!("{}{}", brief(text), signature_mark(signature.as_ref())),
-        Part::Thought { text, signature } => {
+        MessagePart::Text { text, signature, .. } => {
+            format!("{}{}", brief(text), signature_mark(signature.as_ref()))
+        }
+        MessagePart::Thought { text, signature } => {
             format!("({}){}", brief(text), signature_mark(signature.as_ref()))
         }
-        Part::Call(call) => {
+        MessagePart::Call(call) => {
             let args = brief(&Value::Object(call.args.clone()).to_string());
             format!("→ {}#{} {args}{}", call.name, call.id, signature_mark(call.signature.as_ref()))
         }
-        Part::Result(result) => {
+        MessagePart::Result(result) => {
             format!("← {}#{} {}", result.name, result.id, brief(&result.response.to_string()))
         }
-        Part::Media(media) => match &media.source {
+        MessagePart::Media(media) => match &media.source {
             MediaSource::Base64(data) => format!("<{} {} bytes>", media.mime_type, data.len()),
             MediaSource::Uri(uri) => format!("<{} {uri}>", media.mime_type),
         },
@@ -57,36 +59,40 @@ fn brief(text: &str) -> String {
     format!("{head} ~{mark}~ {tail}")
 }
 
-pub(super) fn user(text: &str) -> Message {
-    Message::text(Role::User, text)
+pub(super) fn user(text: &str) -> ModelMessage {
+    ModelMessage::text(Role::User, text)
 }
 
-pub(super) fn agent(text: &str) -> Message {
-    Message::text(Role::Assistant, text)
+pub(super) fn note(text: impl Into<shared_text::SharedText>) -> ModelMessage {
+    ModelMessage::new(Role::User, vec![MessagePart::note(text)])
+}
+
+pub(super) fn agent(text: &str) -> ModelMessage {
+    ModelMessage::text(Role::Assistant, text)
 }
 
 /// The assistant calls the tool `look` once per id.
-pub(super) fn calls(ids: &[&str]) -> Message {
-    Message::new(Role::Assistant, ids.iter().map(|id| call(id)).collect())
+pub(super) fn calls(ids: &[&str]) -> ModelMessage {
+    ModelMessage::new(Role::Assistant, ids.iter().map(|id| call(id)).collect())
 }
 
-pub(super) fn call(id: &str) -> Part {
+pub(super) fn call(id: &str) -> MessagePart {
     let args = serde_json::Map::from_iter([("at".to_owned(), json!(1))]);
-    Part::from(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
+    MessagePart::from(ToolCall { id: id.to_owned(), name: "look".to_owned(), args, ..ToolCall::default() })
 }
 
 /// Results of `look`, each with a text.
-pub(super) fn answers(answers: &[(&str, &str)]) -> Message {
+pub(super) fn answers(answers: &[(&str, &str)]) -> ModelMessage {
     let result = |(id, text): &(&str, &str)| {
-        Part::from(ToolResult {
+        MessagePart::from(ToolResult {
             id: (*id).to_owned(),
             name: "look".to_owned(),
             response: json!({"result": text}),
         })
     };
-    Message::new(Role::Tool, answers.iter().map(result).collect())
+    ModelMessage::new(Role::Tool, answers.iter().map(result).collect())
 }
 
-pub(super) fn thought(text: &str) -> Part {
-    Part::Thought { text: text.into(), signature: Some("c2ln".to_owned()) }
+pub(super) fn thought(text: &str) -> MessagePart {
+    MessagePart::Thought { text: text.into(), signature: Some("c2ln".to_owned()) }
 }

@@ -2,7 +2,7 @@
 
 use super::notes;
 use crate::view::{cost, tokens::estimate};
-use provider::{Media, Message, Part, Role};
+use provider::{Media, MessagePart, ModelMessage, Role};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) fn text(text: &str, room: u32) -> String {
 
 /// Fits an exchange that starts with the user into the budget. Old media are replaced first, then the largest parts
 /// are truncated, then calls are removed with their results; as a last resort everything becomes one truncated text.
-pub(super) fn exchange(messages: Vec<Message>, budget: u32) -> Vec<Message> {
+pub(super) fn exchange(messages: Vec<ModelMessage>, budget: u32) -> Vec<ModelMessage> {
     if cost::of_messages(&messages) <= budget {
         return messages;
     }
@@ -24,7 +24,7 @@ pub(super) fn exchange(messages: Vec<Message>, budget: u32) -> Vec<Message> {
     let mut dropped = 0;
     loop {
         messages = messages.into_iter().map(merge_texts).collect();
-        let mark = Part::text(format!("[{dropped} more calls and their answers are not shown]"));
+        let mark = MessagePart::text(format!("[{dropped} more calls and their answers are not shown]"));
         let mark = Some(mark).filter(|_| dropped > 0);
         let room = budget.saturating_sub(mark.as_ref().map_or(0, body));
         if let Some(level) = level(&messages, room) {
@@ -38,7 +38,7 @@ pub(super) fn exchange(messages: Vec<Message>, budget: u32) -> Vec<Message> {
 }
 
 /// Truncates every part to `level` tokens and appends the mark to the first message.
-fn apply_level(mut messages: Vec<Message>, level: u32, mark: Option<Part>) -> Vec<Message> {
+fn apply_level(mut messages: Vec<ModelMessage>, level: u32, mark: Option<MessagePart>) -> Vec<ModelMessage> {
     for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
         limit_part(part, level);
     }
@@ -75,13 +75,13 @@ fn head_and_tail(text: &str, total: usize, keep: usize) -> String {
 }
 
 /// Keeps the newest media that fit into `room`.
-fn without_old_media(mut messages: Vec<Message>, room: u32) -> Vec<Message> {
+fn without_old_media(mut messages: Vec<ModelMessage>, room: u32) -> Vec<ModelMessage> {
     let mut left = Some(room);
     for part in messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut().rev()) {
-        if let Part::Media(media) = part {
+        if let MessagePart::Media(media) = part {
             left = left.and_then(|left| left.checked_sub(cost::of_media(media)));
             if left.is_none() {
-                *part = Part::text(omission_note(media));
+                *part = MessagePart::text(omission_note(media));
             }
         }
     }
@@ -93,25 +93,27 @@ fn omission_note(Media { name, mime_type, .. }: &Media) -> String {
 }
 
 /// Merges adjacent texts. Reasoning and signatures are dropped: they are valid for unmodified messages only.
-fn merge_texts(message: Message) -> Message {
-    let mut parts: Vec<Part> = Vec::with_capacity(message.parts.len());
+fn merge_texts(message: ModelMessage) -> ModelMessage {
+    let mut parts: Vec<MessagePart> = Vec::with_capacity(message.parts.len());
     for part in message.parts {
         match (parts.last_mut(), part) {
-            (_, Part::Thought { .. }) => {}
-            (Some(Part::Text { text: last, .. }), Part::Text { text, .. }) => {
+            (_, MessagePart::Thought { .. }) => {}
+            (Some(MessagePart::Text { text: last, .. }), MessagePart::Text { text, .. }) => {
                 last.push_str("\n");
                 last.push_str(&text);
             }
-            (_, Part::Text { text, .. }) => parts.push(Part::text(text)),
-            (_, part @ (Part::Call(_) | Part::Result(_) | Part::Media(_))) => parts.push(part),
+            (_, MessagePart::Text { text, .. }) => parts.push(MessagePart::text(text)),
+            (_, part @ (MessagePart::Call(_) | MessagePart::Result(_) | MessagePart::Media(_))) => {
+                parts.push(part);
+            }
         }
     }
-    Message::new(message.role, parts)
+    ModelMessage::new(message.role, parts)
 }
 
 /// The token limit per part with which all parts fit: small parts stay whole, large ones share the rest. `None` below
 /// [`LEAST`].
-fn level(messages: &[Message], budget: u32) -> Option<u32> {
+fn level(messages: &[ModelMessage], budget: u32) -> Option<u32> {
     let bodies = messages.iter().flat_map(|message| &message.parts).map(body);
     let mut bodies: Vec<u32> = bodies.collect();
     let all = bodies.iter().copied().fold(0, u32::saturating_add);
@@ -129,30 +131,30 @@ fn level(messages: &[Message], budget: u32) -> Option<u32> {
 }
 
 /// The tokens of a part that can be truncated.
-fn body(part: &Part) -> u32 {
+fn body(part: &MessagePart) -> u32 {
     match part {
-        Part::Text { text, .. } => text.weight(estimate),
-        Part::Call(call) => cost::of_json(&call.args),
-        Part::Result(result) => estimate(&result.response.to_string()),
-        Part::Thought { .. } | Part::Media(_) => 0,
+        MessagePart::Text { text, .. } => text.token_count(estimate),
+        MessagePart::Call(call) => cost::of_json(&call.args),
+        MessagePart::Result(result) => estimate(&result.response.to_string()),
+        MessagePart::Thought { .. } | MessagePart::Media(_) => 0,
     }
 }
 
-fn limit_part(part: &mut Part, level: u32) {
+fn limit_part(part: &mut MessagePart, level: u32) {
     if body(part) <= level {
         return;
     }
     match part {
-        Part::Text { text: long, .. } => *long = text(long, level).into(),
-        Part::Call(call) => {
+        MessagePart::Text { text: long, .. } => *long = text(long, level).into(),
+        MessagePart::Call(call) => {
             let full = Value::Object(std::mem::take(&mut call.args)).to_string();
             call.args = truncated_json(&full, level);
             call.signature = None;
         }
-        Part::Result(result) => {
+        MessagePart::Result(result) => {
             result.response = Value::Object(truncated_json(&result.response.to_string(), level));
         }
-        Part::Thought { .. } | Part::Media(_) => {}
+        MessagePart::Thought { .. } | MessagePart::Media(_) => {}
     }
 }
 
@@ -164,35 +166,36 @@ fn truncated_json(json: &str, room: u32) -> Map<String, Value> {
 
 /// Removes the older half of the calls with their results and returns how many; never the last call. Halving keeps
 /// the number of rounds logarithmic.
-fn drop_older_calls(messages: &mut [Message]) -> usize {
-    let ids: Vec<String> = messages.iter().flat_map(Message::calls).map(|call| call.id.clone()).collect();
+fn drop_older_calls(messages: &mut [ModelMessage]) -> usize {
+    let ids: Vec<String> =
+        messages.iter().flat_map(ModelMessage::calls).map(|call| call.id.clone()).collect();
     let gone: HashSet<&String> = ids.iter().take(ids.len() / 2).collect();
     for message in messages.iter_mut().filter(|_| !gone.is_empty()) {
         message.parts.retain(|part| match part {
-            Part::Call(call) => !gone.contains(&call.id),
-            Part::Result(result) => !gone.contains(&result.id),
-            Part::Text { .. } | Part::Thought { .. } | Part::Media(_) => true,
+            MessagePart::Call(call) => !gone.contains(&call.id),
+            MessagePart::Result(result) => !gone.contains(&result.id),
+            MessagePart::Text { .. } | MessagePart::Thought { .. } | MessagePart::Media(_) => true,
         });
     }
     gone.len()
 }
 
 /// All parts as one truncated user message.
-fn as_one_text(messages: &[Message], budget: u32) -> Message {
+fn as_one_text(messages: &[ModelMessage], budget: u32) -> ModelMessage {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts: Vec<String> = parts.filter_map(render_part).collect();
-    let empty = Message::new(Role::User, Vec::new());
+    let empty = ModelMessage::new(Role::User, Vec::new());
     let room = budget.saturating_sub(cost::of_message(&empty));
-    Message::text(Role::User, text(&texts.join("\n"), room))
+    ModelMessage::text(Role::User, text(&texts.join("\n"), room))
 }
 
-fn render_part(part: &Part) -> Option<String> {
+fn render_part(part: &MessagePart) -> Option<String> {
     match part {
-        Part::Text { text, .. } => Some(text.to_string()),
-        Part::Call(call) => Some(notes::render_call(call)),
-        Part::Result(result) => Some(notes::render_result(result)),
-        Part::Media(media) => Some(omission_note(media)),
-        Part::Thought { .. } => None,
+        MessagePart::Text { text, .. } => Some(text.to_string()),
+        MessagePart::Call(call) => Some(notes::render_call(call)),
+        MessagePart::Result(result) => Some(notes::render_result(result)),
+        MessagePart::Media(media) => Some(omission_note(media)),
+        MessagePart::Thought { .. } => None,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     store::row::LegacyKind,
     view::{budget::Budget, cost},
 };
-use session::{Message, Stored, ToolCall};
+use session::{SessionMessage, StoredMessage, ToolCall};
 use std::{collections::HashSet, ops::Range};
 
 /// The range of rows in the window. `cut` means that the log has older rows that were not read.
@@ -13,7 +13,7 @@ use std::{collections::HashSet, ops::Range};
 /// If older rows are left out, the window must not start with a tool result without its call or a call without its
 /// result (spec O1, O3). A call at the end is pending and stays (O2). The newest exchange always stays, whatever its
 /// size.
-pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
+pub fn window(rows: &[StoredMessage], budget: Budget, cut: bool) -> Range<usize> {
     let start = start_by_budget(rows, budget);
     if start == 0 && !cut {
         return 0..rows.len();
@@ -22,7 +22,7 @@ pub fn window(rows: &[Stored], budget: Budget, cut: bool) -> Range<usize> {
     safe.map_or_else(|| newest_exchange(rows), |safe| start + safe)..rows.len()
 }
 
-fn start_by_budget(rows: &[Stored], budget: Budget) -> usize {
+fn start_by_budget(rows: &[StoredMessage], budget: Budget) -> usize {
     let mut left = Some(budget.tokens());
     let most = budget.max_messages().unwrap_or(usize::MAX);
     let fitting = rows.iter().rev().take(most).take_while(|row| {
@@ -34,7 +34,7 @@ fn start_by_budget(rows: &[Stored], budget: Budget) -> usize {
 
 /// For each row, whether the window may start there. Reads backwards: a result belongs to the newest earlier call
 /// with its id, however late it is.
-fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
+fn safe_fronts(rows: &[StoredMessage]) -> Vec<bool> {
     let mut results: HashSet<&str> = HashSet::new();
     // Rows without ids answer the calls right before them by position (spec N1).
     let mut unnamed = 0;
@@ -60,13 +60,13 @@ fn safe_fronts(rows: &[Stored]) -> Vec<bool> {
 }
 
 /// Index of the last exchange: the trailing results and the row with their calls.
-fn newest_exchange(rows: &[Stored]) -> usize {
+fn newest_exchange(rows: &[StoredMessage]) -> usize {
     let results =
         rows.iter().rev().take_while(|row| LegacyKind::from_row(&row.message) == LegacyKind::Tool).count();
     (rows.len() - results).saturating_sub(1)
 }
 
-fn calls(row: &Message) -> impl Iterator<Item = &ToolCall> {
+fn calls(row: &SessionMessage) -> impl Iterator<Item = &ToolCall> {
     row.tool_calls.iter().filter(|call| call.is_call())
 }
 

@@ -22,8 +22,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tools::{
-    Call, Error, Outcome, Spec,
-    stub::{Stub, StubConfig},
+    Spec, ToolReply, ToolRequest, ToolsError,
+    stub::{StubConfig, StubTool},
 };
 
 /// An agent without sub-agents, named `root`.
@@ -67,7 +67,7 @@ pub(crate) fn say_streaming(text: &str) -> RunRequest {
 /// A tool that is configured as a stub.
 pub(crate) fn stub(config: Value) -> Arc<dyn adk::tool::Tool> {
     let config: StubConfig = serde_json::from_value(config).unwrap();
-    Arc::new(ToolAdapter::new(Arc::new(Stub::from(config))))
+    Arc::new(ToolAdapter::new(Arc::new(StubTool::from(config))))
 }
 
 /// A tool that records its calls and returns its arguments.
@@ -79,7 +79,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(name: &str) -> Arc<Self> {
         let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-        Arc::new(Self { spec: Spec::reading(name, "Remembers.", parameters), calls: Mutex::default() })
+        Arc::new(Self { spec: Spec::read_only(name, "Remembers.", parameters), calls: Mutex::default() })
     }
 
     pub(crate) fn adapted(self: &Arc<Self>) -> Arc<dyn adk::tool::Tool> {
@@ -96,10 +96,10 @@ impl tools::Tool for Recorder {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
-        let args = Value::Object(call.args);
-        self.calls.lock().unwrap().push((call.id, args.clone()));
-        Box::pin(async move { Ok(Outcome::Done(json!({"given": args}))) })
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
+        let args = Value::Object(request.args);
+        self.calls.lock().unwrap().push((request.id, args.clone()));
+        Box::pin(async move { Ok(ToolReply::Done(json!({"given": args}))) })
     }
 }
 

@@ -2,7 +2,9 @@
 //! message.
 
 use futures::{FutureExt, StreamExt, stream};
-use provider::{Done, Error, EventStream, Message, Part, Provider, Request, Role, StreamEvent, ToolCall};
+use provider::{
+    Done, Error, MessagePart, ModelMessage, ModelRequest, ModelStream, Provider, Role, StreamEvent, ToolCall,
+};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
@@ -13,7 +15,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Fake {
     name: &'static str,
     answers: Mutex<VecDeque<Vec<StreamEvent>>>,
-    requests: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<ModelRequest>>,
     /// Each permit starts one answer.
     gate: Option<Arc<Semaphore>>,
 }
@@ -41,11 +43,11 @@ impl Fake {
         (Arc::new(fake), gate)
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap().clone()
     }
 
-    pub(crate) fn last_request(&self) -> Request {
+    pub(crate) fn last_request(&self) -> ModelRequest {
         self.requests.lock().unwrap().last().cloned().expect("the model was asked")
     }
 }
@@ -55,7 +57,7 @@ impl Provider for Fake {
         self.name
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> ModelStream {
         let scripted = self.answers.lock().unwrap().pop_front();
         let answer = scripted.unwrap_or_else(|| vec![text(&format!("re: {}", last_words(&request))), done()]);
         self.requests.lock().unwrap().push(request);
@@ -70,15 +72,18 @@ impl Provider for Fake {
     }
 }
 
-fn last_words(request: &Request) -> String {
+fn last_words(request: &ModelRequest) -> String {
     let mut users = request.messages.iter().rev().filter(|message| message.role == Role::User);
     users.find_map(words).unwrap_or_default()
 }
 
-fn words(message: &Message) -> Option<String> {
+fn words(message: &ModelMessage) -> Option<String> {
     message.parts.iter().rev().find_map(|part| match part {
-        Part::Text { text, .. } => Some(text.to_string()),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) | Part::Media(_) => None,
+        MessagePart::Text { text, .. } => Some(text.to_string()),
+        MessagePart::Thought { .. }
+        | MessagePart::Call(_)
+        | MessagePart::Result(_)
+        | MessagePart::Media(_) => None,
     })
 }
 

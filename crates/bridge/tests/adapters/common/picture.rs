@@ -4,10 +4,10 @@ use super::{Fake, Shared, store_key};
 use adk::{
     content::{Data, Part as AdkPart},
     event::Event,
-    facts::REQUEST_CONFIRMATION,
+    pending::REQUEST_CONFIRMATION,
 };
 use bridge::store::row::Restorer;
-use provider::{Message, Part, Role};
+use provider::{MessagePart, ModelMessage, Role};
 use serde_json::{Map, Value};
 use session::{PageRequest, Seq};
 use std::sync::Arc;
@@ -55,11 +55,11 @@ pub(crate) fn last_request(model: &Fake) -> Vec<String> {
     messages(&model.last_request().messages)
 }
 
-pub(crate) fn messages(messages: &[Message]) -> Vec<String> {
+pub(crate) fn messages(messages: &[ModelMessage]) -> Vec<String> {
     messages.iter().map(message).collect()
 }
 
-fn message(message: &Message) -> String {
+fn message(message: &ModelMessage) -> String {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -70,12 +70,12 @@ fn message(message: &Message) -> String {
     format!("{role}: {}", parts.join(" "))
 }
 
-fn part(part: &Part) -> String {
+fn part(part: &MessagePart) -> String {
     match part {
-        Part::Text { text, .. } => text.to_string(),
-        Part::Thought { text, .. } => format!("({text})"),
-        Part::Call(call) => format!("→{}#{}{}", call.name, call.id, Value::from(call.args.clone())),
-        Part::Result(result) => format!("←{}#{}{}", result.name, result.id, result.response),
-        Part::Media(_) => "[file]".to_owned(),
+        MessagePart::Text { text, .. } => text.to_string(),
+        MessagePart::Thought { text, .. } => format!("({text})"),
+        MessagePart::Call(call) => format!("→{}#{}{}", call.name, call.id, Value::from(call.args.clone())),
+        MessagePart::Result(result) => format!("←{}#{}{}", result.name, result.id, result.response),
+        MessagePart::Media(_) => "[file]".to_owned(),
     }
 }

@@ -2,11 +2,11 @@
 
 use super::{Backend, Fake, Shared, root, say, start, store_key};
 use adk::{content::Content, event::Event};
-use session::{Commit, Lease, NewRun, Owner, Run, RunStatus, Start, TurnChange};
+use session::{Commit, Lease, NewRun, OwnerClaim, RunRecord, RunStatus, Start, TurnChange};
 use std::time::Duration;
 
 /// The queued runs of the session, by ticket.
-pub(crate) async fn queued(store: &Shared) -> Vec<Run> {
+pub(crate) async fn queued(store: &Shared) -> Vec<RunRecord> {
     let mut queued = store.runs(&store_key(), 100).await.unwrap();
     queued.retain(|run| run.status == RunStatus::Queued);
     queued.sort_by_key(|run| run.ticket);
@@ -25,7 +25,7 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
 /// A live owner of another process, without a heartbeat.
 pub(crate) struct Elsewhere {
     name: String,
-    _claim: Option<(Shared, Owner)>,
+    _claim: Option<(Shared, OwnerClaim)>,
 }
 
 impl Elsewhere {
@@ -55,7 +55,13 @@ fn new_run(id: &str, owner: &str) -> NewRun {
 /// A run of `owner` that holds the lease, with its message in the log. Its id and its invocation are the text.
 pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
     let message = Event { content: Some(Content::user(text)), ..Event::new(text, "user") };
-    let start = Start { run: new_run(text, owner), if_epoch: None, supersedes: Vec::new(), options: None };
+    let start = Start {
+        run: new_run(text, owner),
+        if_epoch: None,
+        supersedes: Vec::new(),
+        settled: Vec::new(),
+        options: None,
+    };
     let message = bridge::store::row::save(&message).unwrap();
     let commit = Commit { turn: TurnChange::Start(start), ..Commit::message(message) };
     store.commit(&store_key(), commit).await.unwrap().started.unwrap().lease

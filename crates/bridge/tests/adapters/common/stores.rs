@@ -1,7 +1,7 @@
 //! Both stores, and direct reads from them.
 
 use adk::session::SessionKey;
-use session::{Run, Store, memory::MemoryStore, sqlite};
+use session::{RunRecord, Store, memory::MemoryStore, sqlite};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ pub(crate) fn store_key() -> session::SessionKey {
 }
 
 /// The runs of the session, oldest first.
-pub(crate) async fn runs(store: &Shared) -> Vec<Run> {
+pub(crate) async fn runs(store: &Shared) -> Vec<RunRecord> {
     let mut runs = store.runs(&store_key(), 100).await.unwrap();
     runs.reverse();
     runs

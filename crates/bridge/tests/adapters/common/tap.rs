@@ -3,9 +3,9 @@
 use super::Shared;
 use session::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, Owner, OwnerStatus, Owners, PageRequest, Pending,
-    RequestKey, Result, Run, RunLog, RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot,
-    StateEntry, Stored, TailBudget, TakeOver, TakenOver, Withdrawal,
+    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
+    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
+    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
 use std::sync::{
     Arc, Mutex,
@@ -119,12 +119,12 @@ impl SessionStore for Tap {
 }
 
 impl SessionLog for Tap {
-    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+    fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
         self.store.read(key, page)
     }
 
-    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<Stored>> {
+    fn read_run(&self, key: &SessionKey, run: u64, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
         self.store.read_run(key, run, page)
     }
 
@@ -139,7 +139,7 @@ impl SessionLog for Tap {
 }
 
 impl RunStore for Tap {
-    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, Run> {
+    fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord> {
         self.store.enqueue(key, run, payload)
     }
 
@@ -165,21 +165,21 @@ impl RunStore for Tap {
 }
 
 impl RunLog for Tap {
-    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<Run>> {
+    fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>> {
         self.store.run(key, id)
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<Run>> {
+    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
         self.store.run_of_request(key, request)
     }
 
-    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<Run>> {
+    fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>> {
         self.store.runs(key, limit)
     }
 }
 
 impl Owners for Tap {
-    fn claim_owner(&self) -> Result<Owner> {
+    fn claim_owner(&self) -> Result<OwnerClaim> {
         self.store.claim_owner()
     }
 

@@ -16,7 +16,7 @@ use crate::{
     screen::{Mode, Style, View, one_line, printable, sentence},
     wiring::Wanted,
 };
-use adk::{content::Content, error::RunError, facts::Question};
+use adk::{content::Content, error::RunError, pending::Question};
 use command::SlashCommand;
 use input::{Input, InputLine};
 use peer::Peer;

@@ -11,7 +11,7 @@ use crate::{
     screen::{View, one_line, printable},
     wiring::{self, Wanted},
 };
-use adk::{content::Content, facts::Question, session::SessionKey};
+use adk::{content::Content, pending::Question, session::SessionKey};
 use anyhow::{anyhow, bail};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

@@ -30,15 +30,15 @@ fn secrets_of_the_environment_are_filled_in_and_masked() {
     );
     assert_eq!(secrets, ["tok-123456"]);
     let [far] = mcp.servers.as_slice() else { panic!("{:?}", mcp.servers) };
-    let Link::Http { headers, .. } = &far.link else { panic!("{far:?}") };
+    let McpTransport::Http { headers, .. } = &far.transport else { panic!("{far:?}") };
     assert_eq!(headers[0].1, "Bearer tok-123456");
     assert!(!format!("{mcp:?}").contains("tok-123456"));
 }
 
 #[test]
 fn a_server_that_cannot_work_says_why_and_what_to_do() {
-    let why = |toml: &str| match &read(toml, &Env::default()).0.servers[0].link {
-        Link::None(why) => why.clone(),
+    let why = |toml: &str| match &read(toml, &Env::default()).0.servers[0].transport {
+        McpTransport::Unavailable(why) => why.clone(),
         other => panic!("{other:?}"),
     };
     insta::assert_snapshot!(
@@ -62,16 +62,18 @@ fn a_projects_file_is_read_with_its_foreign_keys_and_known_by_its_content() {
     assert!(read(None).is_none());
     fs::write(&file, r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1}, "b": {"type": "sse", "url": "https://x"}}, "other": {}}"#).unwrap();
     let project = read(None).unwrap();
-    let Link::Stdio { args, .. } = &project.servers[0].link else { panic!("{project:?}") };
+    let McpTransport::Stdio { args, .. } = &project.servers[0].transport else { panic!("{project:?}") };
     assert_eq!((args[0].as_str(), project.said), ("here", Decision::Ask));
-    assert!(matches!(&project.servers[1].link, Link::None(why) if why.contains("has given up")));
+    assert!(
+        matches!(&project.servers[1].transport, McpTransport::Unavailable(why) if why.contains("has given up"))
+    );
     assert!(read(Some(Decision::Deny)).is_none());
     fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
     assert_ne!(read(None).unwrap().hash, project.hash);
     fs::write(&file, "{").unwrap();
     let broken = read(None).unwrap();
     assert!(
-        matches!(&broken.servers[0].link, Link::None(why) if why.starts_with(".mcp.json cannot be understood"))
+        matches!(&broken.servers[0].transport, McpTransport::Unavailable(why) if why.starts_with(".mcp.json cannot be understood"))
     );
 }
 

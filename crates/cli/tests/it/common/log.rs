@@ -70,5 +70,5 @@ impl Log {
 }
 
 pub(crate) fn said(event: &Event) -> String {
-    event.content.as_ref().map(adk::content::Content::said).unwrap_or_default()
+    event.content.as_ref().map(adk::content::Content::text).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ mod terminal;
 pub(crate) use gate::Gate;
 pub(crate) use http::{Answer, Running};
 pub(crate) use log::{Log, said};
-pub(crate) use remote::{CANARY, REST, api_name, legal_api, provider};
+pub(crate) use remote::{CANARY, REST, api_name, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 
 use std::{
@@ -30,7 +30,16 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    /// On a tmpfs if there is one, for tests of what lango saves within a deadline of its own: fsync does not wait for a busy
+    /// disk.
+    pub(crate) fn in_memory() -> Self {
+        tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), Self::of)
+    }
+
+    fn of(dir: TempDir) -> Self {
         fs::create_dir(dir.path().join("here")).unwrap();
         Self { dir }
     }

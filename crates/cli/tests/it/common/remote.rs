@@ -1,35 +1,23 @@
 //! A provider on loopback, and a configuration that leads to it.
 
 use super::Place;
-use testkit::{
-    fakeprov::{Api, Fake},
-    legal,
-};
+use testkit::{ProviderApi, fakeprov::Fake};
 
 /// The key that is sent, and that must be seen nowhere.
 pub(crate) const CANARY: &str = "sk-canary-4f1d0c7b9e";
 
 /// The wire format as `lango.toml` names it.
-pub(crate) fn api_name(api: Api) -> &'static str {
+pub(crate) fn api_name(api: ProviderApi) -> &'static str {
     match api {
-        Api::OpenAi => "chat",
-        Api::Responses | Api::Anthropic | Api::Gemini | Api::Ollama => api.name(),
-    }
-}
-
-/// The wire format whose rules its requests obey.
-pub(crate) fn legal_api(api: Api) -> legal::Api {
-    match api {
-        Api::OpenAi => legal::Api::OpenAi,
-        Api::Responses => legal::Api::Responses,
-        Api::Anthropic => legal::Api::Anthropic,
-        Api::Gemini => legal::Api::Gemini,
-        Api::Ollama => legal::Api::Ollama,
+        ProviderApi::OpenAi => "chat",
+        ProviderApi::Responses | ProviderApi::Anthropic | ProviderApi::Gemini | ProviderApi::Ollama => {
+            api.name()
+        }
     }
 }
 
 /// A provider of that name that plays a scenario.
-pub(crate) fn provider(name: &str, fake: &Fake, api: Api, scenario: &str) -> String {
+pub(crate) fn provider(name: &str, fake: &Fake, api: ProviderApi, scenario: &str) -> String {
     let (url, api) = (fake.url(scenario), api_name(api));
     format!(
         "[providers.{name}]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"${{CANARY}}\"\nidle_timeout_s = 2\n"
@@ -48,7 +36,7 @@ response = { sky = \"clear\" }
 
 impl Place {
     /// A machine whose model is one that the fake plays.
-    pub(crate) fn with_provider(fake: &Fake, api: Api, scenario: &str) -> Self {
+    pub(crate) fn with_provider(fake: &Fake, api: ProviderApi, scenario: &str) -> Self {
         let place = Self::new();
         let provider = provider("fake", fake, api, scenario);
         place.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));

@@ -5,14 +5,14 @@ use crate::{
     common::{CTRL_C, Said, Terminal},
     round_trip::conversation,
 };
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::Read as _,
     process::{Child, Output, Stdio},
 };
-use testkit::fakeprov::Api;
+use testkit::ProviderApi;
 
 /// `lango run` in the middle of an answer.
 struct Answering {
@@ -64,7 +64,7 @@ fn presented(next: &str) -> Vec<String> {
 #[test]
 fn ctrl_c_stores_what_a_run_has_shown_and_the_next_request_presents_it_in_every_format() {
     let mut sent = Vec::new();
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN]);
         let mut run = Answering::start(&stage, &["run", "--session", "k", "weather?"]);
         run.shows(SHOWN);
@@ -115,7 +115,7 @@ fn ctrl_c_stores_what_a_run_has_shown_and_the_next_request_presents_it_in_every_
 
 #[test]
 fn an_interrupted_thought_is_stored_and_no_format_is_sent_an_empty_message_for_it() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[THOUGHT]);
         let mut run = Answering::start(&stage, &["run", "--json", "--session", "k", "weather?"]);
         run.shows(THOUGHT);
@@ -138,7 +138,7 @@ fn an_interrupted_thought_is_stored_and_no_format_is_sent_an_empty_message_for_i
 
 #[test]
 fn ctrl_c_in_a_chat_stores_what_it_has_shown_and_the_chat_continues_after_it() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN]);
         let mut terminal = Terminal::open(&stage.place, &["chat", "--session", "k"]);
         terminal.sees("› ");
@@ -167,7 +167,7 @@ fn ctrl_c_in_a_chat_stores_what_it_has_shown_and_the_chat_continues_after_it() {
 
 #[test]
 fn a_killed_run_is_finished_by_the_next_one_after_the_text_it_has_shown() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN]);
         let mut run = Answering::start(&stage, &["run", "--session", "k", "weather?"]);
         run.shows(SHOWN);

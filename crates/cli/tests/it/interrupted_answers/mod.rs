@@ -3,10 +3,7 @@
 mod cli;
 mod serve;
 
-use crate::{
-    common::{Gate, Log, Place, api_name, legal_api},
-    serve::client::PATIENCE,
-};
+use crate::common::{Gate, Log, Place, api_name};
 use rusqlite::OpenFlags;
 use serde_json::Value;
 use session::SessionKey;
@@ -15,9 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 use testkit::{
-    fakeprov::{Api, Fake, Received},
+    ProviderApi,
+    fakeprov::{Fake, Received},
     legal,
 };
+
+/// Far beyond what a save takes, even on a busy disk.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the scenario `think` shows: a thought, then the answer in two pieces. The gate stops it behind the first.
 const THOUGHT: &str = "Now I know.";
@@ -30,16 +31,16 @@ const LATER_SHOWN: &str = "Grüß ";
 /// A machine whose model streams through a gate.
 struct Stage {
     place: Place,
-    api: Api,
+    api: ProviderApi,
     gate: Gate,
     fake: Fake,
 }
 
 impl Stage {
-    fn new(api: Api, scenario: &str, stops: &[&str]) -> Self {
+    fn new(api: ProviderApi, scenario: &str, stops: &[&str]) -> Self {
         let fake = Fake::start_blocking();
         let gate = Gate::before(&fake, stops);
-        let stage = Self { place: Place::new(), api, gate, fake };
+        let stage = Self { place: Place::in_memory(), api, gate, fake };
         stage.plays(scenario);
         stage
     }
@@ -48,7 +49,7 @@ impl Stage {
     fn plays(&self, scenario: &str) {
         let (api, url) = (api_name(self.api), self.gate.url(scenario));
         let settings = format!(
-            "model = \"fake/model-x\"\n[providers.fake]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"k\"\nidle_timeout_s = 60\n"
+            "model = \"fake/model-x\"\n[providers.fake]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"k\"\nidle_timeout_s = 600\n"
         );
         self.place.file("lango.toml", settings);
     }
@@ -86,7 +87,7 @@ impl Stage {
     #[track_caller]
     fn requests(&self) -> Vec<Vec<String>> {
         let request = |request: &Received| {
-            let broken = legal::check(legal_api(self.api), &request.body);
+            let broken = legal::check(self.api, &request.body);
             assert!(broken.is_empty(), "{:?}: {broken:?}\n{:#}", self.api, request.body);
             spoken(&request.body)
         };

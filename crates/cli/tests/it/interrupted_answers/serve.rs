@@ -2,9 +2,9 @@
 
 use super::{LATER, LATER_SHOWN, SHOWN, Stage, interrupted, line, text};
 use crate::serve::client::{Events, Served, Told, message};
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use serde_json::{Value, json};
-use testkit::fakeprov::Api;
+use testkit::ProviderApi;
 
 /// Reads until the pieces of the answer end with this text.
 #[track_caller]
@@ -80,7 +80,7 @@ fn assert_resumed(stage: &Stage, (session, run): (&str, &str), seen: &[Told], ex
 
 #[test]
 fn a_killed_server_continues_after_the_text_that_it_has_shown_in_every_format() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN, LATER_SHOWN]);
         let Reading { server, session, run, seen, .. } = Reading::start(&stage, &[], SHOWN);
         stage.until_draft(SHOWN);
@@ -93,7 +93,7 @@ fn a_killed_server_continues_after_the_text_that_it_has_shown_in_every_format() 
 
 #[test]
 fn a_draft_that_was_saved_in_pieces_is_one_interrupted_answer() {
-    let stage = Stage::new(Api::OpenAi, "slowtext-0", &["tick 2 ", "tick 4 ", LATER_SHOWN]);
+    let stage = Stage::new(ProviderApi::OpenAi, "slowtext-0", &["tick 2 ", "tick 4 ", LATER_SHOWN]);
     let mut reading = Reading::start(&stage, &[], "tick 2 ");
     stage.until_draft("tick 2 ");
     stage.gate.open();
@@ -110,15 +110,14 @@ fn a_draft_that_was_saved_in_pieces_is_one_interrupted_answer() {
 
 #[test]
 fn a_cancelled_run_stores_what_it_has_shown_at_once_and_its_reader_gets_it_before_the_end() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN]);
         let Reading { server, session, run, events, seen } = Reading::start(&stage, &[], SHOWN);
-        let cancelled = server.ask("POST", &format!("{run}/cancel"), &Value::Null).well();
-        assert_eq!(cancelled["status"], "cancelled");
+        server.ask("POST", &format!("{run}/cancel"), &Value::Null).well();
+        server.until(&run, |run| run["status"] == "cancelled");
         let kept = of_agent(&server.get(&session));
         let id = seen[0].data["id"].as_str().unwrap().to_owned();
         assert_eq!(kept, [(id, interrupted())], "{api:?}");
-        assert_eq!(server.get(&run)["status"], "cancelled");
         assert!(stage.drafts().is_empty());
         let rest = events.all();
         assert_eq!(stored(&rest[..1]), kept);
@@ -128,7 +127,7 @@ fn a_cancelled_run_stores_what_it_has_shown_at_once_and_its_reader_gets_it_befor
 
 #[test]
 fn an_answer_that_breaks_off_reaches_every_reader_before_its_error() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN]);
         let server = Served::start(&stage.place);
         let session = server.session("lango", "s");
@@ -157,7 +156,7 @@ fn an_answer_that_breaks_off_reaches_every_reader_before_its_error() {
 
 #[test]
 fn a_server_without_grace_saves_what_it_has_shown_before_it_exits() {
-    for api in Api::ALL {
+    for api in ProviderApi::ALL {
         let stage = Stage::new(api, "think", &[SHOWN, LATER_SHOWN]);
         let Reading { server, session, run, seen, .. } = Reading::start(&stage, &["--grace", "0"], SHOWN);
         server.terminate();
@@ -171,7 +170,7 @@ fn a_server_without_grace_saves_what_it_has_shown_before_it_exits() {
 
 #[test]
 fn text_that_is_shown_during_the_grace_period_is_saved_too() {
-    let stage = Stage::new(Api::Anthropic, "slowtext-0", &["tick 2 ", "tick 4 ", LATER_SHOWN]);
+    let stage = Stage::new(ProviderApi::Anthropic, "slowtext-0", &["tick 2 ", "tick 4 ", LATER_SHOWN]);
     let mut reading = Reading::start(&stage, &["--grace", "600"], "tick 2 ");
     reading.server.terminate();
     reading.server.until_closed();

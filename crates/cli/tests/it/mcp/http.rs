@@ -150,7 +150,7 @@ fn a_header_comes_from_the_environment_and_goes_nowhere_else() {
     let told = wrong.out.lines().last().unwrap();
     assert_eq!(
         told,
-        "the MCP server `web` (lango.toml) cannot be reached: it wants another Authorization; set it in its `headers`"
+        "the MCP server `web` (lango.toml) cannot be reached: it requires another Authorization header; set it in its `headers`"
     );
 }
 

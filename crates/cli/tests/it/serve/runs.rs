@@ -166,7 +166,7 @@ fn a_session_in_a_run_is_not_patched_and_its_removal_ends_the_run() {
     events.next().unwrap();
     let patched = server.ask("PATCH", &session, &json!({"stateDelta": {"k": 1}}));
     assert_eq!(patched.status, 409, "{patched:?}");
-    assert!(patched.body["detail"].as_str().unwrap().contains("is in a run"));
+    assert!(patched.body["detail"].as_str().unwrap().contains("has an active run"));
     server.ask("DELETE", &session, &Value::Null).well();
     let last = events.all().pop().unwrap();
     assert_eq!(last.data["error"], "Cancelled: the run was cancelled");

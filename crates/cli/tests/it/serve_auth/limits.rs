@@ -24,7 +24,7 @@ fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
     let path = "/apps/canned/users/ann/sessions";
     let body = format!("{{\"state\": {{\"a\": \"{}\"}}}}", "x".repeat(2000));
     let told = server.ask("POST", path, &[("authorization", &token)], body.as_bytes());
-    assert_eq!((told.status, told.detail().as_str()), (413, "the request is larger than 1000 bytes"));
+    assert_eq!((told.status, told.detail().as_str()), (413, "the body exceeds the limit of 1000 bytes"));
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {token}\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -32,7 +32,7 @@ fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
     );
     let chunked = format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let told = server.raw(chunked.as_bytes());
-    assert_eq!((told.status, told.detail().as_str()), (413, "the request is larger than 1000 bytes"));
+    assert_eq!((told.status, told.detail().as_str()), (413, "the body exceeds the limit of 1000 bytes"));
     assert_eq!(server.ask("POST", path, &[("authorization", &token)], b"{}").status, 200);
 }
 
@@ -56,7 +56,7 @@ fn a_token_has_so_many_requests_in_a_minute_and_the_machines_has_no_limit() {
     }
     let told = asked(&ann);
     assert_eq!(told.status, 429);
-    assert_eq!(told.detail(), "too many requests with this token in a minute");
+    assert_eq!(told.detail(), "rate limit of this token reached; see Retry-After");
     let wait: u64 = told.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=21).contains(&wait), "{wait}");
     assert_eq!(asked(&bob).status, 200);
@@ -77,7 +77,10 @@ fn a_full_server_says_so_and_has_room_again_when_somebody_leaves() {
     let mut held: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(held.iter_mut().all(|stream| ask(stream) == 200));
     let told = server.get("/health", &[]);
-    assert_eq!((told.status, told.detail().as_str()), (429, "the server has no room for more connections"));
+    assert_eq!(
+        (told.status, told.detail().as_str()),
+        (429, "connection limit of the server reached; retry later")
+    );
     held.clear();
     let has_room = || server.get("/health", &[]).status == 200;
     assert!((0..1000).any(|_| has_room()), "those who left are still counted");
@@ -126,7 +129,7 @@ fn a_user_has_so_many_runs_at_a_time() {
     assert_eq!(run(&ann, "ann", "one").status, 200);
     let told = run(&ann, "ann", "two");
     assert_eq!(told.status, 429, "{told:?}");
-    assert_eq!(told.detail(), "1 of your runs go on already; wait until one ends, or cancel one");
+    assert_eq!(told.detail(), "limit of 1 concurrent runs reached; wait until one ends, or cancel one");
     assert_eq!(run(&bob, "bob", "one").status, 200);
     assert_eq!(run(&machine, "ann", "three").status, 200);
 

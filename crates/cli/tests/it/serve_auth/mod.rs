@@ -50,12 +50,12 @@ fn without_a_token_only_what_is_nobodys_is_answered() {
     let refused = server.get("/list-apps", &[]);
     assert_snapshot!(format!("{} {}\n{}", refused.status, refused.header("www-authenticate").unwrap(), refused.body), @r#"
     401 Bearer realm="lango"
-    {"detail":"this server asks for a token: send it as `Authorization: Bearer TOKEN`, or open the link that `lango serve` prints"}
+    {"detail":"authentication required: send a token as `Authorization: Bearer TOKEN`, or open the link that `lango serve` prints"}
     "#);
     let bad = server.get("/list-apps", &[("authorization", "Bearer guess")]);
     assert_snapshot!(format!("{} {}\n{}", bad.status, bad.header("www-authenticate").unwrap(), bad.body), @r#"
     401 Bearer realm="lango", error="invalid_token"
-    {"detail":"the token is not known, has expired or was revoked"}
+    {"detail":"the token is unknown, expired or revoked"}
     "#);
     for path in routes() {
         let is_open =
@@ -205,11 +205,11 @@ fn tokens_are_made_shown_and_taken_back() {
     [exit 0]
     ");
     assert_snapshot!(place.lango(&["token", "add", "laptop", "--user", "ann"]).badly().picture(), @r#"
-    lango: there is already a token "laptop"; revoke it first, or choose another name
+    lango: the token "laptop" exists already; revoke it first, or choose another name
     [exit 1]
     "#);
     assert_snapshot!(place.lango(&["token", "revoke", "phone"]).badly().picture(), @r#"
-    lango: there is no token "phone"; lango token list shows them
+    lango: no token is named "phone"; lango token list shows them
     [exit 1]
     "#);
     assert_snapshot!(place.lango(&["token", "add", "x", "--user", "u", "--expires", "soon"]).badly().picture(), @r#"

@@ -87,7 +87,7 @@ fn nobody_takes_the_mark_of_untrusted_text_back() {
             ] {
                 let told = town.ask_as(who, method, &path, &body);
                 assert_eq!(told.status, 403, "{method} {path} {delta}");
-                assert_eq!(told.detail(), format!("{key} is kept by the server, and yours to read only"));
+                assert_eq!(told.detail(), format!("{key} is managed by the server and read-only"));
             }
         }
     }

@@ -96,12 +96,12 @@ fn a_certificate_that_is_renewed_is_shown_to_new_connections_and_a_broken_one_to
     for _ in 0..3 {
         assert_eq!(fresh("renewed.pem").unwrap(), WELL);
     }
-    let said = server.says("key.pem holds no");
+    let said = server.says("key.pem contains no");
     let told: Vec<&str> = said.lines().skip_while(|line| !line.contains("certificate")).collect();
     assert_snapshot!(told.join("\n"), @"
-    the certificate and its key cannot be used: keys may not be consistent: KeyMismatch; the certificate from before stays
-    the certificate has changed; new connections get the new one
-    key.pem holds no private key in PEM format that can be read; the certificate from before stays
+    the certificate and the private key are not usable: keys may not be consistent: KeyMismatch; the previous certificate stays in use
+    certificate reloaded; new connections use it
+    key.pem contains no valid private key in PEM format; the previous certificate stays in use
     ");
 }
 
@@ -112,7 +112,7 @@ fn files_that_are_no_certificate_are_named() {
     let refused =
         place.lango(&["serve", "--port", "0", "--tls-cert", "cert.pem", "--tls-key", "cert.pem"]).badly();
     assert_snapshot!(refused.picture(), @"
-    lango: cert.pem holds no certificate in PEM format that can be read
+    lango: cert.pem contains no valid certificate in PEM format
     [exit 1]
     ");
 }

@@ -68,7 +68,7 @@ fn an_answer_is_for_the_session_that_asked() {
     let yes = json!({"confirmed": true});
     let foreign = server.ask("POST", "/run", &answer("s", &ids[1], &yes));
     assert_eq!(foreign.status, 409, "{:?}", foreign.body);
-    assert!(foreign.body["detail"].as_str().unwrap().starts_with("there is no call with the id"));
+    assert!(foreign.body["detail"].as_str().unwrap().starts_with("no call with the id"));
     assert_eq!(made(&place), "");
     // The question of its own is still there.
     server.ask("POST", "/run", &answer("s", &ids[0], &yes)).well();

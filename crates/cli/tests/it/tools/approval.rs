@@ -36,7 +36,7 @@ commands = { "touch" = "allow", "touch b" = "deny", "rm" = "deny" }
     insta::assert_snapshot!(refused.join("\n"), @r"
     this call is not allowed: a rule says: deny the tool now
     this call is not allowed: a rule says: deny `touch b …`
-    this call is not allowed: a rule says: deny `rm …`; it is in the second part of 2
+    this call is not allowed: a rule says: deny `rm …` (command 2 of 2)
     ");
 }
 

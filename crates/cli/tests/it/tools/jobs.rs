@@ -42,7 +42,7 @@ fn another_user_does_not_list_read_or_stop_a_job() {
     let pried = say(&bob, "bob", "s", "pry");
     assert_eq!(pried[0], json!({"jobs": []}));
     for answer in &pried[1..] {
-        assert!(answer["error"].as_str().unwrap().contains("there is no job `job-1`"), "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains("job `job-1` does not exist"), "{answer}");
     }
     // It is hers in another conversation, too.
     let seen = &say(&ann, "ann", "t", "look")[0];

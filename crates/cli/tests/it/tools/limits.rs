@@ -37,11 +37,11 @@ fn each_limit_ends_a_run_by_its_name() {
         table = format!("{table}{limit}: {code}: {words}\n");
     }
     insta::assert_snapshot!(table, @r"
-    modelCalls = 2: TOO_MANY_MODEL_CALLS: lango: the run has used its 2 model calls
-    toolCalls = 2: TOO_MANY_TOOL_CALLS: lango: the run has used its 2 tool calls
-    tokens = 200: OUT_OF_TOKENS: lango: the run has used its 200 tokens
-    cost = 0.0002: OUT_OF_MONEY: lango: the run has used its money: 0.0002
-    timeS = 0.3: OUT_OF_TIME: lango: the run has used its time of 300ms
+    modelCalls = 2: TOO_MANY_MODEL_CALLS: lango: limit of 2 model calls reached
+    toolCalls = 2: TOO_MANY_TOOL_CALLS: lango: limit of 2 tool calls reached
+    tokens = 200: OUT_OF_TOKENS: lango: limit of 200 tokens reached
+    cost = 0.0002: OUT_OF_MONEY: lango: cost limit of 0.0002 reached
+    timeS = 0.3: OUT_OF_TIME: lango: time limit of 300ms reached
     ");
 }
 
@@ -52,9 +52,7 @@ fn calls_beyond_the_limit_are_answered_and_not_made() {
         &at_once(&[exec("touch a"), exec("touch b"), exec("touch c")]),
     );
     let said = run(&place).badly();
-    assert!(
-        answers(&said).iter().all(|answer| answer["error"] == "not run: the run has used its 2 tool calls")
-    );
+    assert!(answers(&said).iter().all(|answer| answer["error"] == "not run: limit of 2 tool calls reached"));
     assert!(!place.here().join("a").exists());
     place.lango(&["run", "--session", "k", "hello"]).well();
 }
@@ -65,7 +63,7 @@ fn the_same_call_without_anything_new_ends_the_run_and_a_poll_does_not() {
     let place = Place::scripted("", &one_by_one(&same));
     let (code, words) = ended(&place);
     assert_eq!(code, "NOTHING_NEW");
-    assert_eq!(words, "lango: exec was called 5 times with the same arguments, and nothing new came of it");
+    assert_eq!(words, "lango: exec was called 5 times with the same arguments and the same result");
 
     let polls = vec![exec("echo x >> log; wc -l < log"); 12];
     let place = Place::scripted("[approval]\nexecute = \"allow\"\n", &one_by_one(&polls));
@@ -80,7 +78,7 @@ fn the_server_keeps_the_limits_of_the_configuration() {
     let session = server.session("lango", "s");
     let run = server.begin(&session, "go");
     let ended = server.until(&run, |run| run["status"] == "failed");
-    assert_eq!(ended["error"], "the run has used its 2 model calls");
+    assert_eq!(ended["error"], "limit of 2 model calls reached");
 }
 
 /// A run of "go" from its start to its failure, by servers that are killed after so many events each; its log and its error.
@@ -160,7 +158,7 @@ fn what_a_person_confirms_counts_once_and_for_the_same_run() {
             break answer.body["detail"].as_str().unwrap().to_owned();
         }
     };
-    assert!(status.contains("the run has used its 2 tool calls"), "{status}");
+    assert!(status.contains("limit of 2 tool calls reached"), "{status}");
     assert_eq!(answered.len(), 2);
     assert_eq!(std::fs::read_to_string(place.here().join("made")).unwrap(), "x\nx\n");
 }

@@ -125,7 +125,7 @@ fn a_bomb_does_not_go_off_an_endless_page_ends_and_escapes_are_letters() {
     });
     let urls = ["/bomb", "/bare", "/endless", "/escapes"].map(|path| format!("http://{server}{path}"));
     let (place, said) = fetched(server, &urls);
-    assert_eq!(said[0]["binary"], "data packed as gzip, which was not asked for and is not unpacked");
+    assert_eq!(said[0]["binary"], "data compressed as gzip, which was not requested and is not decompressed");
     assert!(said[1]["binary"].is_string(), "{}", said[1]);
     assert_eq!(said[2]["cut"], "only the first 5242880 bytes were read");
     let escapes = said[3]["output"].as_str().unwrap();

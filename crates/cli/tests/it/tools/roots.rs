@@ -130,7 +130,7 @@ fn commands_that_only_look_are_free_in_every_root_and_ask_outside() {
     });
     let said = answers(&run(&place).well());
     assert_eq!((&said[0]["output"], &said[1]["output"]), (&json!("needle\n"), &json!("needle\n")));
-    for (answer, why) in [(&said[2], "by a link"), (&said[3], "is outside the working directory")] {
+    for (answer, why) in [(&said[2], "through a link"), (&said[3], "is outside the working directory")] {
         assert!(answer["error"].as_str().unwrap().contains(why), "{answer}");
     }
 }

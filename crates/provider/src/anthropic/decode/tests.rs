@@ -1,12 +1,12 @@
-//! Streams in the shapes that the server sends, and what becomes of them.
+//! Streams as the server sends them, and the events that they decode to.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, anthropic::encode, fixture};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, anthropic::encode, test_fixture};
 use insta::assert_snapshot;
 use serde_json::json;
 
-fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("anthropic", &Request::default()), stream)
+fn decode(stream: &str) -> String {
+    test_fixture::describe_stream(AnthropicDecoder::new("anthropic", &ModelRequest::default()), stream)
 }
 
 const START: &str = r#"
@@ -56,14 +56,14 @@ fn end(reason: &str) -> String {
     json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 20}}).to_string()
 }
 
-fn stream(pieces: &[&str]) -> String {
-    pieces.join("\n")
+fn stream(frames: &[&str]) -> String {
+    frames.join("\n")
 }
 
 #[test]
-fn thoughts_and_text_come_at_once_and_calls_before_the_end() {
+fn text_is_streamed_and_calls_are_emitted_at_the_end() {
     let whole = stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
-    assert_snapshot!(heard(&whole), @r#"
+    assert_snapshot!(decode(&whole), @r#"
     thought "Let me "
     thought "think."
     thought "" signed EqQBCgIYAhIMc2lnbmF0dXJl/+==
@@ -76,49 +76,49 @@ fn thoughts_and_text_come_at_once_and_calls_before_the_end() {
     done Stop claude-x
     "#);
     let without_stop = whole.replace(STOP, "");
-    assert_eq!(heard(&without_stop), heard(&whole), "the reason alone ends a message");
-    let gateway = format!("{without_stop}\n[DONE]");
-    assert_eq!(heard(&gateway), heard(&whole));
+    assert_eq!(decode(&without_stop), decode(&whole), "a finish reason alone ends the message");
+    let with_done = format!("{without_stop}\n[DONE]");
+    assert_eq!(decode(&with_done), decode(&whole));
 }
 
 #[test]
-fn a_stream_that_ends_early_is_cut_off_and_runs_nothing() {
-    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL])), @r#"
+fn stream_without_a_finish_reason_is_truncated_and_has_no_calls() {
+    assert_snapshot!(decode(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: anthropic ended its answer before it was complete
+    error TRUNCATED: anthropic ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(&stream(&[START, TEXT])), @r#"
+    assert_snapshot!(decode(&stream(&[START, TEXT])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: anthropic ended its answer before it was complete
+    error TRUNCATED: anthropic ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: anthropic ended its answer before it was complete");
+    assert_snapshot!(decode(""), @"error TRUNCATED: anthropic ended the stream before the answer was complete");
 }
 
 #[test]
-fn an_error_in_mid_stream_ends_it() {
+fn error_event_ends_the_stream() {
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
-    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, overloaded, STOP])), @r#"
+    assert_snapshot!(decode(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, overloaded, STOP])), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: anthropic is not available right now: Overloaded
+    error TRANSIENT: anthropic is temporarily unavailable: Overloaded
     "#);
-    assert_snapshot!(heard(&stream(&[START, r#"{"type":"error","message":"no idea"}"#])), @"error TRANSIENT: anthropic is not available right now: no idea");
+    assert_snapshot!(decode(&stream(&[START, r#"{"type":"error","message":"no idea"}"#])), @"error TRANSIENT: anthropic is temporarily unavailable: no idea");
 }
 
 #[test]
-fn a_frame_that_is_no_json_is_an_error_that_quotes_little_of_it() {
+fn invalid_json_frame_is_a_protocol_error_with_a_short_quote() {
     let broken = format!(r#"{{"type":"content_block_delta","ind{}"#, "ü".repeat(500));
-    assert_snapshot!(heard(&stream(&[START, &broken, TEXT, &end("end_turn"), STOP])), @r#"error PROTOCOL: anthropic answered with something that cannot be read: {"type":"content_block_delta","indüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"#);
+    assert_snapshot!(decode(&stream(&[START, &broken, TEXT, &end("end_turn"), STOP])), @r#"error PROTOCOL: anthropic sent a response that cannot be parsed: {"type":"content_block_delta","indüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"#);
 }
 
 #[test]
-fn arguments_that_are_no_object_come_as_they_were_written() {
+fn malformed_arguments_are_kept_verbatim() {
     let call = |json: &str| {
         let start = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "f", "input": {}}});
         let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": json}});
-        heard(&stream(&[&start.to_string(), &delta.to_string(), &end("tool_use"), STOP]))
+        decode(&stream(&[&start.to_string(), &delta.to_string(), &end("tool_use"), STOP]))
     };
     let lines: Vec<String> = [r#"{"city": Zurich oops"#, "[1]", "null", "", " { } "]
         .iter()
@@ -134,8 +134,8 @@ fn arguments_that_are_no_object_come_as_they_were_written() {
 }
 
 #[test]
-fn a_call_that_the_limit_cuts_is_dropped_and_those_before_it_are_kept() {
-    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, &end("max_tokens"), STOP])), @r#"
+fn call_truncated_at_the_token_limit_is_dropped() {
+    assert_snapshot!(decode(&stream(&[START, TEXT, CUT_CALL, &end("max_tokens"), STOP])), @r#"
     text "Grüß "
     text "dich 🌍"
     usage in 100 cached 64 out 20 reasoning 0
@@ -143,47 +143,47 @@ fn a_call_that_the_limit_cuts_is_dropped_and_those_before_it_are_kept() {
     "#);
     let second = SECOND_CALL.replace(r#"ō\"}"#, "");
     let both = stream(&[START, CUT_CALL, REST_OF_CALL, &second, &end("max_tokens"), STOP]);
-    assert_snapshot!(heard(&both), @r#"
+    assert_snapshot!(decode(&both), @r#"
     call "toolu_AAA" get_weather {"city":"Zürich","n":1}
     usage in 100 cached 64 out 20 reasoning 0
     done Length claude-x
     "#);
     let nothing_yet =
         stream(&[START, CUT_CALL.lines().nth(1).unwrap(), &end("model_context_window_exceeded")]);
-    assert_snapshot!(heard(&nothing_yet), @"
+    assert_snapshot!(decode(&nothing_yet), @"
     usage in 100 cached 64 out 20 reasoning 0
     done Length claude-x
     ");
 }
 
 #[test]
-fn a_refusal_keeps_the_words_and_runs_nothing() {
-    let why = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"This may harm."}}}"#;
-    assert_snapshot!(heard(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, why, STOP])), @r#"
+fn refusal_keeps_the_text_and_drops_the_calls() {
+    let refusal = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"This may harm."}}}"#;
+    assert_snapshot!(decode(&stream(&[START, TEXT, CUT_CALL, REST_OF_CALL, refusal, STOP])), @r#"
     text "Grüß "
     text "dich 🌍"
     usage in 100 cached 64 out 1 reasoning 0
     done Refused { code: "REFUSAL", message: "This may harm." } claude-x
     "#);
-    assert_snapshot!(heard(&stream(&[START, &end("refusal"), STOP])), @r#"
+    assert_snapshot!(decode(&stream(&[START, &end("refusal"), STOP])), @r#"
     usage in 100 cached 64 out 20 reasoning 0
-    done Refused { code: "REFUSAL", message: "the model declines to answer this" } claude-x
+    done Refused { code: "REFUSAL", message: "the model declined to answer" } claude-x
     "#);
 }
 
 #[test]
-fn other_reasons_are_an_end() {
+fn other_finish_reasons_are_a_normal_stop() {
     for reason in ["end_turn", "stop_sequence", "pause_turn", "something_new"] {
-        assert!(heard(&end(reason)).ends_with("done Stop ?"), "{reason}");
+        assert!(decode(&end(reason)).ends_with("done Stop ?"), "{reason}");
     }
 }
 
 #[test]
-fn what_comes_after_a_call_keeps_its_place() {
+fn parts_after_a_call_keep_their_order() {
     let late = TEXT.replace(r#""index":2"#, r#""index":5"#);
     let whole =
         stream(&[START, CUT_CALL, REST_OF_CALL, &late, THINKING, SECOND_CALL, &end("tool_use"), STOP]);
-    assert_snapshot!(heard(&whole), @r#"
+    assert_snapshot!(decode(&whole), @r#"
     call "toolu_AAA" get_weather {"city":"Zürich","n":1}
     text "Grüß "
     text "dich 🌍"
@@ -198,14 +198,14 @@ fn what_comes_after_a_call_keeps_its_place() {
 }
 
 #[test]
-fn a_thought_without_words_keeps_its_signature_and_one_without_either_is_none() {
+fn empty_thought_is_kept_only_with_a_signature() {
     let thought = |index: u64, signature: &str| {
         format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{{"type":"thinking","thinking":"","signature":"{signature}"}}}}
             {{"type":"content_block_stop","index":{index}}}"#
         )
     };
-    assert_snapshot!(heard(&stream(&[&thought(0, "RXE="), &thought(1, ""), &thought(2, "QUI="), &end("end_turn")])), @r#"
+    assert_snapshot!(decode(&stream(&[&thought(0, "RXE="), &thought(1, ""), &thought(2, "QUI="), &end("end_turn")])), @r#"
     thought "" signed RXE=
     thought "" signed QUI=
     usage in 0 cached 0 out 20 reasoning 0
@@ -214,8 +214,8 @@ fn a_thought_without_words_keeps_its_signature_and_one_without_either_is_none() 
 }
 
 #[test]
-fn what_nobody_knows_is_passed_over_but_not_its_text() {
-    let odd = r#"
+fn unknown_blocks_are_ignored_except_for_their_text() {
+    let unknown = r#"
         {"type":"context_note","note":{"index":"x"}}
         {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}
         {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":1}"}}
@@ -223,7 +223,7 @@ fn what_nobody_knows_is_passed_over_but_not_its_text() {
         {"type":"content_block_delta","index":1,"delta":{"type":"verse_delta","text":" are red","metre":5}}
         {"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}
     "#;
-    assert_snapshot!(heard(&stream(&[odd, &end("end_turn")])), @r#"
+    assert_snapshot!(decode(&stream(&[unknown, &end("end_turn")])), @r#"
     text "Roses"
     text " are red"
     usage in 0 cached 0 out 20 reasoning 0
@@ -232,10 +232,10 @@ fn what_nobody_knows_is_passed_over_but_not_its_text() {
 }
 
 #[test]
-fn a_server_that_gives_no_ids_and_arguments_at_once_is_understood() {
+fn complete_arguments_without_ids_are_accepted() {
     let whole =
         r#"{"type":"content_block_start","content_block":{"type":"tool_use","name":"f","input":{"a":1}}}"#;
-    assert_snapshot!(heard(&stream(&[whole, whole, &end("tool_use")])), @r#"
+    assert_snapshot!(decode(&stream(&[whole, whole, &end("tool_use")])), @r#"
     call "" f {"a":1}
     call "" f {"a":1}
     usage in 0 cached 0 out 20 reasoning 0
@@ -244,45 +244,54 @@ fn a_server_that_gives_no_ids_and_arguments_at_once_is_understood() {
 }
 
 #[test]
-fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
-    let mut request = fixture::request();
+fn tool_call_has_the_original_tool_name() {
+    let mut request = test_fixture::request();
     request.tools[0].name = "weather.get".to_owned();
     let call = SECOND_CALL.replace("get_weather", "weather_get");
-    let heard = fixture::heard(Decoder::new("anthropic", &request), &stream(&[&call, &end("tool_use")]));
-    assert_snapshot!(heard.lines().next().unwrap_or_default(), @r#"call "toolu_BBB" weather.get {"city":"Tōkyō"}"#);
+    let decoded = test_fixture::describe_stream(
+        AnthropicDecoder::new("anthropic", &request),
+        &stream(&[&call, &end("tool_use")]),
+    );
+    assert_snapshot!(decoded.lines().next().unwrap_or_default(), @r#"call "toolu_BBB" weather.get {"city":"Tōkyō"}"#);
 }
 
 #[test]
-fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
+fn corrupted_stream_emits_calls_only_with_done() {
     let whole = stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
-    let spoiled = fixture::spoiled(&whole);
-    assert!(spoiled.len() > 300);
-    for stream in spoiled {
-        fixture::assert_sound(Decoder::new("anthropic", &Request::default()), &stream);
+    let corrupted = test_fixture::corrupted_streams(&whole);
+    assert!(corrupted.len() > 300);
+    for stream in corrupted {
+        test_fixture::assert_calls_only_with_done(
+            AnthropicDecoder::new("anthropic", &ModelRequest::default()),
+            &stream,
+        );
     }
 }
 
 #[test]
-fn two_answers_go_back_block_for_block() {
-    let calling =
+fn decoded_answers_encode_to_the_same_blocks() {
+    let first_answer =
         stream(&[START, THINKING, TEXT, CUT_CALL, REST_OF_CALL, SECOND_CALL, &end("tool_use"), STOP]);
     let omitted = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"RW1wdHk="}}"#;
-    let telling = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
-    let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(Decoder::new("anthropic", &Request::default()), stream).0)
+    let second_answer = stream(&[START, omitted, TEXT, &end("end_turn"), STOP]);
+    let assembled = |stream: &str| {
+        test_fixture::assemble_message(
+            test_fixture::decode_stream(AnthropicDecoder::new("anthropic", &ModelRequest::default()), stream)
+                .0,
+        )
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        Part::from(ToolResult { id, name, response: json!("rain") })
+        MessagePart::from(ToolResult { id, name, response: json!("rain") })
     };
     let messages = vec![
-        Message::text(Role::User, "Zürich and Tōkyō?"),
-        spoken(&calling),
-        Message::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
-        spoken(&telling),
-        Message::text(Role::User, "Thanks."),
+        ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
+        assembled(&first_answer),
+        ModelMessage::new(Role::Tool, vec![answer("toolu_BBB"), answer("toolu_AAA")]),
+        assembled(&second_answer),
+        ModelMessage::text(Role::User, "Thanks."),
     ];
-    let body = encode(&Request { messages, ..Request::default() }, true);
+    let body = encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
     assert_eq!(
         body["messages"][1]["content"],
         json!([

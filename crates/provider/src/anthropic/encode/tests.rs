@@ -1,12 +1,12 @@
-//! One conversation with everything in it, as it leaves.
+//! Encoding of a conversation with every kind of part.
 
 use super::*;
-use crate::{Effort, Options, fixture};
+use crate::{GenerationOptions, ReasoningEffort, test_fixture};
 use insta::assert_snapshot;
 
 #[test]
-fn a_conversation_leaves_as_the_provider_documents_it() {
-    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+fn conversation_is_encoded_as_documented() {
+    assert_snapshot!(test_fixture::shape(&encode(&test_fixture::request(), true)), @r#"
     model: "m"
     max_tokens: 100
     system: [{"type":"text","text":"Be kind.","cache_control":{"type":"ephemeral"}}]
@@ -37,45 +37,46 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 }
 
 #[test]
-fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"(no text)","cache_control":{"type":"ephemeral"}}]}]}"#);
+fn empty_request_is_encoded_with_a_placeholder_message() {
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"model":"","max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"(no text)","cache_control":{"type":"ephemeral"}}]}]}"#);
 }
 
-/// The places of the blocks that are marked.
-fn marks(body: &Value) -> Vec<String> {
-    let mut marks = Vec::new();
+/// The positions of the cache breakpoints.
+fn cache_breakpoints(body: &Value) -> Vec<String> {
+    let mut breakpoints = Vec::new();
     for (at, message) in body["messages"].as_array().into_iter().flatten().enumerate() {
         let blocks = message["content"].as_array().into_iter().flatten().enumerate();
         let marked = blocks.filter(|(_, block)| block.get("cache_control").is_some());
-        marks.extend(marked.map(|(block, _)| format!("{at}.{block}")));
+        breakpoints.extend(marked.map(|(block, _)| format!("{at}.{block}")));
     }
-    marks
+    breakpoints
 }
 
 #[test]
-fn a_request_is_marked_where_the_one_before_it_ended() {
+fn cache_breakpoint_is_set_where_the_previous_request_ended() {
     let ends = [2, 4, 6].map(|messages| {
-        let mut request = fixture::request();
+        let mut request = test_fixture::request();
         request.messages.truncate(messages);
-        marks(&encode(&request, true)).join(" ")
+        cache_breakpoints(&encode(&request, true)).join(" ")
     });
     assert_eq!(ends, ["0.2", "0.2 2.1", "2.1 4.0"]);
 }
 
 #[test]
-fn calls_that_were_made_without_thinking_are_followed_without_it() {
+fn thinking_stays_off_after_calls_without_thinking() {
     let thinks = |messages: usize, thought: bool| {
-        let mut request = fixture::request();
+        let mut request = test_fixture::request();
         request.model = "claude-sonnet-4-5".to_owned();
-        request.options = Options { reasoning: Some(Effort::Low), ..Options::default() };
+        request.options =
+            GenerationOptions { reasoning: Some(ReasoningEffort::Low), ..GenerationOptions::default() };
         request.messages.truncate(messages);
         if !thought {
             request.messages[2].parts.drain(..2);
         }
         encode(&request, true).get("thinking").is_some()
     };
-    assert!(thinks(4, true), "the calls began with a thought");
-    assert!(thinks(6, true), "so did the turn, though not its second calls");
-    assert!(!thinks(4, false) && !thinks(6, false), "they did not");
-    assert!(thinks(2, true), "there are none");
+    assert!(thinks(4, true), "the calls began with thinking");
+    assert!(thinks(6, true), "the turn began with thinking, its second calls did not");
+    assert!(!thinks(4, false) && !thinks(6, false), "the calls began without thinking");
+    assert!(thinks(2, true), "there are no calls");
 }

@@ -1,42 +1,48 @@
-//! Settings side by side: what was asked, and what leaves.
+//! Options and their encoding, side by side.
 
 use super::*;
-use crate::{Message, Role, ToolSpec, anthropic::encode};
+use crate::{ModelMessage, Role, ToolSpec, anthropic::encode};
 use insta::assert_snapshot;
 
-fn request(model: &str, options: Options) -> Request {
+fn request(model: &str, options: GenerationOptions) -> ModelRequest {
     let tool =
         |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: Value::Null };
-    Request {
+    ModelRequest {
         model: model.to_owned(),
-        messages: vec![Message::text(Role::User, "hi")],
+        messages: vec![ModelMessage::text(Role::User, "hi")],
         tools: vec![tool("look"), tool("web.find")],
         options,
     }
 }
 
-/// The settings in the body, and the names of those that are left out.
-fn settings(model: &str, options: &Options) -> String {
+/// The settings in the body, and the unsupported options.
+fn settings(model: &str, options: &GenerationOptions) -> String {
     let request = request(model, options.clone());
     let body = encode(&request, false);
     let fields = body.as_object().into_iter().flatten();
-    let set = fields.filter(|(key, _)| !["model", "messages", "tools", "stream"].contains(&key.as_str()));
-    let set: Vec<String> = set.map(|(key, value)| format!("{key} {value}")).collect();
-    let out = unsupported(&request);
-    let out = if out.is_empty() { String::new() } else { format!("  without {}", out.join(", ")) };
-    format!("{model}: {}{out}", set.join(" "))
+    let settings =
+        fields.filter(|(key, _)| !["model", "messages", "tools", "stream"].contains(&key.as_str()));
+    let settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
+    let unsupported = unsupported_options(&request);
+    let unsupported =
+        if unsupported.is_empty() { String::new() } else { format!("  without {}", unsupported.join(", ")) };
+    format!("{model}: {}{unsupported}", settings.join(" "))
 }
 
 const MODELS: [&str; 5] =
     ["claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-5", "claude-fable-5"];
 
-fn by_model(options: &Options) -> String {
+fn by_model(options: &GenerationOptions) -> String {
     MODELS.map(|model| settings(model, options)).join("\n")
 }
 
 #[test]
-fn effort_is_a_budget_for_older_models_and_a_word_for_newer_ones() {
-    let options = Options { reasoning: Some(Effort::Medium), temperature: Some(0.5), ..Options::default() };
+fn effort_is_a_budget_for_older_and_a_level_for_newer_models() {
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::Medium),
+        temperature: Some(0.5),
+        ..GenerationOptions::default()
+    };
     assert_snapshot!(by_model(&options), @r#"
     claude-opus-4-5: max_tokens 16384 thinking {"type":"enabled","budget_tokens":8192}  without temperature
     claude-opus-4-6: max_tokens 32000 thinking {"type":"adaptive"} output_config {"effort":"medium"}  without temperature
@@ -47,8 +53,8 @@ fn effort_is_a_budget_for_older_models_and_a_word_for_newer_ones() {
 }
 
 #[test]
-fn a_model_that_should_not_think_does_not_if_it_can_help_it() {
-    let options = Options { reasoning: Some(Effort::Off), ..Options::default() };
+fn reasoning_off_disables_thinking_where_possible() {
+    let options = GenerationOptions { reasoning: Some(ReasoningEffort::Off), ..GenerationOptions::default() };
     assert_snapshot!(by_model(&options), @r#"
     claude-opus-4-5: max_tokens 8192
     claude-opus-4-6: max_tokens 32000
@@ -59,11 +65,11 @@ fn a_model_that_should_not_think_does_not_if_it_can_help_it() {
 }
 
 #[test]
-fn a_call_that_is_demanded_leaves_no_room_for_thinking() {
-    let options = Options {
-        reasoning: Some(Effort::High),
+fn forced_call_disables_thinking() {
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::High),
         tool_choice: Some(ToolChoice::Named("web.find".to_owned())),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
     assert_snapshot!(by_model(&options), @r#"
     claude-opus-4-5: max_tokens 8192 tool_choice {"type":"tool","name":"web_find"}  without reasoning
@@ -75,8 +81,13 @@ fn a_call_that_is_demanded_leaves_no_room_for_thinking() {
 }
 
 #[test]
-fn without_a_word_on_thinking_the_models_do_as_they_do() {
-    let options = Options { temperature: Some(2.0), top_p: Some(0.5), seed: Some(1), ..Options::default() };
+fn sampling_options_without_reasoning_are_encoded_per_model() {
+    let options = GenerationOptions {
+        temperature: Some(2.0),
+        top_p: Some(0.5),
+        seed: Some(1),
+        ..GenerationOptions::default()
+    };
     assert_snapshot!(by_model(&options), @"
     claude-opus-4-5: max_tokens 8192 temperature 1.0  without seed, top_p
     claude-opus-4-6: max_tokens 32000 temperature 1.0  without seed, top_p
@@ -87,18 +98,19 @@ fn without_a_word_on_thinking_the_models_do_as_they_do() {
 }
 
 #[test]
-fn thinking_leaves_room_for_the_answer() {
+fn thinking_budget_leaves_room_for_the_answer() {
     let efforts = [
-        (Effort::Minimal, None),
-        (Effort::Low, None),
-        (Effort::High, Some(20_000)),
-        (Effort::High, Some(8000)),
-        (Effort::High, Some(1000)),
-        (Effort::Tokens(10), None),
-        (Effort::Tokens(u32::MAX), None),
+        (ReasoningEffort::Minimal, None),
+        (ReasoningEffort::Low, None),
+        (ReasoningEffort::High, Some(20_000)),
+        (ReasoningEffort::High, Some(8000)),
+        (ReasoningEffort::High, Some(1000)),
+        (ReasoningEffort::Tokens(10), None),
+        (ReasoningEffort::Tokens(u32::MAX), None),
     ];
     let lines = efforts.map(|(effort, max_output_tokens)| {
-        let options = Options { reasoning: Some(effort), max_output_tokens, ..Options::default() };
+        let options =
+            GenerationOptions { reasoning: Some(effort), max_output_tokens, ..GenerationOptions::default() };
         format!("{effort:?} {}", settings("claude-sonnet-4-5", &options))
     });
     assert_snapshot!(lines.join("\n"), @r#"
@@ -113,7 +125,7 @@ fn thinking_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn a_choice_is_among_the_tools_that_are_there() {
+fn tool_choice_requires_a_declared_tool() {
     let choices = [
         ToolChoice::Auto,
         ToolChoice::None,
@@ -122,7 +134,7 @@ fn a_choice_is_among_the_tools_that_are_there() {
         ToolChoice::Named("gone".to_owned()),
     ];
     let lines = choices.map(|choice| {
-        let options = Options { tool_choice: Some(choice.clone()), ..Options::default() };
+        let options = GenerationOptions { tool_choice: Some(choice.clone()), ..GenerationOptions::default() };
         format!("{choice:?} {}", settings("m", &options))
     });
     assert_snapshot!(lines.join("\n"), @r#"
@@ -132,9 +144,10 @@ fn a_choice_is_among_the_tools_that_are_there() {
     Named("look") m: max_tokens 8192 tool_choice {"type":"tool","name":"look"}
     Named("gone") m: max_tokens 8192  without tool_choice
     "#);
-    let options = Options { tool_choice: Some(ToolChoice::Required), ..Options::default() };
+    let options =
+        GenerationOptions { tool_choice: Some(ToolChoice::Required), ..GenerationOptions::default() };
     let mut without = request("m", options);
     without.tools.clear();
     assert_eq!(encode(&without, false).get("tool_choice"), None);
-    assert_eq!(unsupported(&without), ["tool_choice"]);
+    assert_eq!(unsupported_options(&without), ["tool_choice"]);
 }

@@ -1,18 +1,18 @@
-//! Streams in the shapes that the server sends, and what becomes of them.
+//! Streams as the server sends them, and the events that they decode to.
 
 use super::*;
-use crate::{Message, Role, ToolResult, fixture, gemini::encode};
+use crate::{ModelMessage, Role, ToolResult, gemini::encode, test_fixture};
 use insta::assert_snapshot;
 use serde_json::json;
 
-fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("gemini", &Request::default()), stream)
+fn decode(stream: &str) -> String {
+    test_fixture::describe_stream(GeminiDecoder::new("gemini", &ModelRequest::default()), stream)
 }
 
 const SIGNATURE: &str = "CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/==";
 
-/// A piece with these parts.
-fn piece(parts: &Value) -> String {
+/// A chunk with these parts.
+fn chunk(parts: &Value) -> String {
     json!({
         "candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
         "usageMetadata": {"promptTokenCount": 100, "totalTokenCount": 100},
@@ -21,7 +21,7 @@ fn piece(parts: &Value) -> String {
     .to_string()
 }
 
-/// The last piece.
+/// The last chunk.
 fn end(reason: &str) -> String {
     json!({
         "candidates": [{"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": reason, "index": 0}],
@@ -30,30 +30,30 @@ fn end(reason: &str) -> String {
     .to_string()
 }
 
-fn talk() -> String {
+fn text_chunks() -> String {
     [
-        piece(&json!([{"text": "Let me think.", "thought": true}])),
-        piece(&json!([{"text": "Grüß "}])),
-        piece(&json!([{"text": "dich 🌍"}])),
+        chunk(&json!([{"text": "Let me think.", "thought": true}])),
+        chunk(&json!([{"text": "Grüß "}])),
+        chunk(&json!([{"text": "dich 🌍"}])),
     ]
     .join("\n")
 }
 
-fn calls() -> String {
+fn call_chunks() -> String {
     [
-        piece(&json!([{"functionCall": {"id": "fc-AAA", "name": "get_weather", "args": {"city": "Zürich", "n": 1}}, "thoughtSignature": SIGNATURE}])),
-        piece(&json!([{"functionCall": {"id": "fc-BBB", "name": "get_weather", "args": {"city": "Tōkyō"}}}])),
+        chunk(&json!([{"functionCall": {"id": "fc-AAA", "name": "get_weather", "args": {"city": "Zürich", "n": 1}}, "thoughtSignature": SIGNATURE}])),
+        chunk(&json!([{"functionCall": {"id": "fc-BBB", "name": "get_weather", "args": {"city": "Tōkyō"}}}])),
     ]
     .join("\n")
 }
 
-fn stream(pieces: &[&str]) -> String {
-    pieces.join("\n")
+fn stream(chunks: &[&str]) -> String {
+    chunks.join("\n")
 }
 
 #[test]
-fn thoughts_and_text_come_at_once_and_calls_before_the_end() {
-    assert_snapshot!(heard(&stream(&[&talk(), &calls(), &end("STOP")])), @r#"
+fn text_is_streamed_and_calls_are_emitted_at_the_end() {
+    assert_snapshot!(decode(&stream(&[&text_chunks(), &call_chunks(), &end("STOP")])), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
@@ -65,7 +65,7 @@ fn thoughts_and_text_come_at_once_and_calls_before_the_end() {
 }
 
 #[test]
-fn a_signature_comes_with_the_part_that_it_ends() {
+fn signature_is_emitted_with_its_part() {
     let parts = json!([
         {"text": "hm", "thought": true, "thoughtSignature": "QQ=="},
         {"text": "so", "thoughtSignature": "Qg=="},
@@ -73,7 +73,7 @@ fn a_signature_comes_with_the_part_that_it_ends() {
         {"text": "", "thoughtSignature": "Qw=="},
         {"thoughtSignature": "RA=="},
     ]);
-    assert_snapshot!(heard(&stream(&[&piece(&parts), &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[&chunk(&parts), &end("STOP")])), @r#"
     thought "hm" signed QQ==
     text "so" signed Qg==
     text "and"
@@ -85,24 +85,24 @@ fn a_signature_comes_with_the_part_that_it_ends() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_cut_off_and_runs_nothing() {
-    assert_snapshot!(heard(&stream(&[&talk(), &calls()])), @r#"
+fn stream_without_a_finish_reason_is_truncated_and_has_no_calls() {
+    assert_snapshot!(decode(&stream(&[&text_chunks(), &call_chunks()])), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: gemini ended its answer before it was complete
+    error TRUNCATED: gemini ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: gemini ended its answer before it was complete");
+    assert_snapshot!(decode(""), @"error TRUNCATED: gemini ended the stream before the answer was complete");
     let unspecified = end("FINISH_REASON_UNSPECIFIED");
-    assert_snapshot!(heard(&unspecified), @"error TRUNCATED: gemini ended its answer before it was complete");
+    assert_snapshot!(decode(&unspecified), @"error TRUNCATED: gemini ended the stream before the answer was complete");
 }
 
 #[test]
-fn a_reason_that_comes_with_every_piece_ends_nothing() {
-    let said = |text: &str| {
+fn repeated_finish_reason_does_not_end_the_stream() {
+    let text_chunk = |text: &str| {
         json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]}).to_string()
     };
-    assert_snapshot!(heard(&stream(&[&said("one"), &said("two")])), @r#"
+    assert_snapshot!(decode(&stream(&[&text_chunk("one"), &text_chunk("two")])), @r#"
     text "one"
     text "two"
     done Stop ?
@@ -110,26 +110,26 @@ fn a_reason_that_comes_with_every_piece_ends_nothing() {
 }
 
 #[test]
-fn an_error_in_mid_stream_ends_it() {
+fn error_object_ends_the_stream() {
     let error = r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#;
-    assert_snapshot!(heard(&stream(&[&talk(), &calls(), error, &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[&text_chunks(), &call_chunks(), error, &end("STOP")])), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: gemini is not available right now: The model is overloaded.
+    error TRANSIENT: gemini is temporarily unavailable: The model is overloaded.
     "#);
 }
 
 #[test]
-fn a_frame_that_is_no_json_is_an_error_that_quotes_little_of_it() {
+fn invalid_json_frame_is_a_protocol_error_with_a_short_quote() {
     let broken = format!(r#"{{"candidates":[{{"con{}"#, "x".repeat(500));
-    assert_snapshot!(heard(&stream(&[&broken, &talk(), &end("STOP")])), @r#"error PROTOCOL: gemini answered with something that cannot be read: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
-    assert_snapshot!(heard(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini answered with something that cannot be read: {"candidates":"none"}"#);
+    assert_snapshot!(decode(&stream(&[&broken, &text_chunks(), &end("STOP")])), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
+    assert_snapshot!(decode(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":"none"}"#);
 }
 
 #[test]
-fn the_limit_ends_an_answer_and_leaves_whole_calls() {
-    assert_snapshot!(heard(&stream(&[&calls(), &end("MAX_TOKENS")])), @r#"
+fn token_limit_keeps_complete_calls() {
+    assert_snapshot!(decode(&stream(&[&call_chunks(), &end("MAX_TOKENS")])), @r#"
     call "fc-AAA" get_weather {"city":"Zürich","n":1} signed CpcBAVSoXO5ha2V0aG91Z2h0c2ln+/==
     call "fc-BBB" get_weather {"city":"Tōkyō"}
     usage in 100 cached 64 out 15 reasoning 5
@@ -138,10 +138,10 @@ fn the_limit_ends_an_answer_and_leaves_whole_calls() {
 }
 
 #[test]
-fn an_answer_that_the_provider_stops_is_refused_with_its_code() {
+fn provider_stop_is_a_refusal_with_its_code() {
     let reasons = ["SAFETY", "RECITATION", "SPII", "IMAGE_SAFETY", "SOMETHING_NEW"];
     let lines = reasons.map(|reason| {
-        heard(&stream(&[&calls(), &end(reason)])).lines().last().unwrap_or_default().to_owned()
+        decode(&stream(&[&call_chunks(), &end(reason)])).lines().last().unwrap_or_default().to_owned()
     });
     assert_snapshot!(lines.join("\n"), @r#"
     done Refused { code: "SAFETY", message: "the provider stopped the answer" } gemini-x
@@ -151,30 +151,30 @@ fn an_answer_that_the_provider_stops_is_refused_with_its_code() {
     done Refused { code: "SOMETHING_NEW", message: "the provider stopped the answer" } gemini-x
     "#);
     let malformed = r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: print(1)","index":0}],"usageMetadata":{"promptTokenCount":100}}"#;
-    assert_snapshot!(heard(&stream(&[&talk(), &calls(), malformed])), @r#"
+    assert_snapshot!(decode(&stream(&[&text_chunks(), &call_chunks(), malformed])), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
     usage in 100 cached 0 out 0 reasoning 0
     done Refused { code: "MALFORMED_FUNCTION_CALL", message: "Malformed function call: print(1)" } gemini-x
     "#);
-    assert_snapshot!(heard(&end("UNEXPECTED_TOOL_CALL")), @r#"
+    assert_snapshot!(decode(&end("UNEXPECTED_TOOL_CALL")), @r#"
     usage in 100 cached 64 out 15 reasoning 5
-    done Refused { code: "UNEXPECTED_TOOL_CALL", message: "the model called a tool that it was not given" } ?
+    done Refused { code: "UNEXPECTED_TOOL_CALL", message: "the model called a function that is not declared" } ?
     "#);
 }
 
 #[test]
-fn a_prompt_that_is_blocked_is_refused() {
+fn blocked_prompt_is_a_refusal() {
     let blocked = r#"{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":9},"modelVersion":"gemini-x"}"#;
-    assert_snapshot!(heard(blocked), @r#"
+    assert_snapshot!(decode(blocked), @r#"
     usage in 9 cached 0 out 0 reasoning 0
-    done Refused { code: "PROHIBITED_CONTENT", message: "the provider does not let the model see this request" } gemini-x
+    done Refused { code: "PROHIBITED_CONTENT", message: "the provider blocked the prompt" } gemini-x
     "#);
 }
 
 #[test]
-fn what_comes_after_a_call_keeps_its_place() {
+fn parts_after_a_call_keep_their_order() {
     let parts = json!([
         {"text": "first"},
         {"functionCall": {"name": "f", "args": {"n": 1}}},
@@ -183,7 +183,7 @@ fn what_comes_after_a_call_keeps_its_place() {
         {"functionCall": {"name": "f"}},
         {"text": "", "thoughtSignature": "QQ=="},
     ]);
-    assert_snapshot!(heard(&stream(&[&piece(&parts), &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[&chunk(&parts), &end("STOP")])), @r#"
     text "first"
     call "" f {"n":1}
     text "between"
@@ -196,9 +196,9 @@ fn what_comes_after_a_call_keeps_its_place() {
 }
 
 #[test]
-fn arguments_that_are_no_object_come_as_they_were_written() {
+fn malformed_arguments_are_kept_verbatim() {
     let parts = json!([{"functionCall": {"name": "f", "args": [1, 2]}}, {"functionCall": {"name": "f", "args": null}}]);
-    assert_snapshot!(heard(&stream(&[&piece(&parts), &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[&chunk(&parts), &end("STOP")])), @r#"
     call "" f malformed "[1,2]"
     call "" f {}
     usage in 100 cached 64 out 15 reasoning 5
@@ -207,7 +207,7 @@ fn arguments_that_are_no_object_come_as_they_were_written() {
 }
 
 #[test]
-fn what_has_no_place_in_an_answer_is_told() {
+fn files_and_executed_code_become_text() {
     let parts = json!([
         {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
         {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/v.mp4", "displayName": "v.mp4"}},
@@ -215,7 +215,7 @@ fn what_has_no_place_in_an_answer_is_told() {
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
         {"videoMetadata": {"fps": 1}},
     ]);
-    assert_snapshot!(heard(&stream(&[&piece(&parts), &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[&chunk(&parts), &end("STOP")])), @r#"
     text "[a file (image/png), not shown]"
     text "[v.mp4 (video/mp4) at gs://b/v.mp4, not shown]"
     text "\n```\nprint(1)\n```\n"
@@ -226,9 +226,9 @@ fn what_has_no_place_in_an_answer_is_told() {
 }
 
 #[test]
-fn a_second_candidate_is_not_shown() {
+fn second_candidate_is_ignored() {
     let both = r#"{"candidates":[{"content":{"parts":[{"text":"other"}]},"index":1},{"content":{"parts":[{"text":"this"}]},"index":0}]}"#;
-    assert_snapshot!(heard(&stream(&[both, &end("STOP")])), @r#"
+    assert_snapshot!(decode(&stream(&[both, &end("STOP")])), @r#"
     text "this"
     usage in 100 cached 64 out 15 reasoning 5
     done Stop ?
@@ -236,44 +236,59 @@ fn a_second_candidate_is_not_shown() {
 }
 
 #[test]
-fn a_name_that_had_to_change_comes_back_as_the_tool_is_called() {
-    let mut request = fixture::request();
+fn tool_call_has_the_original_tool_name() {
+    let mut request = test_fixture::request();
     request.tools[0].name = "weather.get".to_owned();
-    let call = piece(&json!([{"functionCall": {"name": "weather_get", "args": {}}}]));
-    let heard = fixture::heard(Decoder::new("gemini", &request), &stream(&[&call, &end("STOP")]));
-    assert_snapshot!(heard.lines().next().unwrap_or_default(), @r#"call "" weather.get {}"#);
+    let call = chunk(&json!([{"functionCall": {"name": "weather_get", "args": {}}}]));
+    let decoded = test_fixture::describe_stream(
+        GeminiDecoder::new("gemini", &request),
+        &stream(&[&call, &end("STOP")]),
+    );
+    assert_snapshot!(decoded.lines().next().unwrap_or_default(), @r#"call "" weather.get {}"#);
 }
 
 #[test]
-fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
-    let spoiled = fixture::spoiled(&stream(&[&talk(), &calls(), &talk(), &end("STOP")]));
-    assert!(spoiled.len() > 200);
-    for stream in spoiled {
-        fixture::assert_sound(Decoder::new("gemini", &Request::default()), &stream);
+fn corrupted_stream_emits_calls_only_with_done() {
+    let corrupted = test_fixture::corrupted_streams(&stream(&[
+        &text_chunks(),
+        &call_chunks(),
+        &text_chunks(),
+        &end("STOP"),
+    ]));
+    assert!(corrupted.len() > 200);
+    for stream in corrupted {
+        test_fixture::assert_calls_only_with_done(
+            GeminiDecoder::new("gemini", &ModelRequest::default()),
+            &stream,
+        );
     }
 }
 
 #[test]
-fn two_answers_go_back_part_for_part() {
-    let calling = stream(&[&talk(), &calls(), &piece(&json!([{"text": "Wait."}])), &end("STOP")]);
-    let signed = piece(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
-    let telling = stream(&[&talk(), &signed, &end("STOP")]);
-    let spoken = |stream: &str| {
-        fixture::spoken(fixture::decoded(Decoder::new("gemini", &Request::default()), stream).0)
+fn decoded_answers_encode_to_the_same_parts() {
+    let first_answer =
+        stream(&[&text_chunks(), &call_chunks(), &chunk(&json!([{"text": "Wait."}])), &end("STOP")]);
+    let signed = chunk(&json!([{"text": "", "thoughtSignature": SIGNATURE}]));
+    let second_answer = stream(&[&text_chunks(), &signed, &end("STOP")]);
+    let assembled = |stream: &str| {
+        test_fixture::assemble_message(
+            test_fixture::decode_stream(GeminiDecoder::new("gemini", &ModelRequest::default()), stream).0,
+        )
     };
     let answer = |id: &str| {
         let (id, name) = (id.to_owned(), "get_weather".to_owned());
-        crate::Part::from(ToolResult { id, name, response: json!({"sky": "blue"}) })
+        crate::MessagePart::from(ToolResult { id, name, response: json!({"sky": "blue"}) })
     };
     let messages = vec![
-        Message::text(Role::User, "Zürich and Tōkyō?"),
-        spoken(&calling),
-        Message::new(Role::Tool, vec![answer("fc-BBB"), answer("fc-AAA")]),
-        spoken(&telling),
-        Message::text(Role::User, "Thanks."),
+        ModelMessage::text(Role::User, "Zürich and Tōkyō?"),
+        assembled(&first_answer),
+        ModelMessage::new(Role::Tool, vec![answer("fc-BBB"), answer("fc-AAA")]),
+        assembled(&second_answer),
+        ModelMessage::text(Role::User, "Thanks."),
     ];
-    let body = encode(&Request { model: "gemini-3-pro".to_owned(), messages, ..Request::default() }, true);
-    // A thought without a signature is a summary for people and does not go back.
+    let body =
+        encode(&ModelRequest { model: "gemini-3-pro".to_owned(), messages, ..ModelRequest::default() }, true);
+    // A thought without a signature is a summary for people and is not sent back.
     assert_eq!(
         body["contents"][1]["parts"],
         json!([

@@ -1,12 +1,12 @@
-//! One conversation with everything in it, as it leaves.
+//! Encoding of a conversation with every kind of part.
 
 use super::*;
-use crate::fixture;
+use crate::test_fixture;
 use insta::assert_snapshot;
 
 #[test]
-fn a_conversation_leaves_as_the_provider_documents_it() {
-    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+fn conversation_is_encoded_as_documented() {
+    assert_snapshot!(test_fixture::shape(&encode(&test_fixture::request(), true)), @r#"
     systemInstruction: {"parts":[{"text":"Be kind."}]}
     user
       {"text":"Paris and Oslo?"}
@@ -34,6 +34,6 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 }
 
 #[test]
-fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"contents":[{"role":"user","parts":[{"text":"(no text)"}]}]}"#);
+fn empty_request_is_encoded_with_a_placeholder_message() {
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"contents":[{"role":"user","parts":[{"text":"(no text)"}]}]}"#);
 }

@@ -1,29 +1,30 @@
-//! Settings side by side: what was asked, and what leaves.
+//! Options and their encoding, side by side.
 
 use super::*;
-use crate::{Message, Options, Role, ToolSpec, gemini::encode};
+use crate::{GenerationOptions, ModelMessage, Role, ToolSpec, gemini::encode};
 use insta::assert_snapshot;
 
-fn request(model: &str, options: &Options) -> Request {
+fn request(model: &str, options: &GenerationOptions) -> ModelRequest {
     let tool =
         |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: Value::Null };
-    Request {
+    ModelRequest {
         model: model.to_owned(),
-        messages: vec![Message::text(Role::User, "hi")],
+        messages: vec![ModelMessage::text(Role::User, "hi")],
         tools: vec![tool("look"), tool("web.find")],
         options: options.clone(),
     }
 }
 
-/// The settings in the body, and the names of those that are left out.
-fn settings(model: &str, options: &Options) -> String {
+/// The settings in the body, and the unsupported options.
+fn settings(model: &str, options: &GenerationOptions) -> String {
     let request = request(model, options);
     let body = encode(&request, false);
-    let set = ["generationConfig", "toolConfig"].map(|key| body.get(key).map(Value::to_string));
-    let set: Vec<String> = set.into_iter().flatten().collect();
-    let out = unsupported(&request);
-    let out = if out.is_empty() { String::new() } else { format!("  without {}", out.join(", ")) };
-    format!("{model}: {}{out}", set.join(" "))
+    let settings = ["generationConfig", "toolConfig"].map(|key| body.get(key).map(Value::to_string));
+    let settings: Vec<String> = settings.into_iter().flatten().collect();
+    let unsupported = unsupported_options(&request);
+    let unsupported =
+        if unsupported.is_empty() { String::new() } else { format!("  without {}", unsupported.join(", ")) };
+    format!("{model}: {}{unsupported}", settings.join(" "))
 }
 
 const MODELS: [&str; 9] = [
@@ -38,14 +39,14 @@ const MODELS: [&str; 9] = [
     "gemini-flash-latest",
 ];
 
-fn by_model(options: &Options) -> String {
+fn by_model(options: &GenerationOptions) -> String {
     MODELS.map(|model| settings(model, options)).join("\n")
 }
 
 #[test]
-fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
-    let options = |effort| Options { reasoning: Some(effort), ..Options::default() };
-    assert_snapshot!(by_model(&options(Effort::Off)), @r#"
+fn effort_is_a_budget_for_older_and_a_level_for_newer_models() {
+    let options = |effort| GenerationOptions { reasoning: Some(effort), ..GenerationOptions::default() };
+    assert_snapshot!(by_model(&options(ReasoningEffort::Off)), @r#"
     gemini-2.0-flash: 
     gemini-2.5-flash: {"thinkingConfig":{"thinkingBudget":0,"includeThoughts":false}}
     models/gemini-2.5-flash-lite: {"thinkingConfig":{"thinkingBudget":0,"includeThoughts":false}}
@@ -56,7 +57,7 @@ fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
     gemini-3.7-flash: {"thinkingConfig":{"thinkingLevel":"low","includeThoughts":false}}  without reasoning
     gemini-flash-latest: {"thinkingConfig":{"thinkingLevel":"low","includeThoughts":false}}  without reasoning
     "#);
-    assert_snapshot!(by_model(&options(Effort::Minimal)), @r#"
+    assert_snapshot!(by_model(&options(ReasoningEffort::Minimal)), @r#"
     gemini-2.0-flash: {"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}}
     gemini-2.5-flash: {"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}}
     models/gemini-2.5-flash-lite: {"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}}
@@ -67,7 +68,7 @@ fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
     gemini-3.7-flash: {"thinkingConfig":{"thinkingLevel":"low","includeThoughts":true}}
     gemini-flash-latest: {"thinkingConfig":{"thinkingLevel":"low","includeThoughts":true}}
     "#);
-    assert_snapshot!(by_model(&options(Effort::Medium)), @r#"
+    assert_snapshot!(by_model(&options(ReasoningEffort::Medium)), @r#"
     gemini-2.0-flash: {"thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}}
     gemini-2.5-flash: {"thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}}
     models/gemini-2.5-flash-lite: {"thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}}
@@ -78,7 +79,7 @@ fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
     gemini-3.7-flash: {"thinkingConfig":{"thinkingLevel":"medium","includeThoughts":true}}
     gemini-flash-latest: {"thinkingConfig":{"thinkingLevel":"medium","includeThoughts":true}}
     "#);
-    assert_snapshot!(by_model(&options(Effort::Tokens(100_000))), @r#"
+    assert_snapshot!(by_model(&options(ReasoningEffort::Tokens(100_000))), @r#"
     gemini-2.0-flash: {"thinkingConfig":{"thinkingBudget":24576,"includeThoughts":true}}
     gemini-2.5-flash: {"thinkingConfig":{"thinkingBudget":24576,"includeThoughts":true}}
     models/gemini-2.5-flash-lite: {"thinkingConfig":{"thinkingBudget":24576,"includeThoughts":true}}
@@ -92,9 +93,10 @@ fn effort_is_a_budget_for_older_models_and_a_level_for_newer_ones() {
 }
 
 #[test]
-fn what_a_model_does_not_take_is_left_out_and_named() {
+fn unsupported_options_are_omitted_and_listed() {
     let stop = ["a", "b", "c", "", "d", "e", "f"].map(str::to_owned).to_vec();
-    let options = Options { temperature: Some(3.0), top_p: Some(0.5), stop, ..Options::default() };
+    let options =
+        GenerationOptions { temperature: Some(3.0), top_p: Some(0.5), stop, ..GenerationOptions::default() };
     assert_snapshot!(by_model(&options), @r#"
     gemini-2.0-flash: {"temperature":2.0,"topP":0.5,"stopSequences":["a","b","c","d","e"]}  without stop
     gemini-2.5-flash: {"temperature":2.0,"topP":0.5,"stopSequences":["a","b","c","d","e"]}  without stop
@@ -109,9 +111,10 @@ fn what_a_model_does_not_take_is_left_out_and_named() {
 }
 
 #[test]
-fn a_seed_is_cut_to_what_fits() {
+fn seed_is_truncated_to_32_bits() {
     let seeds = [7, -1, i64::from(i32::MAX) + 2, i64::MIN, i64::MAX];
-    let lines = seeds.map(|seed| settings("m", &Options { seed: Some(seed), ..Options::default() }));
+    let lines = seeds
+        .map(|seed| settings("m", &GenerationOptions { seed: Some(seed), ..GenerationOptions::default() }));
     assert_snapshot!(lines.join("\n"), @r#"
     m: {"seed":7}
     m: {"seed":-1}
@@ -122,7 +125,7 @@ fn a_seed_is_cut_to_what_fits() {
 }
 
 #[test]
-fn a_choice_is_among_the_tools_that_are_there() {
+fn tool_choice_requires_a_declared_tool() {
     let choices = [
         ToolChoice::Auto,
         ToolChoice::None,
@@ -131,7 +134,7 @@ fn a_choice_is_among_the_tools_that_are_there() {
         ToolChoice::Named("gone".to_owned()),
     ];
     let lines = choices.map(|choice| {
-        let options = Options { tool_choice: Some(choice.clone()), ..Options::default() };
+        let options = GenerationOptions { tool_choice: Some(choice.clone()), ..GenerationOptions::default() };
         format!("{choice:?} {}", settings("m", &options))
     });
     assert_snapshot!(lines.join("\n"), @r#"
@@ -141,9 +144,11 @@ fn a_choice_is_among_the_tools_that_are_there() {
     Named("web.find") m: {"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["web_find"]}}
     Named("gone") m:   without tool_choice
     "#);
-    let mut without =
-        request("m", &Options { tool_choice: Some(ToolChoice::Required), ..Options::default() });
+    let mut without = request(
+        "m",
+        &GenerationOptions { tool_choice: Some(ToolChoice::Required), ..GenerationOptions::default() },
+    );
     without.tools.clear();
     assert_eq!(encode(&without, false).get("toolConfig"), None);
-    assert_eq!(unsupported(&without), ["tool_choice"]);
+    assert_eq!(unsupported_options(&without), ["tool_choice"]);
 }

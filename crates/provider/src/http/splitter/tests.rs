@@ -1,4 +1,4 @@
-//! Frames do not depend on how the bytes were cut.
+//! Framing does not depend on how the bytes are split.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,18 +6,21 @@ use std::fmt::Write as _;
 
 type Frames = Vec<(String, String)>;
 
-fn read(splitter: &mut Splitter, frames: &mut Frames) -> Result<(), Broken> {
+fn read(splitter: &mut Splitter, frames: &mut Frames) -> Result<(), FramingError> {
     while let Some(frame) = splitter.next_frame()? {
         frames.push((frame.event.to_owned(), frame.data.to_owned()));
     }
     Ok(())
 }
 
-fn split<'a>(framing: Framing, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Frames, Broken> {
+fn split<'a>(
+    framing: Framing,
+    fragments: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Frames, FramingError> {
     let mut splitter = Splitter::new(framing);
     let mut frames = Frames::new();
-    for piece in pieces {
-        splitter.feed(piece);
+    for fragment in fragments {
+        splitter.feed(fragment);
         read(&mut splitter, &mut frames)?;
     }
     splitter.end();
@@ -37,11 +40,11 @@ fn shape(framing: Framing, bytes: &[u8]) -> String {
 }
 
 fn events(text: &str) -> String {
-    shape(Framing::Events, text.as_bytes())
+    shape(Framing::Sse, text.as_bytes())
 }
 
 #[test]
-fn an_event_has_a_name_and_data_and_ends_with_a_blank_line() {
+fn event_has_name_and_data_and_ends_at_a_blank_line() {
     insta::assert_snapshot!(events("event: a\ndata: 1\n\ndata: 2\n\nevent:b\ndata:3\nid: x\nretry: 5\n\n"), @r#"
     "a" "1"
     "" "2"
@@ -50,7 +53,7 @@ fn an_event_has_a_name_and_data_and_ends_with_a_blank_line() {
 }
 
 #[test]
-fn a_line_ends_with_a_feed_a_return_or_both() {
+fn sse_line_ends_with_lf_cr_or_crlf() {
     insta::assert_snapshot!(events("data: 1\r\n\r\ndata: 2\r\rdata: 3\n\ndata: 4\r\ndata: 5\r\n\r\n"), @r#"
     "" "1"
     "" "2"
@@ -60,7 +63,7 @@ fn a_line_ends_with_a_feed_a_return_or_both() {
 }
 
 #[test]
-fn one_space_after_the_colon_is_not_part_of_the_data() {
+fn one_space_after_the_colon_is_stripped() {
     insta::assert_snapshot!(events("data:{}\n\ndata:  two\n\ndata: a: b\n\n"), @r#"
     "" "{}"
     "" " two"
@@ -69,7 +72,7 @@ fn one_space_after_the_colon_is_not_part_of_the_data() {
 }
 
 #[test]
-fn lines_of_data_are_joined_even_when_they_are_empty() {
+fn several_data_lines_are_joined_with_line_feeds() {
     insta::assert_snapshot!(events("data: a\n: comment\ndata\ndata:\ndata: b\n\ndata: c\n\n"), @r#"
     "" "a\n\n\nb"
     "" "c"
@@ -77,12 +80,12 @@ fn lines_of_data_are_joined_even_when_they_are_empty() {
 }
 
 #[test]
-fn what_has_no_data_is_no_frame() {
+fn events_without_data_yield_no_frame() {
     insta::assert_snapshot!(events(": hello\n\n:\n\nevent: ping\n\ndata:\n\nevent: x\n\ndata: 1\n\n"), @r#""" "1""#);
 }
 
 #[test]
-fn the_last_event_needs_no_blank_line() {
+fn last_event_is_returned_without_a_blank_line() {
     insta::assert_snapshot!(events("data: 1\n\nevent: e\ndata: 2"), @r#"
     "" "1"
     "e" "2"
@@ -94,14 +97,14 @@ fn the_last_event_needs_no_blank_line() {
 }
 
 #[test]
-fn a_byte_order_mark_is_skipped_once() {
+fn byte_order_mark_is_skipped_only_at_the_start() {
     insta::assert_snapshot!(events("\u{feff}data: 1\n\n\u{feff}data: 2\n\n"), @r#""" "1""#);
-    insta::assert_snapshot!(shape(Framing::Lines, "\u{feff}{}\n".as_bytes()), @r#""" "{}""#);
+    insta::assert_snapshot!(shape(Framing::JsonLines, "\u{feff}{}\n".as_bytes()), @r#""" "{}""#);
 }
 
 #[test]
-fn lines_of_json_end_with_a_feed_only() {
-    insta::assert_snapshot!(shape(Framing::Lines, b"{\"a\":\r1}\r\n\n  \n{}\n\r\n[]"), @r#"
+fn json_lines_end_with_lf_only() {
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"{\"a\":\r1}\r\n\n  \n{}\n\r\n[]"), @r#"
     "" "{\"a\":\r1}"
     "" "{}"
     "" "[]"
@@ -109,36 +112,36 @@ fn lines_of_json_end_with_a_feed_only() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_an_error() {
-    insta::assert_snapshot!(shape(Framing::Events, b"data: \xff\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::Events, b"event: \xff\ndata: 1\n\n"), @"the stream is not UTF-8");
-    insta::assert_snapshot!(shape(Framing::Lines, b"\xc3\n"), @"the stream is not UTF-8");
+fn invalid_utf8_is_a_framing_error() {
+    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @"the stream is not valid UTF-8");
+    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @"the stream is not valid UTF-8");
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @"the stream is not valid UTF-8");
 }
 
 #[test]
-fn a_piece_that_never_ends_is_an_error_and_a_long_stream_is_none() {
-    for framing in [Framing::Events, Framing::Lines] {
-        let endless = |piece: &[u8], pieces: usize| {
-            let mut splitter = Splitter { longest: 1000, ..Splitter::new(framing) };
-            for _ in 0..pieces {
-                splitter.feed(piece);
+fn oversized_frame_is_an_error_and_a_long_stream_is_not() {
+    for framing in [Framing::Sse, Framing::JsonLines] {
+        let feed_repeatedly = |fragment: &[u8], fragments: usize| {
+            let mut splitter = Splitter { max: 1000, ..Splitter::new(framing) };
+            for _ in 0..fragments {
+                splitter.feed(fragment);
                 while splitter.next_frame()?.is_some() {}
             }
             Ok(())
         };
-        assert_eq!(endless(b"data: 12345", 200), Err(Broken::TooLong { longest: 1000 }));
-        assert_eq!(endless(b"data: 12345\n\n", 200), Ok(()));
-        assert_eq!(endless(b": comment\n", 200), Ok(()));
+        assert_eq!(feed_repeatedly(b"data: 12345", 200), Err(FramingError::TooLong { max: 1000 }));
+        assert_eq!(feed_repeatedly(b"data: 12345\n\n", 200), Ok(()));
+        assert_eq!(feed_repeatedly(b": comment\n", 200), Ok(()));
     }
     assert_eq!(
-        Broken::TooLong { longest: LONGEST }.to_string(),
-        "a piece of the stream is longer than 64 MB"
+        FramingError::TooLong { max: MAX_FRAME }.to_string(),
+        "an SSE event or a JSON line exceeds 64 MB"
     );
 }
 
-/// Streams with all that may be in one, and with what may not.
+/// Valid and invalid event streams.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop_oneof![
+    let fragment = prop_oneof![
         Just("data: ".to_owned()),
         Just("event: e".to_owned()),
         Just("data".to_owned()),
@@ -150,27 +153,27 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         Just("\n".to_owned()),
         "[ -~üß🌍]{0,6}",
     ];
-    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes())
+    prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat().into_bytes())
 }
 
 proptest! {
     #[test]
-    fn any_cut_of_the_bytes_gives_the_same_frames(
+    fn frames_do_not_depend_on_chunk_boundaries(
         bytes in stream(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
-        framing in prop_oneof![Just(Framing::Events), Just(Framing::Lines)],
+        framing in prop_oneof![Just(Framing::Sse), Just(Framing::JsonLines)],
     ) {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         places.extend([0, bytes.len()]);
         places.sort_unstable();
-        let pieces = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
+        let fragments = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
         let whole = split(framing, [bytes.as_slice()]);
-        prop_assert_eq!(split(framing, pieces), whole.clone());
+        prop_assert_eq!(split(framing, fragments), whole.clone());
         prop_assert_eq!(split(framing, bytes.chunks(1)), whole);
     }
 
     #[test]
-    fn what_was_written_is_read(events in prop::collection::vec(("[a-z.]{0,8}", "[ -~ü🌍]{1,20}(\n[ -~ü🌍]{0,9}){0,3}"), 0..9)) {
+    fn written_events_are_read_back(events in prop::collection::vec(("[a-z.]{0,8}", "[ -~ü🌍]{1,20}(\n[ -~ü🌍]{0,9}){0,3}"), 0..9)) {
         let mut bytes = String::new();
         for (name, data) in &events {
             if !name.is_empty() {
@@ -181,6 +184,6 @@ proptest! {
             }
             bytes += ": comment\r\n\r\n";
         }
-        prop_assert_eq!(split(Framing::Events, [bytes.as_bytes()]), Ok(events));
+        prop_assert_eq!(split(Framing::Sse, [bytes.as_bytes()]), Ok(events));
     }
 }

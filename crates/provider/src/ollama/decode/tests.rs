@@ -1,11 +1,11 @@
-//! Lines as servers send them, and what is heard.
+//! Lines as servers send them, and the events that they decode to.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, ollama};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, ollama, test_fixture};
 use insta::assert_snapshot;
 
-fn heard(lines: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), lines)
+fn decode(lines: &str) -> String {
+    test_fixture::describe_stream(OllamaDecoder::new("p", &ModelRequest::default()), lines)
 }
 
 const PIECES: &str = r#"
@@ -19,8 +19,8 @@ const PIECES: &str = r#"
 const DONE: &str = r#"{"model":"llama-x","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":100,"eval_count":20,"total_duration":1}"#;
 
 #[test]
-fn thoughts_and_text_come_at_once_and_calls_at_the_end() {
-    assert_snapshot!(heard(&format!("{PIECES}{DONE}")), @r#"
+fn text_is_streamed_and_calls_are_emitted_at_the_end() {
+    assert_snapshot!(decode(&format!("{PIECES}{DONE}")), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
@@ -32,59 +32,65 @@ fn thoughts_and_text_come_at_once_and_calls_at_the_end() {
 }
 
 #[test]
-fn the_last_line_may_hold_everything() {
-    assert_snapshot!(heard(r#"{"message":{"content":"Hello","tool_calls":[{"function":{"name":"f"}},{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"f","arguments":"oops"}}]},"done":true}"#), @r#"
+fn last_line_may_contain_the_whole_response() {
+    assert_snapshot!(decode(r#"{"message":{"content":"Hello","tool_calls":[{"function":{"name":"f"}},{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"f","arguments":"oops"}}]},"done":true}"#), @r#"
     text "Hello"
     call "" f {}
     call "" f {"n":1}
     call "" f malformed "oops"
     done Stop ?
     "#);
-    assert_snapshot!(heard(&DONE.replace("stop", "length")), @"
+    assert_snapshot!(decode(&DONE.replace("stop", "length")), @"
     usage in 100 cached 0 out 20 reasoning 0
     done Length llama-x
     ");
 }
 
 #[test]
-fn an_answer_that_is_not_done_is_cut_off() {
-    assert_snapshot!(heard(PIECES), @r#"
+fn response_without_done_is_truncated() {
+    assert_snapshot!(decode(PIECES), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(decode(""), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
-fn an_error_in_the_stream_is_one_and_so_is_a_line_that_is_not_json() {
+fn error_object_and_invalid_json_end_the_stream() {
     let first = r#"{"message":{"content":"Hel"},"done":false}"#;
-    assert_snapshot!(heard(&format!("{first}\n{}", r#"{"error":"llama runner process has terminated"}"#)), @r#"
+    assert_snapshot!(decode(&format!("{first}\n{}", r#"{"error":"llama runner process has terminated"}"#)), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: llama runner process has terminated
+    error TRANSIENT: p is temporarily unavailable: llama runner process has terminated
     "#);
-    assert_snapshot!(heard(&format!("{first}\n{}\n{DONE}", r#"{"model":"ll"#)), @r#"
+    assert_snapshot!(decode(&format!("{first}\n{}\n{DONE}", r#"{"model":"ll"#)), @r#"
     text "Hel"
-    error PROTOCOL: p answered with something that cannot be read: {"model":"ll
+    error PROTOCOL: p sent a response that cannot be parsed: {"model":"ll
     "#);
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
-    let (events, outcome) =
-        fixture::decoded(Decoder::new("p", &Request::default()), &format!("{PIECES}{DONE}"));
+fn decoded_answer_encodes_to_the_same_parts() {
+    let (events, outcome) = test_fixture::decode_stream(
+        OllamaDecoder::new("p", &ModelRequest::default()),
+        &format!("{PIECES}{DONE}"),
+    );
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
-        fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::text(Role::User, "Weather?"),
+        test_fixture::assemble_message(events),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let body = ollama::encode(&Request { messages, ..Request::default() }, true);
-    assert_snapshot!(fixture::shape(&body), @r#"
+    let body = ollama::encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
+    assert_snapshot!(test_fixture::shape(&body), @r#"
     model: ""
     user {"content":"Weather?"}
     assistant {"content":"Grüß dich 🌍","thinking":"Let me think."}
@@ -97,8 +103,8 @@ fn an_answer_goes_back_as_it_came() {
 }
 
 #[test]
-fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
-    for stream in fixture::spoiled(&format!("{PIECES}{DONE}")) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+fn corrupted_stream_emits_calls_only_with_done() {
+    for stream in test_fixture::corrupted_streams(&format!("{PIECES}{DONE}")) {
+        test_fixture::assert_calls_only_with_done(OllamaDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

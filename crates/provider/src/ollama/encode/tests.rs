@@ -1,12 +1,12 @@
-//! One conversation with everything in it, as it leaves.
+//! Encoding of a conversation with every kind of part.
 
 use super::*;
-use crate::fixture;
+use crate::test_fixture;
 use insta::assert_snapshot;
 
 #[test]
-fn a_conversation_leaves_as_the_provider_documents_it() {
-    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+fn conversation_is_encoded_as_documented() {
+    assert_snapshot!(test_fixture::shape(&encode(&test_fixture::request(), true)), @r#"
     model: "m"
     system {"content":"Be kind."}
     user {"content":"Paris and Oslo?\n[s.xls (application/vnd.ms-excel) at gs://b/s.xls, not shown]"}
@@ -28,34 +28,34 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 }
 
 #[test]
-fn settings_have_their_places_and_those_without_one_are_named() {
+fn options_are_encoded_and_unsupported_ones_listed() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
-    let asked = |options: Options| {
-        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
-        fixture::shape(&body)
+    let encoded = |options: GenerationOptions| {
+        let body = encode(&ModelRequest { messages: Vec::new(), options, ..test_fixture::request() }, false);
+        test_fixture::shape(&body)
     };
-    let options = Options {
-        reasoning: Some(Effort::High),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::High),
         tool_choice: Some(ToolChoice::None),
         response_schema: Some(schema.clone()),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), Vec::<&str>::new());
-    assert_snapshot!(asked(options), @r#"
+    assert_eq!(unsupported_options(&options), Vec::<&str>::new());
+    assert_snapshot!(encoded(options), @r#"
     model: "m"
     user {"content":"(no text)"}
     format: {"type":"object","properties":{"a":{"type":"integer"}}}
     think: "high"
     stream: false
     "#);
-    let options = Options {
-        reasoning: Some(Effort::Off),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::Off),
         tool_choice: Some(ToolChoice::Required),
         response_schema: Some(schema),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), ["tool_choice"]);
-    assert_snapshot!(asked(options), @r#"
+    assert_eq!(unsupported_options(&options), ["tool_choice"]);
+    assert_snapshot!(encoded(options), @r#"
     model: "m"
     system {"content":"Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"}
     tools: [{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string","description":"format: \"city\"."}},"required":["city"]}}}]

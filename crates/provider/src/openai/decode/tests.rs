@@ -1,11 +1,11 @@
-//! Streams as servers send them, and what is heard.
+//! Streams as servers send them, and the events that they decode to.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, openai};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, openai, test_fixture};
 use insta::assert_snapshot;
 
-fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), stream)
+fn decode(stream: &str) -> String {
+    test_fixture::describe_stream(ChatDecoder::new("p", &ModelRequest::default()), stream)
 }
 
 /// A chunk with one delta.
@@ -21,7 +21,7 @@ fn stream(lines: &[String]) -> String {
     lines.join("\n")
 }
 
-/// The pieces of calls, then a reason, then the end.
+/// The deltas of calls, a finish reason and `[DONE]`.
 fn calls(pieces: &[&str], reason: &str) -> String {
     let mut lines: Vec<String> =
         pieces.iter().map(|pieces| delta(&format!(r#"{{"tool_calls":[{pieces}]}}"#))).collect();
@@ -29,7 +29,7 @@ fn calls(pieces: &[&str], reason: &str) -> String {
     stream(&lines)
 }
 
-const WHOLE: &str = r#"
+const COMPLETE: &str = r#"
     {"id":"c","model":"gpt-x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
     {"choices":[{"index":0,"delta":{"content":null,"reasoning_content":"Let me "}}]}
     {"choices":[{"index":0,"delta":{"reasoning_content":"think."}}]}
@@ -45,9 +45,9 @@ const WHOLE: &str = r#"
 "#;
 
 #[test]
-fn thoughts_and_text_come_at_once_and_calls_at_the_end() {
-    let told = heard(&format!("{WHOLE}\n [DONE] "));
-    assert_snapshot!(told, @r#"
+fn text_is_streamed_and_calls_are_emitted_at_the_end() {
+    let events = decode(&format!("{COMPLETE}\n [DONE] "));
+    assert_snapshot!(events, @r#"
     thought "Let me "
     thought "think."
     text "Grüß "
@@ -57,13 +57,13 @@ fn thoughts_and_text_come_at_once_and_calls_at_the_end() {
     usage in 100 cached 64 out 15 reasoning 5
     done Stop gpt-x
     "#);
-    assert_eq!(heard(WHOLE), told, "a reason to stop is an end, with or without [DONE]");
+    assert_eq!(decode(COMPLETE), events, "a finish reason ends the answer with or without [DONE]");
 }
 
 #[test]
-fn calls_are_told_apart_however_a_server_numbers_them() {
-    // All with one number.
-    assert_snapshot!(heard(&calls(&[
+fn call_deltas_are_merged_for_every_indexing_scheme() {
+    // The same index for all.
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}"#,
         r#"{"index":0,"id":"b","function":{"name":"f","arguments":"{\"n\""}}"#,
         r#"{"index":0,"id":"b","function":{"arguments":":2}"}}"#,
@@ -72,8 +72,8 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     call "b" f {"n":2}
     done Stop gpt-x
     "#);
-    // With gaps, far apart.
-    assert_snapshot!(heard(&calls(&[
+    // Indexes with gaps.
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":1,"id":"a","function":{"name":"f"}},{"index":18446744073709551615,"id":"b","function":{"name":"g","arguments":"{\"n\":"}}"#,
         r#"{"index":18446744073709551615,"function":{"arguments":"2}"}},{"index":1,"function":{"arguments":"{\"n\":1}"}}"#,
     ], "tool_calls")), @r#"
@@ -82,7 +82,7 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     done Stop gpt-x
     "#);
     // Without ids.
-    assert_snapshot!(heard(&calls(&[
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"function":{"name":"f","arguments":""}},{"index":1,"function":{"name":"g","arguments":""}}"#,
         r#"{"index":0,"function":{"arguments":"{\"n\":1}"}},{"index":1,"id":"","function":{"arguments":"{\"n\":2}"}}"#,
     ], "tool_calls")), @r#"
@@ -90,8 +90,8 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     call "" g {"n":2}
     done Stop gpt-x
     "#);
-    // Without ids, all with one number.
-    assert_snapshot!(heard(&calls(&[
+    // Without ids, the same index for all.
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"function":{"name":"f","arguments":"{\"n\":1}"}}"#,
         r#"{"index":0,"function":{"name":"f","arguments":"{\"n\":2}"}}"#,
     ], "stop")), @r#"
@@ -99,8 +99,8 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     call "" f {"n":2}
     done Stop gpt-x
     "#);
-    // With one id for all.
-    assert_snapshot!(heard(&calls(&[
+    // The same id for all.
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"id":"x","function":{"name":"f","arguments":"{\"n\":1}"}}"#,
         r#"{"index":1,"id":"x","function":{"name":"f","arguments":"{\"n\":2}"}}"#,
     ], "tool_calls")), @r#"
@@ -108,8 +108,8 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     call "x" f {"n":2}
     done Stop gpt-x
     "#);
-    // Without numbers.
-    assert_snapshot!(heard(&calls(&[
+    // Without indexes.
+    assert_snapshot!(decode(&calls(&[
         r#"{"id":"a","function":{"name":"f","arguments":"{\"n\":"}}"#,
         r#"{"function":{"arguments":"1}"}}"#,
         r#"{"id":"b","function":{"name":"f","arguments":"{\"n\":2}"}}"#,
@@ -119,7 +119,7 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
     done Stop gpt-x
     "#);
     // The id after the name.
-    assert_snapshot!(heard(&calls(&[
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"function":{"name":"f"}}"#,
         r#"{"index":0,"id":"a","function":{"arguments":"{\"n\":1}"}}"#,
         r#"{"index":1}"#,
@@ -130,8 +130,8 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
 }
 
 #[test]
-fn arguments_may_be_an_object_or_nothing_and_what_is_neither_is_kept_as_written() {
-    assert_snapshot!(heard(&calls(&[
+fn malformed_arguments_are_kept_verbatim() {
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"id":"a","function":{"name":"f","arguments":{"n":1}}}"#,
         r#"{"index":1,"id":"b","function":{"name":"f","arguments":""}}"#,
         r#"{"index":2,"id":"c","function":{"name":"f","arguments":"{\"city\": Zurich"}}"#,
@@ -149,8 +149,8 @@ fn arguments_may_be_an_object_or_nothing_and_what_is_neither_is_kept_as_written(
 }
 
 #[test]
-fn a_call_that_the_limit_cut_off_is_not_run() {
-    assert_snapshot!(heard(&calls(&[
+fn call_truncated_at_the_token_limit_is_dropped() {
+    assert_snapshot!(decode(&calls(&[
         r#"{"index":0,"id":"a","function":{"name":"f","arguments":""}}"#,
         r#"{"index":1,"id":"b","function":{"name":"f","arguments":"{\"n\":1}"}}"#,
         r#"{"index":2,"id":"c","function":{"name":"f","arguments":"{\"ci"}}"#,
@@ -159,55 +159,55 @@ fn a_call_that_the_limit_cut_off_is_not_run() {
     call "b" f {"n":1}
     done Length gpt-x
     "#);
-    assert_snapshot!(heard(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":""}}"#], "length")), @"done Length gpt-x");
+    assert_snapshot!(decode(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":""}}"#], "length")), @"done Length gpt-x");
 }
 
 #[test]
-fn an_answer_without_a_reason_to_stop_is_cut_off() {
+fn response_without_a_finish_reason_is_truncated() {
     let text = delta(r#"{"content":"Hel"}"#);
-    assert_snapshot!(heard(&text), @r#"
+    assert_snapshot!(decode(&text), @r#"
     text "Hel"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
     let call = delta(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#);
-    assert_snapshot!(heard(&stream(&[call, "[DONE]".to_owned()])), @"error TRUNCATED: p ended its answer before it was complete");
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
-    assert_snapshot!(heard(&finish("abort")), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(decode(&stream(&[call, "[DONE]".to_owned()])), @"error TRUNCATED: p ended the stream before the answer was complete");
+    assert_snapshot!(decode(""), @"error TRUNCATED: p ended the stream before the answer was complete");
+    assert_snapshot!(decode(&finish("abort")), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
-fn an_error_in_the_stream_is_one() {
+fn error_object_in_the_stream_ends_it() {
     let text = delta(r#"{"content":"Hel"}"#);
-    assert_snapshot!(heard(&stream(&[text.clone(), r#"{"error":{"message":"The server had an error","type":"server_error","code":"overloaded"}}"#.to_owned()])), @r#"
+    assert_snapshot!(decode(&stream(&[text.clone(), r#"{"error":{"message":"The server had an error","type":"server_error","code":"overloaded"}}"#.to_owned()])), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: The server had an error
+    error TRANSIENT: p is temporarily unavailable: The server had an error
     "#);
     let choices = r#"{"error":{"code":502,"message":"upstream"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}"#;
-    assert_snapshot!(heard(&stream(&[text, choices.to_owned()])), @r#"
+    assert_snapshot!(decode(&stream(&[text, choices.to_owned()])), @r#"
     text "Hel"
-    error TRANSIENT: p is not available right now: upstream
+    error TRANSIENT: p is temporarily unavailable: upstream
     "#);
-    assert_snapshot!(heard(&finish("insufficient_system_resource")), @"error TRANSIENT: p is not available right now: the answer ended with: insufficient_system_resource");
+    assert_snapshot!(decode(&finish("insufficient_system_resource")), @"error TRANSIENT: p is temporarily unavailable: the answer ended with finish_reason insufficient_system_resource");
 }
 
 #[test]
-fn a_line_that_is_not_json_ends_the_answer() {
+fn invalid_json_frame_is_a_protocol_error() {
     let broken = format!(r#"{{"id":"c","choices":[{{"ind{}"#, "x".repeat(200));
-    assert_snapshot!(heard(&stream(&[delta(r#"{"content":"Hel"}"#), broken, finish("stop")])), @r#"
+    assert_snapshot!(decode(&stream(&[delta(r#"{"content":"Hel"}"#), broken, finish("stop")])), @r#"
     text "Hel"
-    error PROTOCOL: p answered with something that cannot be read: {"id":"c","choices":[{"indxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    error PROTOCOL: p sent a response that cannot be parsed: {"id":"c","choices":[{"indxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
     "#);
 }
 
 #[test]
-fn a_refusal_is_a_finish_with_its_words() {
-    assert_snapshot!(heard(&stream(&[delta(r#"{"refusal":"I can't "}"#), delta(r#"{"refusal":"do that."}"#), finish("stop")])), @r#"done Refused { code: "refusal", message: "I can't do that." } gpt-x"#);
-    assert_snapshot!(heard(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#], "content_filter")), @r#"done Refused { code: "content_filter", message: "the provider's filter stopped the answer" } gpt-x"#);
+fn refusal_is_a_finish_reason_with_its_message() {
+    assert_snapshot!(decode(&stream(&[delta(r#"{"refusal":"I can't "}"#), delta(r#"{"refusal":"do that."}"#), finish("stop")])), @r#"done Refused { code: "refusal", message: "I can't do that." } gpt-x"#);
+    assert_snapshot!(decode(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#], "content_filter")), @r#"done Refused { code: "content_filter", message: "the provider's content filter stopped the answer" } gpt-x"#);
 }
 
 #[test]
-fn thoughts_and_whole_messages_come_under_many_names() {
-    assert_snapshot!(heard(&stream(&[
+fn reasoning_and_messages_are_read_from_all_known_fields() {
+    assert_snapshot!(decode(&stream(&[
         delta(r#"{"reasoning":"a"}"#),
         delta(r#"{"reasoning":"b","reasoning_content":"b"}"#),
         delta(r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"c"}]},{"type":"text","text":"d"},7]}"#),
@@ -225,15 +225,15 @@ fn thoughts_and_whole_messages_come_under_many_names() {
 }
 
 #[test]
-fn tokens_are_counted_alike() {
+fn usage_of_compatible_servers_is_normalized() {
     let usage =
-        |counts: &str| heard(&stream(&[finish("stop"), format!(r#"{{"choices":[],"usage":{counts}}}"#)]));
+        |counts: &str| decode(&stream(&[finish("stop"), format!(r#"{{"choices":[],"usage":{counts}}}"#)]));
     // DeepSeek.
     assert_snapshot!(usage(r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_cache_hit_tokens":4}"#), @"
     usage in 10 cached 4 out 5 reasoning 0
     done Stop gpt-x
     ");
-    // Reasoning beside the output.
+    // Reasoning counted separately.
     assert_snapshot!(usage(r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":22,"completion_tokens_details":{"reasoning_tokens":7}}"#), @"
     usage in 10 cached 0 out 5 reasoning 7
     done Stop gpt-x
@@ -241,50 +241,59 @@ fn tokens_are_counted_alike() {
 }
 
 #[test]
-fn a_tool_comes_back_under_its_own_name() {
-    let request = Request {
+fn tool_call_has_the_original_tool_name() {
+    let request = ModelRequest {
         tools: vec![crate::ToolSpec {
             name: "server.tool/list".to_owned(),
             description: String::new(),
             parameters: Value::Null,
         }],
-        ..Request::default()
+        ..ModelRequest::default()
     };
-    let told = openai::encode(&request, true);
-    let name = told["tools"][0]["function"]["name"].as_str().unwrap_or_default();
+    let body = openai::encode(&request, true);
+    let name = body["tools"][0]["function"]["name"].as_str().unwrap_or_default();
     let piece = format!(r#"{{"index":0,"id":"a","function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
-    let heard = fixture::heard(Decoder::new("p", &request), &calls(&[&piece], "tool_calls"));
-    assert_snapshot!(heard, @r#"
+    let decoded =
+        test_fixture::describe_stream(ChatDecoder::new("p", &request), &calls(&[&piece], "tool_calls"));
+    assert_snapshot!(decoded, @r#"
     call "a" server.tool/list {}
     done Stop gpt-x
     "#);
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
-    let signed = WHOLE.replace(
+fn decoded_answer_encodes_to_the_same_parts() {
+    let signed = COMPLETE.replace(
         r#""id":"call_A","type":"function","#,
         r#""id":"call_A","type":"function","extra_content":{"google":{"thought_signature":"c2ln"}},"#,
     );
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &signed);
+    let (events, outcome) =
+        test_fixture::decode_stream(ChatDecoder::new("p", &ModelRequest::default()), &signed);
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
-        fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::text(Role::User, "Weather?"),
+        test_fixture::assemble_message(events),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let request = Request { messages, ..Request::default() };
-    for echo in [openai::Echo::Reasoning, openai::Echo::Signatures] {
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    for echo in [openai::ReasoningEcho::Reasoning, openai::ReasoningEcho::Signatures] {
         let dialect = openai::Dialect { echo, ..openai::Dialect::COMPATIBLE };
         let body = openai::encode_for(&request, false, &dialect).to_string();
-        assert_eq!(body.contains(r#""reasoning_content":"Let me think.""#), echo == openai::Echo::Reasoning);
+        assert_eq!(
+            body.contains(r#""reasoning_content":"Let me think.""#),
+            echo == openai::ReasoningEcho::Reasoning
+        );
         let signed = r#""extra_content":{"google":{"thought_signature":"c2ln"}}}"#;
-        assert_eq!(body.contains(signed), echo == openai::Echo::Signatures);
+        assert_eq!(body.contains(signed), echo == openai::ReasoningEcho::Signatures);
     }
-    assert_snapshot!(fixture::shape(&openai::encode(&request, false)), @r#"
+    assert_snapshot!(test_fixture::shape(&openai::encode(&request, false)), @r#"
     model: ""
     user {"content":"Weather?"}
     assistant {"content":"Grüß dich 🌍"}
@@ -296,7 +305,7 @@ fn an_answer_goes_back_as_it_came() {
 }
 
 #[test]
-fn reasoning_details_go_back_whole() {
+fn reasoning_details_are_sent_back_complete() {
     let stream = stream(&[
         delta(
             r#"{"reasoning":"Let me ","reasoning_details":[{"type":"reasoning.text","text":"Let me ","format":"x","index":0,"signature":null}]}"#,
@@ -312,26 +321,28 @@ fn reasoning_details_go_back_whole() {
         ),
         finish("stop"),
     ]);
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    let (events, outcome) =
+        test_fixture::decode_stream(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     assert!(outcome.is_ok());
-    let request = Request { messages: vec![fixture::spoken(events)], ..Request::default() };
-    let router = openai::Dialect::of("https://openrouter.ai/api/v1");
-    assert_snapshot!(fixture::shape(&openai::encode_for(&request, false, &router)), @r#"
+    let request =
+        ModelRequest { messages: vec![test_fixture::assemble_message(events)], ..ModelRequest::default() };
+    let router = openai::Dialect::for_base_url("https://openrouter.ai/api/v1");
+    assert_snapshot!(test_fixture::shape(&openai::encode_for(&request, false, &router)), @r#"
     model: ""
     assistant {"content":"Hi"}
       {"type":"reasoning.text","text":"Let me think.","format":"x","index":0,"signature":"c2ln"}
       {"type":"reasoning.encrypted","data":"RU5D","id":"a","index":1}
       {"type":"reasoning.encrypted","data":"TU9SRQ","id":"b","index":1}
     "#);
-    assert_snapshot!(fixture::shape(&openai::encode(&request, false)), @r#"
+    assert_snapshot!(test_fixture::shape(&openai::encode(&request, false)), @r#"
     model: ""
     assistant {"content":"Hi"}
     "#);
 }
 
 #[test]
-fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
-    for stream in fixture::spoiled(&format!("{WHOLE}\n[DONE]")) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+fn corrupted_stream_emits_calls_only_with_done() {
+    for stream in test_fixture::corrupted_streams(&format!("{COMPLETE}\n[DONE]")) {
+        test_fixture::assert_calls_only_with_done(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

@@ -1,12 +1,12 @@
-//! One conversation with everything in it, as it leaves.
+//! Encoding of a conversation with every kind of part.
 
 use super::*;
-use crate::fixture;
+use crate::test_fixture;
 use insta::assert_snapshot;
 
 #[test]
-fn a_conversation_leaves_as_the_provider_documents_it() {
-    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+fn conversation_is_encoded_as_documented() {
+    assert_snapshot!(test_fixture::shape(&encode(&test_fixture::request(), true)), @r#"
     model: "m"
     system {"content":"Be kind."}
     user
@@ -35,26 +35,26 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 }
 
 #[test]
-fn a_request_without_words_is_still_one() {
-    assert_snapshot!(encode(&Request::default(), false), @r#"{"model":"","messages":[{"role":"user","content":"(no text)"}]}"#);
+fn empty_request_is_encoded_with_a_placeholder_message() {
+    assert_snapshot!(encode(&ModelRequest::default(), false), @r#"{"model":"","messages":[{"role":"user","content":"(no text)"}]}"#);
 }
 
 #[test]
-fn settings_have_their_places_and_servers_their_words() {
+fn options_are_encoded_per_dialect() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
     let tool = ToolSpec { name: "a.b".to_owned(), description: String::new(), parameters: schema.clone() };
-    let asked = |dialect: &Dialect, schema: &Value, choice: &str| {
-        let options = Options {
+    let encoded = |dialect: &Dialect, schema: &Value, choice: &str| {
+        let options = GenerationOptions {
             max_output_tokens: Some(9),
-            reasoning: Some(Effort::High),
+            reasoning: Some(ReasoningEffort::High),
             tool_choice: Some(ToolChoice::Named(choice.to_owned())),
             response_schema: Some(schema.clone()),
-            ..Options::default()
+            ..GenerationOptions::default()
         };
-        let request = Request { tools: vec![tool.clone()], options, ..Request::default() };
-        fixture::shape(&encode_for(&request, false, dialect))
+        let request = ModelRequest { tools: vec![tool.clone()], options, ..ModelRequest::default() };
+        test_fixture::shape(&encode_for(&request, false, dialect))
     };
-    assert_snapshot!(asked(&Dialect::OPENAI, &schema, "a.b"), @r#"
+    assert_snapshot!(encoded(&Dialect::OPENAI, &schema, "a.b"), @r#"
     model: ""
     user {"content":"(no text)"}
     tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}]
@@ -63,14 +63,14 @@ fn settings_have_their_places_and_servers_their_words() {
     reasoning_effort: "high"
     response_format: {"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}
     "#);
-    assert_snapshot!(asked(&Dialect::OPENAI, &json!({"type": "array"}), "unheard of"), @r#"
+    assert_snapshot!(encoded(&Dialect::OPENAI, &json!({"type": "array"}), "unheard of"), @r#"
     model: ""
     system {"content":"Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"array\"}"}
     tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false},"strict":true}}]
     max_completion_tokens: 9
     reasoning_effort: "high"
     "#);
-    assert_snapshot!(asked(&Dialect::COMPATIBLE, &json!({"type": "array"}), "a.b"), @r#"
+    assert_snapshot!(encoded(&Dialect::COMPATIBLE, &json!({"type": "array"}), "a.b"), @r#"
     model: ""
     user {"content":"(no text)"}
     tools: [{"type":"function","function":{"name":"a_b","description":"","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}]
@@ -82,19 +82,23 @@ fn settings_have_their_places_and_servers_their_words() {
 }
 
 #[test]
-fn stop_sequences_beyond_the_fourth_are_named() {
-    let stopping = |stops: usize| Options { stop: vec!["END".to_owned(); stops], ..Options::default() };
-    assert_eq!(unsupported(&stopping(4)), Vec::<&str>::new());
-    assert_eq!(unsupported(&stopping(5)), ["stop"]);
+fn more_than_four_stop_sequences_are_unsupported() {
+    let stopping = |stops: usize| GenerationOptions {
+        stop: vec!["END".to_owned(); stops],
+        ..GenerationOptions::default()
+    };
+    assert_eq!(unsupported_options(&stopping(4)), Vec::<&str>::new());
+    assert_eq!(unsupported_options(&stopping(5)), ["stop"]);
 }
 
 #[test]
-fn reasoning_goes_back_only_while_its_turn_goes_on() {
-    let deepseek = Dialect { echo: Echo::Reasoning, ..Dialect::COMPATIBLE };
-    let mut request = fixture::request();
-    let echoed =
-        |request: &Request| encode_for(request, false, &deepseek).to_string().contains("reasoning_content");
-    assert!(!echoed(&request), "the user has spoken since");
+fn reasoning_is_sent_back_only_in_the_current_turn() {
+    let deepseek = Dialect { echo: ReasoningEcho::Reasoning, ..Dialect::COMPATIBLE };
+    let mut request = test_fixture::request();
+    let echoed = |request: &ModelRequest| {
+        encode_for(request, false, &deepseek).to_string().contains("reasoning_content")
+    };
+    assert!(!echoed(&request), "a user message follows the reasoning");
     request.messages.truncate(4);
     assert!(echoed(&request));
     assert!(!encode(&request, false).to_string().contains("reasoning_content"));

@@ -1,11 +1,11 @@
-//! Streams as servers send them, and what is heard.
+//! Streams as servers send them, and the events that they decode to.
 
 use super::*;
-use crate::{Message, Part, Role, ToolResult, fixture, responses};
+use crate::{MessagePart, ModelMessage, Role, ToolResult, responses, test_fixture};
 use insta::assert_snapshot;
 
-fn heard(stream: &str) -> String {
-    fixture::heard(Decoder::new("p", &Request::default()), stream)
+fn decode(stream: &str) -> String {
+    test_fixture::describe_stream(ResponsesDecoder::new("p", &ModelRequest::default()), stream)
 }
 
 const THOUGHT: &str = r#"
@@ -37,8 +37,8 @@ const CALLS: &str = r#"
 
 const COMPLETED: &str = r#"{"type":"response.completed","response":{"status":"completed","model":"gpt-x","output":[],"error":null,"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":20,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":120}}}"#;
 
-/// The items of a stream as the response at its end repeats them.
-fn repeated(stream: &str) -> String {
+/// The final response that repeats the items of a stream.
+fn final_response(stream: &str) -> String {
     let done = stream.lines().filter(|line| line.contains("output_item.done"));
     let items: Vec<Value> = done
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -48,10 +48,10 @@ fn repeated(stream: &str) -> String {
 }
 
 #[test]
-fn reasoning_and_text_come_at_once_and_calls_at_the_end() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    let told = heard(&format!("{pieces}\n{COMPLETED}"));
-    assert_snapshot!(told, @r#"
+fn text_is_streamed_and_calls_are_emitted_at_the_end() {
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    let events = decode(&format!("{deltas}\n{COMPLETED}"));
+    assert_snapshot!(events, @r#"
     thought "Let me "
     thought "think."
     thought "" signed eyJpZCI6InJzXzEiLCJzdW1tYXJ5IjpbeyJ0eXBlIjoic3VtbWFyeV90ZXh0IiwidGV4dCI6IkxldCBtZSB0aGluay4ifV0sImVuY3J5cHRlZF9jb250ZW50IjoiRU5DKy89PSJ9
@@ -63,15 +63,19 @@ fn reasoning_and_text_come_at_once_and_calls_at_the_end() {
     usage in 100 cached 64 out 15 reasoning 5
     done Stop gpt-x
     "#);
-    assert_eq!(heard(&format!("{pieces}\n{}\n[DONE]", repeated(&pieces))), told, "nothing is told twice");
+    assert_eq!(
+        decode(&format!("{deltas}\n{}\n[DONE]", final_response(&deltas))),
+        events,
+        "nothing is emitted twice"
+    );
 }
 
 #[test]
-fn what_the_pieces_did_not_bring_the_whole_brings() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    let only_the_end = repeated(&pieces);
-    let at_once = heard(&only_the_end);
-    assert_snapshot!(at_once, @r#"
+fn missing_deltas_are_taken_from_completed_items() {
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    let only_final = final_response(&deltas);
+    let expected = decode(&only_final);
+    assert_snapshot!(expected, @r#"
     thought "Let me think."
     thought "" signed eyJpZCI6InJzXzEiLCJzdW1tYXJ5IjpbeyJ0eXBlIjoic3VtbWFyeV90ZXh0IiwidGV4dCI6IkxldCBtZSB0aGluay4ifV0sImVuY3J5cHRlZF9jb250ZW50IjoiRU5DKy89PSJ9
     text "Grüß dich 🌍"
@@ -81,13 +85,13 @@ fn what_the_pieces_did_not_bring_the_whole_brings() {
     usage in 100 cached 64 out 15 reasoning 5
     done Stop gpt-x
     "#);
-    let only_done: Vec<&str> = pieces.lines().filter(|line| line.contains("output_item.done")).collect();
-    assert_eq!(heard(&format!("{}\n{COMPLETED}", only_done.join("\n"))), at_once);
-    let event: Value = serde_json::from_str(&only_the_end).unwrap_or_default();
-    assert_eq!(heard(&event["response"].to_string()), at_once, "a response that is not streamed");
+    let only_done: Vec<&str> = deltas.lines().filter(|line| line.contains("output_item.done")).collect();
+    assert_eq!(decode(&format!("{}\n{COMPLETED}", only_done.join("\n"))), expected);
+    let event: Value = serde_json::from_str(&only_final).unwrap_or_default();
+    assert_eq!(decode(&event["response"].to_string()), expected, "a response that is not streamed");
     let half: Vec<&str> =
         TEXT.lines().filter(|line| !line.contains("dich") || line.contains("done")).collect();
-    assert_snapshot!(heard(&format!("{}\n{COMPLETED}", half.join("\n"))), @r#"
+    assert_snapshot!(decode(&format!("{}\n{COMPLETED}", half.join("\n"))), @r#"
     text "Grüß "
     text "dich 🌍"
     usage in 100 cached 64 out 15 reasoning 5
@@ -95,10 +99,10 @@ fn what_the_pieces_did_not_bring_the_whole_brings() {
     "#);
 }
 
-/// As llama.cpp sends it: no numbers, calls without an id of their own, pieces that name the call.
+/// llama.cpp sends no indexes, calls without an item id, and deltas that name the call id.
 #[test]
-fn a_server_may_number_nothing_and_name_little() {
-    assert_snapshot!(heard(r#"
+fn items_are_matched_without_indexes_and_ids() {
+    assert_snapshot!(decode(r#"
         {"type":"response.created","response":{"id":"resp_1","object":"response","status":"in_progress"}}
         {"type":"response.output_item.added","item":{"content":[],"id":"rs_1","type":"reasoning","encrypted_content":"","summary":[]}}
         {"type":"response.reasoning_text.delta","item_id":"rs_1","delta":"Hm."}
@@ -117,8 +121,8 @@ fn a_server_may_number_nothing_and_name_little() {
     usage in 49 cached 0 out 40 reasoning 0
     done Stop smol
     "#);
-    // Other ids at the end than before, or none at all.
-    assert_snapshot!(heard(r#"
+    // Different ids in the final response, or none at all.
+    assert_snapshot!(decode(r#"
         {"type":"response.output_text.delta","delta":"Hel"}
         {"type":"response.output_text.delta","delta":"lo"}
         {"type":"response.output_item.added","item":{"type":"function_call","name":"f"}}
@@ -137,23 +141,23 @@ fn a_server_may_number_nothing_and_name_little() {
 }
 
 #[test]
-fn an_event_may_be_named_by_its_frame_alone() {
-    let mut decoder = Decoder::new("p", &Request::default());
+fn event_type_may_come_from_the_sse_event_field() {
+    let mut decoder = ResponsesDecoder::new("p", &ModelRequest::default());
     let mut out = Vec::new();
     let frames = [
         ("response.output_text.delta", r#"{"delta":"Hello"}"#),
         ("response.completed", r#"{"response":{}}"#),
     ];
     for (event, data) in frames {
-        let read = crate::Decoder::read(&mut decoder, Frame { event, data }, &mut out);
+        let read = crate::StreamDecoder::read(&mut decoder, StreamFrame { event, data }, &mut out);
         assert!(read.is_ok());
     }
     assert_eq!(out.len(), 2);
 }
 
 #[test]
-fn texts_of_different_items_are_kept_apart() {
-    assert_snapshot!(heard(r#"
+fn texts_of_different_items_are_separated_by_a_blank_line() {
+    assert_snapshot!(decode(r#"
         {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","summary_index":0,"delta":"One."}
         {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","summary_index":1,"delta":"Two."}
         {"type":"response.output_text.delta","item_id":"msg_1","delta":"Wait."}
@@ -173,40 +177,40 @@ fn texts_of_different_items_are_kept_apart() {
 }
 
 #[test]
-fn a_call_that_the_limit_cut_off_is_not_run() {
+fn call_truncated_at_the_token_limit_is_dropped() {
     let cut: Vec<&str> = CALLS.lines().take(3).collect();
     let incomplete = |reason: &str| {
         format!(
             r#"{{"type":"response.incomplete","response":{{"status":"incomplete","incomplete_details":{{"reason":"{reason}"}}}}}}"#
         )
     };
-    assert_snapshot!(heard(&format!("{TEXT}{}\n{}", cut.join("\n"), incomplete("max_output_tokens"))), @r#"
+    assert_snapshot!(decode(&format!("{TEXT}{}\n{}", cut.join("\n"), incomplete("max_output_tokens"))), @r#"
     text "Grüß "
     text "dich 🌍"
     done Length ?
     "#);
-    assert_snapshot!(heard(&format!("{CALLS}\n{}", incomplete("max_output_tokens"))), @r#"
+    assert_snapshot!(decode(&format!("{CALLS}\n{}", incomplete("max_output_tokens"))), @r#"
     call "call_A" get_weather {"city":"Zürich"}
     thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
     call "call_B" get_weather {"city":"Tōkyō"}
     done Length ?
     "#);
-    assert_snapshot!(heard(&format!("{TEXT}{CALLS}\n{}", incomplete("content_filter"))), @r#"
+    assert_snapshot!(decode(&format!("{TEXT}{CALLS}\n{}", incomplete("content_filter"))), @r#"
     text "Grüß "
     text "dich 🌍"
     thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
-    done Refused { code: "content_filter", message: "the provider's filter stopped the answer" } ?
+    done Refused { code: "content_filter", message: "the provider's content filter stopped the answer" } ?
     "#);
 }
 
 #[test]
-fn arguments_that_are_no_object_are_kept_as_written() {
+fn malformed_arguments_are_kept_verbatim() {
     let done = |arguments: &str| {
         format!(
             r#"{{"type":"response.output_item.done","item":{{"type":"function_call","call_id":"c","name":"f","arguments":{arguments}}}}}"#
         )
     };
-    assert_snapshot!(heard(&[&done(r#""{oops""#), COMPLETED].map(String::from).join("\n")), @r#"
+    assert_snapshot!(decode(&[&done(r#""{oops""#), COMPLETED].map(String::from).join("\n")), @r#"
     call "c" f malformed "{oops"
     usage in 100 cached 64 out 15 reasoning 5
     done Stop gpt-x
@@ -214,59 +218,64 @@ fn arguments_that_are_no_object_are_kept_as_written() {
 }
 
 #[test]
-fn a_stream_without_its_end_is_cut_off_even_if_every_item_is_done() {
-    assert_snapshot!(heard(&format!("{TEXT}{CALLS}")), @r#"
+fn stream_without_a_final_response_is_truncated() {
+    assert_snapshot!(decode(&format!("{TEXT}{CALLS}")), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRUNCATED: p ended its answer before it was complete
+    error TRUNCATED: p ended the stream before the answer was complete
     "#);
-    assert_snapshot!(heard(""), @"error TRUNCATED: p ended its answer before it was complete");
+    assert_snapshot!(decode(""), @"error TRUNCATED: p ended the stream before the answer was complete");
 }
 
 #[test]
-fn errors_in_the_stream_are_ones() {
-    assert_snapshot!(heard(&format!("{TEXT}\n{}", r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}"#)), @r#"
+fn error_event_ends_the_stream() {
+    assert_snapshot!(decode(&format!("{TEXT}\n{}", r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}"#)), @r#"
     text "Grüß "
     text "dich 🌍"
-    error TRANSIENT: p is not available right now: boom
+    error TRANSIENT: p is temporarily unavailable: boom
     "#);
-    assert_snapshot!(heard(r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#), @"error TRANSIENT: p is not available right now: the answer failed");
-    assert_snapshot!(heard(r#"{"type":"error","code":"server_error","message":"flat","param":null}"#), @"error TRANSIENT: p is not available right now: flat");
-    assert_snapshot!(heard(r#"{"type":"error","error":{"type":"server_error","message":"nested"}}"#), @"error TRANSIENT: p is not available right now: nested");
-    assert_snapshot!(heard(r#"{"error":{"code":500,"message":"bare"}}"#), @"error TRANSIENT: p is not available right now: bare");
-    assert_snapshot!(heard(r#"{"type":"resp"#), @r#"error PROTOCOL: p answered with something that cannot be read: {"type":"resp"#);
+    assert_snapshot!(decode(r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#), @"error TRANSIENT: p is temporarily unavailable: the response failed without an error message");
+    assert_snapshot!(decode(r#"{"type":"error","code":"server_error","message":"flat","param":null}"#), @"error TRANSIENT: p is temporarily unavailable: flat");
+    assert_snapshot!(decode(r#"{"type":"error","error":{"type":"server_error","message":"nested"}}"#), @"error TRANSIENT: p is temporarily unavailable: nested");
+    assert_snapshot!(decode(r#"{"error":{"code":500,"message":"bare"}}"#), @"error TRANSIENT: p is temporarily unavailable: bare");
+    assert_snapshot!(decode(r#"{"type":"resp"#), @r#"error PROTOCOL: p sent a response that cannot be parsed: {"type":"resp"#);
 }
 
 #[test]
-fn a_refusal_is_a_finish_with_its_words() {
-    let pieces = r#"
+fn refusal_is_a_finish_reason_with_its_message() {
+    let deltas = r#"
         {"type":"response.refusal.delta","item_id":"msg_1","delta":"I can't "}
         {"type":"response.refusal.delta","item_id":"msg_1","delta":"do that."}"#;
     let whole = r#"{"type":"response.output_item.done","item":{"id":"msg_1","type":"message","content":[{"type":"refusal","refusal":"I can't do that."}]}}"#;
-    let told = heard(&format!("{pieces}\n{whole}\n{COMPLETED}"));
-    assert_snapshot!(told, @r#"
+    let events = decode(&format!("{deltas}\n{whole}\n{COMPLETED}"));
+    assert_snapshot!(events, @r#"
     usage in 100 cached 64 out 15 reasoning 5
     done Refused { code: "refusal", message: "I can't do that." } gpt-x
     "#);
-    assert_eq!(heard(&format!("{whole}\n{COMPLETED}")), told);
+    assert_eq!(decode(&format!("{whole}\n{COMPLETED}")), events);
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
+fn decoded_answer_encodes_to_the_same_items() {
     let phased = TEXT.replace(r#""status":"completed","#, r#""status":"completed","phase":"commentary","#);
     let stream = format!("{THOUGHT}{phased}{CALLS}\n{COMPLETED}");
-    let (events, outcome) = fixture::decoded(Decoder::new("p", &Request::default()), &stream);
+    let (events, outcome) =
+        test_fixture::decode_stream(ResponsesDecoder::new("p", &ModelRequest::default()), &stream);
     assert!(outcome.is_ok());
     let result = |id: &str| {
-        Part::from(ToolResult { id: id.to_owned(), name: "get_weather".to_owned(), response: json!("rain") })
+        MessagePart::from(ToolResult {
+            id: id.to_owned(),
+            name: "get_weather".to_owned(),
+            response: json!("rain"),
+        })
     };
     let messages = vec![
-        Message::text(Role::User, "Weather?"),
-        fixture::spoken(events),
-        Message::new(Role::Tool, vec![result("call_A"), result("call_B")]),
+        ModelMessage::text(Role::User, "Weather?"),
+        test_fixture::assemble_message(events),
+        ModelMessage::new(Role::Tool, vec![result("call_A"), result("call_B")]),
     ];
-    let body = responses::encode(&Request { messages, ..Request::default() }, true);
-    assert_snapshot!(fixture::shape(&body), @r#"
+    let body = responses::encode(&ModelRequest { messages, ..ModelRequest::default() }, true);
+    assert_snapshot!(test_fixture::shape(&body), @r#"
     model: ""
     store: false
     user {"type":"message"}
@@ -286,9 +295,12 @@ fn an_answer_goes_back_as_it_came() {
 }
 
 #[test]
-fn whatever_becomes_of_a_stream_calls_leave_with_its_end_alone() {
-    let pieces = format!("{THOUGHT}{TEXT}{CALLS}");
-    for stream in fixture::spoiled(&format!("{pieces}\n{}", repeated(&pieces))) {
-        fixture::assert_sound(Decoder::new("p", &Request::default()), &stream);
+fn corrupted_stream_emits_calls_only_with_done() {
+    let deltas = format!("{THOUGHT}{TEXT}{CALLS}");
+    for stream in test_fixture::corrupted_streams(&format!("{deltas}\n{}", final_response(&deltas))) {
+        test_fixture::assert_calls_only_with_done(
+            ResponsesDecoder::new("p", &ModelRequest::default()),
+            &stream,
+        );
     }
 }

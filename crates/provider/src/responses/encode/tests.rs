@@ -1,12 +1,12 @@
-//! One conversation with everything in it, as it leaves.
+//! Encoding of a conversation with every kind of part.
 
 use super::*;
-use crate::{Effort, fixture};
+use crate::{ReasoningEffort, test_fixture};
 use insta::assert_snapshot;
 
 #[test]
-fn a_conversation_leaves_as_the_provider_documents_it() {
-    assert_snapshot!(fixture::shape(&encode(&fixture::request(), true)), @r#"
+fn conversation_is_encoded_as_documented() {
+    assert_snapshot!(test_fixture::shape(&encode(&test_fixture::request(), true)), @r#"
     model: "m"
     store: false
     instructions: "Be kind."
@@ -36,21 +36,21 @@ fn a_conversation_leaves_as_the_provider_documents_it() {
 }
 
 #[test]
-fn settings_have_their_places_and_those_without_one_are_named() {
+fn options_are_encoded_and_unsupported_ones_listed() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
-    let options = Options {
+    let options = GenerationOptions {
         max_output_tokens: Some(3),
-        reasoning: Some(Effort::Tokens(5000)),
+        reasoning: Some(ReasoningEffort::Tokens(5000)),
         tool_choice: Some(ToolChoice::Named("get_weather".to_owned())),
         response_schema: Some(schema.clone()),
-        ..fixture::request().options
+        ..test_fixture::request().options
     };
-    let asked = |options: Options| {
-        let body = encode(&Request { messages: Vec::new(), options, ..fixture::request() }, false);
-        fixture::shape(&body)
+    let encoded = |options: GenerationOptions| {
+        let body = encode(&ModelRequest { messages: Vec::new(), options, ..test_fixture::request() }, false);
+        test_fixture::shape(&body)
     };
-    assert_eq!(unsupported(&options), ["stop", "seed"]);
-    assert_snapshot!(asked(options), @r#"
+    assert_eq!(unsupported_options(&options), ["stop", "seed"]);
+    assert_snapshot!(encoded(options), @r#"
     model: "m"
     store: false
     user {"type":"message"}
@@ -64,14 +64,14 @@ fn settings_have_their_places_and_those_without_one_are_named() {
     top_p: 0.9
     max_output_tokens: 16
     "#);
-    let options = Options {
-        reasoning: Some(Effort::Off),
+    let options = GenerationOptions {
+        reasoning: Some(ReasoningEffort::Off),
         tool_choice: Some(ToolChoice::Named("unheard of".to_owned())),
         response_schema: Some(json!({"type": "array"})),
-        ..Options::default()
+        ..GenerationOptions::default()
     };
-    assert_eq!(unsupported(&options), Vec::<&str>::new());
-    assert_snapshot!(asked(options), @r#"
+    assert_eq!(unsupported_options(&options), Vec::<&str>::new());
+    assert_snapshot!(encoded(options), @r#"
     model: "m"
     store: false
     instructions: "Answer with one JSON value that fits this JSON Schema, and with nothing else: {\"type\":\"array\"}"
@@ -84,19 +84,28 @@ fn settings_have_their_places_and_those_without_one_are_named() {
 }
 
 #[test]
-fn reasoning_that_cannot_be_shown_again_stays_behind() {
-    let sealed = |id: &str, encrypted: &str| {
-        let item =
-            Reasoning { id: id.to_owned(), summary: Vec::new(), encrypted_content: encrypted.to_owned() };
-        Part::Thought { text: "hm".into(), signature: item.seal() }
+fn incomplete_repeated_or_trailing_reasoning_is_omitted() {
+    let opaque = |id: &str, encrypted: &str| {
+        let item = OpaqueReasoning {
+            id: id.to_owned(),
+            summary: Vec::new(),
+            encrypted_content: encrypted.to_owned(),
+        };
+        MessagePart::Thought { text: "hm".into(), signature: item.to_signature() }
     };
-    let foreign = Part::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
+    let foreign = MessagePart::Thought { text: "hm".into(), signature: Some("c2lnbmF0dXJl".to_owned()) };
     let messages = vec![
-        Message::new(Role::Assistant, vec![sealed("a", "1"), foreign, Part::text("so"), sealed("b", "2")]),
-        Message::new(Role::Assistant, vec![sealed("a", "1"), sealed("c", ""), Part::text("and so")]),
-        Message::new(Role::Assistant, vec![sealed("b", "2")]),
+        ModelMessage::new(
+            Role::Assistant,
+            vec![opaque("a", "1"), foreign, MessagePart::text("so"), opaque("b", "2")],
+        ),
+        ModelMessage::new(
+            Role::Assistant,
+            vec![opaque("a", "1"), opaque("c", ""), MessagePart::text("and so")],
+        ),
+        ModelMessage::new(Role::Assistant, vec![opaque("b", "2")]),
     ];
-    assert_snapshot!(fixture::shape(&encode(&Request { messages, ..Request::default() }, false)), @r#"
+    assert_snapshot!(test_fixture::shape(&encode(&ModelRequest { messages, ..ModelRequest::default() }, false)), @r#"
     model: ""
     store: false
     reasoning {"type":"reasoning","id":"a","encrypted_content":"1"}
@@ -109,9 +118,11 @@ fn reasoning_that_cannot_be_shown_again_stays_behind() {
 }
 
 #[test]
-fn a_model_that_does_not_reason_is_not_asked_for_it() {
+fn encrypted_reasoning_is_requested_only_from_reasoning_models() {
     let includes = |model: &str| {
-        encode(&Request { model: model.to_owned(), ..Request::default() }, false).get("include").is_some()
+        encode(&ModelRequest { model: model.to_owned(), ..ModelRequest::default() }, false)
+            .get("include")
+            .is_some()
     };
     assert!(includes("gpt-5.1") && includes("o3") && includes("openai/gpt-oss-20b") && includes(""));
     assert!(!includes("gpt-4o-mini") && !includes("openai/gpt-4.1"));

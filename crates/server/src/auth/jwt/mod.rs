@@ -1,92 +1,92 @@
-//! Tokens of a team's own issuer. What one says counts only after a key of the issuer has vouched for it.
+//! JWTs of an external issuer. Claims are read only after a key of the issuer has verified the signature.
 //!
 //! | read | for |
 //! |---|---|
-//! | `keys` | the issuer's keys, and whether a signature is one's |
-//! | `source` | where they come from: a file, or an address that is asked again when a key is not known |
+//! | `jwks` | the keys of the issuer, and signature verification |
+//! | `jwks_source` | loads the keys: from a file, or from a URL that is fetched again for an unknown key |
 
-mod keys;
-mod source;
+mod jwks;
+mod jwks_source;
 #[cfg(test)]
 mod tests;
 
-pub use source::SourceError;
+pub use jwks_source::JwksError;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use keys::{Algorithm, Keys};
+use jwks::{Algorithm, JwkSet};
+use jwks_source::JwksSource;
 use serde_json::{Map, Value};
-use source::Source;
 
-/// Clocks differ: so many seconds are forgiven.
+/// Tolerated clock difference in seconds.
 const LEEWAY: f64 = 60.0;
-/// Longer is no token but an attack.
-const LONGEST: usize = 16 * 1024;
+/// The maximum length of a token.
+const MAX_LENGTH: usize = 16 * 1024;
 
-/// Whose tokens are good, and for whom they have to be made.
+/// The issuer whose tokens are accepted, and the audience that they must name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtConfig {
-    /// A file, or an https address.
+    /// A file, or an https URL.
     pub jwks: String,
     pub issuer: String,
     pub audience: String,
-    /// The claim that names the user.
+    /// The claim that holds the user.
     pub user_claim: String,
 }
 
 #[derive(Debug)]
-pub struct Jwt {
+pub struct JwtVerifier {
     config: JwtConfig,
-    source: Source,
+    source: JwksSource,
 }
 
-/// Why a token is not good. For whoever runs the server; strangers are told less.
+/// Why a token is refused. Clients only learn that it is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JwtError {
-    #[error("it is not a JWT")]
+    #[error("not a JWT")]
     Malformed,
-    #[error("its algorithm is not RS256, ES256 or EdDSA")]
+    #[error("the algorithm is not RS256, ES256 or EdDSA")]
     Algorithm,
-    #[error("its header has extensions that are not known here")]
+    #[error("the header has critical extensions, which are not supported")]
     Critical,
-    #[error("its key is not known")]
+    #[error("the key is unknown")]
     Key,
-    #[error("its signature is wrong")]
+    #[error("the signature is invalid")]
     Signature,
-    #[error("it has expired, or does not say when it will")]
+    #[error("expired, or without an expiry")]
     Expired,
-    #[error("it is not good yet")]
-    Early,
-    #[error("it is from another issuer")]
+    #[error("not valid yet")]
+    NotYetValid,
+    #[error("issued by another issuer")]
     Issuer,
-    #[error("it is made for another audience")]
+    #[error("issued for another audience")]
     Audience,
-    #[error("it names no user")]
+    #[error("the user claim is missing or empty")]
     User,
 }
 
-impl Jwt {
-    pub fn open(config: JwtConfig) -> Result<Self, SourceError> {
-        Ok(Self { source: Source::open(&config.jwks)?, config })
+impl JwtVerifier {
+    pub fn open(config: JwtConfig) -> Result<Self, JwksError> {
+        Ok(Self { source: JwksSource::open(&config.jwks)?, config })
     }
 
-    /// The user that a token is good for.
-    pub async fn user(&self, token: &str, now: u64) -> Result<String, JwtError> {
-        let token = Parsed::new(token)?;
+    /// Verifies a token and returns its user.
+    pub async fn verify(&self, token: &str, now: u64) -> Result<String, JwtError> {
+        let token = UnverifiedJwt::new(token)?;
         let keys = self.source.keys().await;
         let claims = match token.claims(&keys) {
-            // Issuers change their keys without telling anybody.
+            // The issuer may have rotated its keys.
             Err(JwtError::Key) => {
-                let newer = self.source.newer().await;
-                token.claims(&newer)?
+                let refreshed = self.source.refreshed_keys().await;
+                token.claims(&refreshed)?
             }
-            known => known?,
+            claims => claims?,
         };
-        self.config.judge(&claims, now)
+        self.config.check(&claims, now)
     }
 }
 
-/// A token in its parts. Nothing of it is believed yet.
-struct Parsed<'a> {
+/// A parsed token whose signature is not verified yet.
+struct UnverifiedJwt<'a> {
     algorithm: Algorithm,
     key: Option<String>,
     signed: &'a str,
@@ -94,19 +94,19 @@ struct Parsed<'a> {
     signature: Vec<u8>,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> UnverifiedJwt<'a> {
     fn new(token: &'a str) -> Result<Self, JwtError> {
-        if token.len() > LONGEST {
+        if token.len() > MAX_LENGTH {
             return Err(JwtError::Malformed);
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::Malformed)?;
         let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
         let signature = BASE64.decode(signature).map_err(|_| JwtError::Malformed)?;
-        let header = object(header)?;
+        let header = decode_object(header)?;
         if header.contains_key("crit") {
             return Err(JwtError::Critical);
         }
-        let algorithm = header.get("alg").and_then(Value::as_str).and_then(Algorithm::named);
+        let algorithm = header.get("alg").and_then(Value::as_str).and_then(Algorithm::from_name);
         let key = match header.get("kid") {
             Some(Value::String(id)) => Some(id.clone()),
             Some(_) => return Err(JwtError::Malformed),
@@ -115,46 +115,46 @@ impl<'a> Parsed<'a> {
         Ok(Self { algorithm: algorithm.ok_or(JwtError::Algorithm)?, key, signed, claims, signature })
     }
 
-    /// What it says, if one of the keys has signed it.
-    fn claims(&self, keys: &Keys) -> Result<Map<String, Value>, JwtError> {
+    /// Verifies the signature and returns the claims.
+    fn claims(&self, keys: &JwkSet) -> Result<Map<String, Value>, JwtError> {
         let key = keys.find(self.key.as_deref(), self.algorithm).ok_or(JwtError::Key)?;
-        if !key.has_signed(self.signed.as_bytes(), &self.signature) {
+        if !key.verifies(self.signed.as_bytes(), &self.signature) {
             return Err(JwtError::Signature);
         }
-        object(self.claims)
+        decode_object(self.claims)
     }
 }
 
-fn object(part: &str) -> Result<Map<String, Value>, JwtError> {
+fn decode_object(part: &str) -> Result<Map<String, Value>, JwtError> {
     let bytes = BASE64.decode(part).map_err(|_| JwtError::Malformed)?;
     serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)
 }
 
 impl JwtConfig {
-    /// The user whom the claims name, if they are meant for this server and for now.
-    fn judge(&self, claims: &Map<String, Value>, now: u64) -> Result<String, JwtError> {
+    /// Checks expiry, issuer and audience, and returns the user.
+    fn check(&self, claims: &Map<String, Value>, now: u64) -> Result<String, JwtError> {
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let now = now as f64;
         let time = |name: &str| claims.get(name).map(Value::as_f64);
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         match time("exp") {
-            Some(Some(end)) if now < end + LEEWAY => {}
+            Some(Some(expiry)) if now < expiry + LEEWAY => {}
             Some(_) | None => return Err(JwtError::Expired),
         }
         match time("nbf") {
-            Some(Some(begin)) if now + LEEWAY >= begin => {}
-            Some(_) => return Err(JwtError::Early),
+            Some(Some(start)) if now + LEEWAY >= start => {}
+            Some(_) => return Err(JwtError::NotYetValid),
             None => {}
         }
         if text("iss") != Some(&self.issuer) {
             return Err(JwtError::Issuer);
         }
-        let is_meant = match claims.get("aud") {
+        let has_audience = match claims.get("aud") {
             Some(Value::Array(all)) => all.iter().any(|one| *one == *self.audience),
             Some(one) => *one == *self.audience,
             None => false,
         };
-        if !is_meant {
+        if !has_audience {
             return Err(JwtError::Audience);
         }
         text(&self.user_claim).filter(|user| !user.is_empty()).map(str::to_owned).ok_or(JwtError::User)

@@ -1,4 +1,4 @@
-//! Tokens that are good, and every way in which one is not.
+//! Valid tokens, and every reason to refuse one.
 
 use super::*;
 use ring::{
@@ -84,45 +84,45 @@ fn with(mut claims: Value, name: &str, value: Value) -> Value {
     claims
 }
 
-fn keys(all: &[Value]) -> Keys {
-    Keys::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
+fn keys(all: &[Value]) -> JwkSet {
+    JwkSet::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
 }
 
-fn judged(token: &str, keys: &Keys) -> Result<String, JwtError> {
-    let claims = Parsed::new(token)?.claims(keys)?;
-    config("").judge(&claims, NOW)
+fn verify(token: &str, keys: &JwkSet) -> Result<String, JwtError> {
+    let claims = UnverifiedJwt::new(token)?.claims(keys)?;
+    config("").check(&claims, NOW)
 }
 
 #[test]
-fn a_token_of_a_known_key_names_its_user() {
+fn a_token_signed_by_a_known_key_authenticates_its_user() {
     for (signer, algorithm) in [(Signer::p256(), "ES256"), (Signer::ed25519(), "EdDSA")] {
         let token = signer.sign(&json!({"alg": algorithm, "kid": "k"}), &claims());
-        assert_eq!(judged(&token, &keys(&[signer.jwk("k")])), Ok("ann".to_owned()), "{algorithm}");
+        assert_eq!(verify(&token, &keys(&[signer.jwk("k")])), Ok("ann".to_owned()), "{algorithm}");
     }
 }
 
-/// The example of RFC 7515, A.2: the only token here that this program has not signed itself.
+/// The example of RFC 7515, A.2: the only token of these tests that another program has signed.
 #[test]
-fn the_rfcs_own_rs256_signature_is_good() {
+fn the_rs256_example_of_rfc_7515_is_valid() {
     let key = json!({"kty": "RSA", "e": "AQAB", "n": "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ"});
     let token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
-    let claims = Parsed::new(token).unwrap().claims(&keys(std::slice::from_ref(&key))).unwrap();
+    let claims = UnverifiedJwt::new(token).unwrap().claims(&keys(std::slice::from_ref(&key))).unwrap();
     assert_eq!(claims["iss"], "joe");
-    let bent = token.replace(".cC4h", ".dC4h");
-    assert_eq!(judged(&bent, &keys(&[key])), Err(JwtError::Signature));
+    let altered = token.replace(".cC4h", ".dC4h");
+    assert_eq!(verify(&altered, &keys(&[key])), Err(JwtError::Signature));
 }
 
 #[test]
-fn what_a_token_says_of_itself_is_checked() {
+fn claims_are_checked() {
     let signer = Signer::ed25519();
     let keys = keys(&[signer.jwk("k")]);
-    let judged = |claims: &Value| judged(&signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), claims), &keys);
-    for (bad, why) in [
+    let verify = |claims: &Value| verify(&signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), claims), &keys);
+    for (invalid, error) in [
         (with(claims(), "exp", json!(NOW - 61)), JwtError::Expired),
         (with(claims(), "exp", json!("never")), JwtError::Expired),
         (without(claims(), "exp"), JwtError::Expired),
-        (with(claims(), "nbf", json!(NOW + 61)), JwtError::Early),
-        (with(claims(), "nbf", json!("now")), JwtError::Early),
+        (with(claims(), "nbf", json!(NOW + 61)), JwtError::NotYetValid),
+        (with(claims(), "nbf", json!("now")), JwtError::NotYetValid),
         (with(claims(), "iss", json!("https://other.example")), JwtError::Issuer),
         (without(claims(), "iss"), JwtError::Issuer),
         (with(claims(), "aud", json!("other")), JwtError::Audience),
@@ -132,50 +132,50 @@ fn what_a_token_says_of_itself_is_checked() {
         (with(claims(), "sub", json!(7)), JwtError::User),
         (without(claims(), "sub"), JwtError::User),
     ] {
-        assert_eq!(judged(&bad), Err(why), "{bad}");
+        assert_eq!(verify(&invalid), Err(error), "{invalid}");
     }
-    for good in [
+    for valid in [
         with(claims(), "aud", json!(["other", "lango"])),
         with(claims(), "nbf", json!(NOW)),
         with(claims(), "exp", json!(NOW - 59)),
     ] {
-        assert_eq!(judged(&good), Ok("ann".to_owned()), "{good}");
+        assert_eq!(verify(&valid), Ok("ann".to_owned()), "{valid}");
     }
 }
 
 #[test]
-fn a_token_cannot_choose_how_it_is_checked() {
+fn a_token_cannot_choose_its_algorithm() {
     let (signer, other) = (Signer::p256(), Signer::ed25519());
     let known = keys(&[signer.jwk("k"), other.jwk("o")]);
     for algorithm in ["none", "None", "HS256", "HS512", "RS512", "PS256", "ES384", ""] {
         let token = signer.sign(&json!({"alg": algorithm, "kid": "k"}), &claims());
-        assert_eq!(judged(&token, &known), Err(JwtError::Algorithm), "{algorithm}");
+        assert_eq!(verify(&token, &known), Err(JwtError::Algorithm), "{algorithm}");
         let (unsigned, _) = token.rsplit_once('.').unwrap();
-        assert_eq!(judged(&format!("{unsigned}."), &known), Err(JwtError::Algorithm), "{algorithm}");
+        assert_eq!(verify(&format!("{unsigned}."), &known), Err(JwtError::Algorithm), "{algorithm}");
     }
     let token = |header: Value| signer.sign(&header, &claims());
-    assert_eq!(judged(&token(json!({"alg": "EdDSA", "kid": "k"})), &known), Err(JwtError::Key));
-    assert_eq!(judged(&token(json!({"alg": "EdDSA", "kid": "o"})), &known), Err(JwtError::Signature));
-    assert_eq!(judged(&token(json!({"alg": "ES256", "kid": "x"})), &known), Err(JwtError::Key));
-    assert_eq!(judged(&token(json!({"alg": "ES256"})), &known), Err(JwtError::Key), "which of two?");
-    assert_eq!(judged(&token(json!({"alg": "ES256"})), &keys(&[signer.jwk("k")])), Ok("ann".to_owned()));
+    assert_eq!(verify(&token(json!({"alg": "EdDSA", "kid": "k"})), &known), Err(JwtError::Key));
+    assert_eq!(verify(&token(json!({"alg": "EdDSA", "kid": "o"})), &known), Err(JwtError::Signature));
+    assert_eq!(verify(&token(json!({"alg": "ES256", "kid": "x"})), &known), Err(JwtError::Key));
+    assert_eq!(verify(&token(json!({"alg": "ES256"})), &known), Err(JwtError::Key), "two keys and no key id");
+    assert_eq!(verify(&token(json!({"alg": "ES256"})), &keys(&[signer.jwk("k")])), Ok("ann".to_owned()));
     assert_eq!(
-        judged(&token(json!({"alg": "ES256", "kid": "k", "crit": ["x"]})), &known),
+        verify(&token(json!({"alg": "ES256", "kid": "k", "crit": ["x"]})), &known),
         Err(JwtError::Critical)
     );
     let own = json!({"alg": "ES256", "kid": "k", "jwk": other.jwk("k")});
-    assert_eq!(judged(&other.sign(&own, &claims()), &known), Err(JwtError::Signature));
+    assert_eq!(verify(&other.sign(&own, &claims()), &known), Err(JwtError::Signature));
 }
 
 #[test]
-fn a_changed_token_is_not_the_same_token() {
+fn an_altered_token_is_refused() {
     let signer = Signer::ed25519();
     let known = keys(&[signer.jwk("k")]);
     let token = signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), &claims());
     let parts: Vec<&str> = token.split('.').collect();
     let bob = BASE64.encode(with(claims(), "sub", json!("bob")).to_string());
-    assert_eq!(judged(&format!("{}.{bob}.{}", parts[0], parts[2]), &known), Err(JwtError::Signature));
-    for bad in [
+    assert_eq!(verify(&format!("{}.{bob}.{}", parts[0], parts[2]), &known), Err(JwtError::Signature));
+    for invalid in [
         "",
         ".",
         "..",
@@ -186,22 +186,22 @@ fn a_changed_token_is_not_the_same_token() {
         &format!("{token}="),
         &"a".repeat(20_000),
     ] {
-        assert!(judged(bad, &known).is_err(), "{bad}");
+        assert!(verify(invalid, &known).is_err(), "{invalid}");
     }
 }
 
 #[test]
-fn keys_that_are_not_for_signing_are_passed_over() {
+fn keys_that_are_not_for_signatures_are_skipped() {
     let signer = Signer::p256();
-    let mut for_secrets = signer.jwk("k");
-    for_secrets["use"] = json!("enc");
+    let mut encryption = signer.jwk("k");
+    encryption["use"] = json!("enc");
     let mut other = signer.jwk("k");
     other["alg"] = json!("ES384");
-    assert!(keys(&[for_secrets, other, json!({"kty": "oct", "k": "AAAA"}), json!({"kty": "EC"})]).is_empty());
+    assert!(keys(&[encryption, other, json!({"kty": "oct", "k": "AAAA"}), json!({"kty": "EC"})]).is_empty());
 }
 
 #[tokio::test]
-async fn a_file_is_read_again_when_its_keys_change() {
+async fn a_changed_file_is_reloaded() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("jwks.json");
     let write = |signer: &Signer| {
@@ -211,21 +211,21 @@ async fn a_file_is_read_again_when_its_keys_change() {
     };
     let (old, new) = (Signer::ed25519(), Signer::p256());
     write(&old);
-    let jwt = Jwt::open(config(&path.to_string_lossy())).unwrap();
+    let jwt = JwtVerifier::open(config(&path.to_string_lossy())).unwrap();
     let token = new.sign(&json!({"alg": "ES256", "kid": "k"}), &claims());
-    assert_eq!(jwt.user(&token, NOW).await, Err(JwtError::Key));
+    assert_eq!(jwt.verify(&token, NOW).await, Err(JwtError::Key));
     write(&new);
-    assert_eq!(jwt.user(&token, NOW).await, Ok("ann".to_owned()));
+    assert_eq!(jwt.verify(&token, NOW).await, Ok("ann".to_owned()));
 }
 
-/// An address that answers each request with what is in the list next.
-async fn address(answers: Vec<String>) -> (String, Arc<AtomicUsize>) {
+/// An HTTP server that answers each request with the next body. Returns its URL and the number of requests.
+async fn serve_jwks(bodies: Vec<String>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     tokio::spawn(async move {
-        for body in answers {
+        for body in bodies {
             let (mut socket, _) = listener.accept().await.unwrap();
             let _ = socket.read(&mut [0; 4096]).await.unwrap();
             count.fetch_add(1, Ordering::SeqCst);
@@ -233,40 +233,40 @@ async fn address(answers: Vec<String>) -> (String, Arc<AtomicUsize>) {
             socket.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 #[tokio::test]
-async fn an_address_is_asked_when_it_is_needed_and_not_each_time_a_stranger_comes() {
+async fn a_url_is_fetched_on_demand_and_at_a_limited_rate_for_unknown_keys() {
     let (old, new) = (Signer::ed25519(), Signer::p256());
     let sets = [json!({"keys": [old.jwk("old")]}), json!({"keys": [old.jwk("old"), new.jwk("new")]})];
-    let (url, asked) = address(sets.iter().map(Value::to_string).collect()).await;
-    let jwt = Jwt::open(config(&url)).unwrap();
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody has come yet");
+    let (url, requests) = serve_jwks(sets.iter().map(Value::to_string).collect()).await;
+    let jwt = JwtVerifier::open(config(&url)).unwrap();
+    assert_eq!(requests.load(Ordering::SeqCst), 0, "no token was verified yet");
     let known = old.sign(&json!({"alg": "EdDSA", "kid": "old"}), &claims());
     let unknown = new.sign(&json!({"alg": "ES256", "kid": "new"}), &claims());
     for _ in 0..3 {
-        assert_eq!(jwt.user(&known, NOW).await, Ok("ann".to_owned()));
-        assert_eq!(jwt.user(&unknown, NOW).await, Err(JwtError::Key));
+        assert_eq!(jwt.verify(&known, NOW).await, Ok("ann".to_owned()));
+        assert_eq!(jwt.verify(&unknown, NOW).await, Err(JwtError::Key));
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
-    assert_eq!(jwt.user(&unknown, NOW).await, Ok("ann".to_owned()));
-    assert_eq!((jwt.user(&known, NOW).await.is_ok(), asked.load(Ordering::SeqCst)), (true, 2));
+    assert_eq!(jwt.verify(&unknown, NOW).await, Ok("ann".to_owned()));
+    assert_eq!((jwt.verify(&known, NOW).await.is_ok(), requests.load(Ordering::SeqCst)), (true, 2));
 }
 
 #[tokio::test]
-async fn an_address_that_does_not_answer_lets_nobody_in() {
-    let (url, _) = address(vec!["no keys".to_owned()]).await;
+async fn without_keys_every_token_is_refused() {
+    let (url, _) = serve_jwks(vec!["no keys".to_owned()]).await;
     let signer = Signer::ed25519();
     let token = signer.sign(&json!({"alg": "EdDSA", "kid": "k"}), &claims());
-    assert_eq!(Jwt::open(config(&url)).unwrap().user(&token, NOW).await, Err(JwtError::Key));
+    assert_eq!(JwtVerifier::open(config(&url)).unwrap().verify(&token, NOW).await, Err(JwtError::Key));
 }
 
 #[test]
-fn keys_come_from_a_place_that_can_be_trusted() {
-    assert!(matches!(Jwt::open(config("http://issuer.example/jwks")), Err(SourceError::Clear(_))));
-    assert!(matches!(Jwt::open(config("nowhere/jwks.json")), Err(SourceError::File { .. })));
+fn insecure_urls_and_missing_files_are_refused() {
+    assert!(matches!(JwtVerifier::open(config("http://issuer.example/jwks")), Err(JwksError::Insecure(_))));
+    assert!(matches!(JwtVerifier::open(config("nowhere/jwks.json")), Err(JwksError::File { .. })));
 }

@@ -18,7 +18,7 @@ CREATE TABLE sessions (
 
 CREATE INDEX sessions_by_change ON sessions (app_name, user_id, updated_at, session_id);
 
--- The small columns stand before the large ones: the budget of a tail is decided without reading a row's overflow.
+-- Small columns precede large ones, so that the budget of a tail is checked without reading overflow pages.
 CREATE TABLE messages (
     session_key INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
     seq         INTEGER NOT NULL,
@@ -35,8 +35,8 @@ CREATE TABLE messages (
     UNIQUE (session_key, message_id)
 ) STRICT;
 
--- A row per key: two sessions that change different keys of a shared scope never undo each other.
--- `position` keeps the order in which keys were first set.
+-- One row per key: concurrent changes of different keys of a shared scope do not overwrite each other.
+-- `position` orders the keys by first assignment.
 CREATE TABLE app_state (
     position INTEGER PRIMARY KEY,
     app_name TEXT NOT NULL,
@@ -84,7 +84,7 @@ CREATE TABLE facts (
 
 CREATE INDEX facts_carried ON facts (session_key, kind, id) WHERE carried = 1;
 
--- One row. Epochs and tickets are numbered from it, so that no number is ever used twice.
+-- One row: the counter of epochs and tickets. No number is used twice.
 CREATE TABLE numbers (last INTEGER NOT NULL) STRICT;
 
 INSERT INTO numbers (last) VALUES (0);

@@ -1,4 +1,4 @@
--- What a turn needs beside the log: messages that wait, what became of each request, and files.
+-- The queue, the runs and the artifacts.
 
 CREATE TABLE inbox (
     number      INTEGER PRIMARY KEY,
@@ -29,7 +29,7 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_by_session ON runs (session_key, position);
 
--- A file may come before its session. One whose name starts with `user:` has the empty session id.
+-- An artifact may exist before its session. An artifact with the prefix `user:` has the empty session id.
 CREATE TABLE artifacts (
     app_name        TEXT    NOT NULL,
     user_id         TEXT    NOT NULL,

@@ -1,4 +1,4 @@
--- Every run was in an index of idempotency keys, although few have one: a page more in each turn's first commit.
+-- Makes the index of idempotency keys partial: few runs have a key, and each commit writes every changed index page.
 
 CREATE TABLE runs_of_now (
     position        INTEGER PRIMARY KEY,

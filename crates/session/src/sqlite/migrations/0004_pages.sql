@@ -1,6 +1,6 @@
--- Each page that a commit changes is written to the log, synchronised and copied back, so a turn touches fewer of them.
+-- Reduces the pages that a turn changes: each is written to the write-ahead log, synchronised and copied back.
 
--- Runs lie in the order of their session, and need no second index to be found in it.
+-- Runs are clustered by session and need no second index.
 CREATE TABLE runs_of_now (
     session_key     INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
     position        INTEGER NOT NULL,
@@ -26,6 +26,6 @@ ALTER TABLE runs_of_now RENAME TO runs;
 
 CREATE UNIQUE INDEX runs_by_idempotency_key ON runs (session_key, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
--- Lists are ordered by the last change. By its minute alone a session is found as fast, and most changes move no entry.
+-- Lists are ordered by the last change. Indexing only its minute is as fast to search, and most changes do not move the entry.
 DROP INDEX sessions_by_change;
 CREATE INDEX sessions_by_minute ON sessions (app_name, user_id, CAST(updated_at / 60 AS INTEGER));

@@ -1,4 +1,4 @@
--- The lifecycle of a run in one row: a queued run carries its message, and the running run of a session is its lease.
+-- The lifecycle of a run in one row: the payload of a queued run is its message, and the running run is the lease.
 
 ALTER TABLE runs ADD COLUMN ticket INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN payload TEXT;
@@ -15,7 +15,7 @@ WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.session_key = inbox.session_key 
 UPDATE runs SET ticket = inbox.number, payload = inbox.payload, owner = inbox.owner, status = 'queued', error = NULL
 FROM inbox WHERE inbox.session_key = runs.session_key AND inbox.ticket_id = runs.run_id;
 
--- An idempotency key belongs to its user: the same key for another session is another request.
+-- Idempotency keys are unique per user: the same key for another session is another request.
 CREATE TABLE request_keys (
     user_id     TEXT    NOT NULL,
     key         TEXT    NOT NULL,
@@ -27,16 +27,16 @@ CREATE TABLE request_keys (
 
 CREATE INDEX request_keys_by_session ON request_keys (session_key);
 
--- Keys belonged to sessions: if several have the same one, the newest request is the one that may be repeated. A request whose
--- message was not stored leaves its key free.
+-- Keys were unique per session: of equal keys the newest request keeps its key. A request whose message was not stored does
+-- not keep its key.
 INSERT OR IGNORE INTO request_keys (user_id, key, session_key, run)
 SELECT user_id, idempotency_key, session_key, position FROM runs JOIN sessions USING (session_key)
 WHERE idempotency_key IS NOT NULL
   AND NOT (status IN ('queued', 'failed') AND payload IS NULL AND started_after = runs.last_seq)
 ORDER BY runs.created_at DESC;
 
--- States that earlier versions could leave behind after a crash. The run that holds the lease is the one of the lease's
--- owner, or else the last one that started; any other that seems to run was abandoned.
+-- Repairs states that a crash of an earlier version could leave. The lease belongs to the running run of the lease owner, or
+-- else to the last started run; every other running run was abandoned.
 UPDATE runs SET status = 'interrupted'
 WHERE status = 'running'
   AND position IS NOT (
@@ -51,8 +51,8 @@ UPDATE runs SET last_seq = (SELECT last_seq FROM sessions WHERE sessions.session
 WHERE status = 'running';
 UPDATE runs SET status = 'failed', error = 'the message was not stored' WHERE status = 'queued' AND payload IS NULL;
 
--- An answer was a run of its own, and the run that had asked stayed `waiting`. Now a question names its run, and a run waits
--- only as long as its question is open.
+-- An answer used to be a run of its own, and the asking run stayed `waiting`. Now a question has the id of its run, and a run
+-- is `waiting` only while its question is open.
 UPDATE facts SET value = json_set(value, '$.run', run_id)
 FROM runs
 WHERE kind = 'question' AND json_valid(value)
@@ -70,10 +70,10 @@ CREATE UNIQUE INDEX runs_open ON runs (session_key, ticket) WHERE status IN ('qu
 DROP INDEX runs_by_idempotency_key;
 ALTER TABLE runs DROP COLUMN idempotency_key;
 
--- Which run appended a row.
+-- The run of a row.
 ALTER TABLE messages ADD COLUMN run INTEGER;
 
--- Text that was shown and is not in the log yet.
+-- Streamed text that is not in the log yet.
 CREATE TABLE drafts (
     session_key INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
     number      INTEGER NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE drafts (
     PRIMARY KEY (session_key, number)
 ) STRICT, WITHOUT ROWID;
 
--- Processes that work on runs.
+-- Processes that own runs.
 CREATE TABLE owners (
     process   TEXT PRIMARY KEY,
     beats     INTEGER NOT NULL,

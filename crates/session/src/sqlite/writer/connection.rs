@@ -1,12 +1,12 @@
-//! The connection that writes: when a transaction begins, and what becomes of its jobs when it fails.
+//! The write connection: begins, commits and retries the transactions of jobs.
 
-use super::Job;
+use super::WriteJob;
 use crate::{
     Error,
     sqlite::{
-        fault::{Fault, injected, is_busy},
+        fault::{FileFault, injected, is_busy},
         files::OpenFiles,
-        health::{Access, Health},
+        health::{AccessKind, StoreHealth},
     },
 };
 use failpoint::Point;
@@ -19,59 +19,59 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two attempts to get the write lock from another process.
+/// Pauses between two attempts to acquire the write lock from another process.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// A lock that another process holds for so long is reported.
-const NOTICED: Duration = Duration::from_secs(3);
-/// How long a store that is being closed waits for another process: who ends the program does not wait for the whole time.
+/// A foreign write lock is reported after this time.
+const REPORTED_AFTER: Duration = Duration::from_secs(3);
+/// How long a closing store waits for the write lock. Shorter than the usual time, because the process is about to exit.
 const CLOSING_WAIT: Duration = Duration::from_secs(2);
 
-/// Used by one thread at a time.
+/// Guarded by a mutex: one thread uses it at a time.
 #[derive(Debug)]
 pub(super) struct WriteConnection {
     conn: Connection,
     path: PathBuf,
     files: Option<OpenFiles>,
-    /// How long another process is waited for.
-    patience: Duration,
-    /// Since when the store is being closed.
+    /// How long to wait for the write lock of another process.
+    busy_timeout: Duration,
+    /// When the store began to close.
     closing: Arc<OnceLock<Instant>>,
-    health: Arc<Health>,
-    /// Set when the log was deleted and its content was saved.
-    is_rescued: OnceLock<()>,
+    health: Arc<StoreHealth>,
+    /// Set after the content of a deleted write-ahead log was checkpointed.
+    is_checkpointed: OnceLock<()>,
 }
 
-/// What ended a transaction other than its COMMIT.
-enum Undone {
-    /// A job that must be alone with its failure.
+/// Why a transaction was not committed.
+enum TransactionError {
+    /// A job failed; it must run again in a transaction of its own.
     ByJob,
-    /// SQLite at COMMIT or ROLLBACK, or the file, which is not at its path any more.
-    ByFault(Fault),
+    /// COMMIT or ROLLBACK failed, or the file is no longer at its path.
+    ByFault(FileFault),
 }
 
 impl WriteConnection {
     pub(super) fn new(
         conn: Connection,
         (path, files): (PathBuf, Option<OpenFiles>),
-        (patience, closing): (Duration, Arc<OnceLock<Instant>>),
-        health: Arc<Health>,
+        (busy_timeout, closing): (Duration, Arc<OnceLock<Instant>>),
+        health: Arc<StoreHealth>,
     ) -> Self {
-        Self { conn, path, files, patience, closing, health, is_rescued: OnceLock::new() }
+        Self { conn, path, files, busy_timeout, closing, health, is_checkpointed: OnceLock::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells whoever operates the process of a job that failed.
+    /// Reports a failed job to the operator.
     pub(super) fn report(&self, error: &Error) {
-        self.health.failed(Access::Write, error);
+        self.health.failed(AccessKind::Write, error);
     }
 
-    /// Runs a job on the caller's thread, or gives it back if another process, or the file, is in the way: the thread meets
-    /// the same and waits, or tells.
-    pub(super) fn at_once(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+    /// Runs a job on the caller's thread. Returns the job if the transaction cannot begin immediately: the writer thread then
+    /// waits for the lock or reports the error.
+    pub(super) fn try_run(&self, job: Box<dyn WriteJob>) -> Option<Box<dyn WriteJob>> {
         match self.try_begin() {
             Ok(true) => {
                 self.run_alone(job);
@@ -81,9 +81,9 @@ impl WriteConnection {
         }
     }
 
-    /// Runs all jobs in one transaction; if that fails, each in its own. A savepoint around every job would do the same and
-    /// cost a copy of each touched page, for every job and not only for the bad one.
-    pub(super) fn commit(&self, mut batch: Vec<Box<dyn Job>>) {
+    /// Runs all jobs in one transaction. If that fails, runs each in a transaction of its own. Savepoints would isolate a
+    /// failed job as well, but copy every touched page of every job.
+    pub(super) fn commit(&self, mut batch: Vec<Box<dyn WriteJob>>) {
         if let Err(fault) = self.begin() {
             return batch.into_iter().for_each(|job| job.fail(&fault, self));
         }
@@ -91,20 +91,20 @@ impl WriteConnection {
             return batch.into_iter().for_each(|job| drop(self.run_alone(job)));
         }
         match self.transaction(&mut batch) {
-            Ok(()) => self.stored(batch),
-            Err(Undone::ByJob | Undone::ByFault(_)) => self.commit_each(batch),
+            Ok(()) => self.acknowledge(batch),
+            Err(TransactionError::ByJob | TransactionError::ByFault(_)) => self.commit_each(batch),
         }
     }
 
-    /// Stops at a fault that the next job would meet, too.
-    fn commit_each(&self, batch: Vec<Box<dyn Job>>) {
-        let mut met: Option<Fault> = None;
+    /// Commits the jobs one by one. After a fault that affects every transaction, the remaining jobs fail with it.
+    fn commit_each(&self, batch: Vec<Box<dyn WriteJob>>) {
+        let mut lasting: Option<FileFault> = None;
         for job in batch {
-            let fault = match met.take() {
+            let fault = match lasting.take() {
                 Some(fault) => Err(fault),
                 None => self.begin(),
             };
-            met = match fault {
+            lasting = match fault {
                 Ok(()) => self.run_alone(job),
                 Err(fault) => {
                     job.fail(&fault, self);
@@ -114,18 +114,18 @@ impl WriteConnection {
         }
     }
 
-    /// Runs one job in the open transaction and answers it. The fault is one that other jobs would meet, too.
-    fn run_alone(&self, mut job: Box<dyn Job>) -> Option<Fault> {
+    /// Runs one job in the open transaction and answers it. Returns a fault that affects every transaction.
+    fn run_alone(&self, mut job: Box<dyn WriteJob>) -> Option<FileFault> {
         match self.transaction(slice::from_mut(&mut job)) {
             Ok(()) => {
-                self.stored(vec![job]);
+                self.acknowledge(vec![job]);
                 None
             }
-            Err(Undone::ByJob) => {
+            Err(TransactionError::ByJob) => {
                 job.answer(self);
                 None
             }
-            Err(Undone::ByFault(fault)) => {
+            Err(TransactionError::ByFault(fault)) => {
                 self.overwrite_failed_commit(&fault);
                 job.fail(&fault, self);
                 fault.is_lasting().then_some(fault)
@@ -133,53 +133,57 @@ impl WriteConnection {
         }
     }
 
-    fn stored(&self, batch: Vec<Box<dyn Job>>) {
-        self.health.succeeded(Access::Write);
+    fn acknowledge(&self, batch: Vec<Box<dyn WriteJob>>) {
+        self.health.succeeded(AccessKind::Write);
         for job in batch {
             job.answer(self);
         }
     }
 
-    fn transaction(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), Undone> {
+    fn transaction(&self, jobs: &mut [Box<dyn WriteJob>]) -> Result<(), TransactionError> {
         let is_sound = jobs.iter_mut().all(|job| job.run(&self.conn));
-        let ended = if is_sound { self.end().map_err(Undone::ByFault) } else { Err(Undone::ByJob) };
-        // Some failures end the transaction by themselves.
+        let ended = if is_sound {
+            self.end().map_err(TransactionError::ByFault)
+        } else {
+            Err(TransactionError::ByJob)
+        };
+        // Some failures roll the transaction back automatically.
         if !self.conn.is_autocommit() {
-            self.execute("ROLLBACK").map_err(Undone::ByFault)?;
+            self.execute("ROLLBACK").map_err(TransactionError::ByFault)?;
         }
         ended?;
-        // What went into another file than the one at the path is not stored.
+        // A commit to a file that is no longer at the path counts as lost.
         let files = self.files.as_ref();
-        files.map_or(Ok(()), OpenFiles::check_database).map_err(Undone::ByFault)
+        files.map_or(Ok(()), OpenFiles::check_database).map_err(TransactionError::ByFault)
     }
 
-    fn end(&self) -> Result<(), Fault> {
+    fn end(&self) -> Result<(), FileFault> {
         self.hit(Point::BeforeCommit)?;
         self.execute("COMMIT")?;
         self.hit(Point::AfterCommit)
     }
 
-    fn hit(&self, point: Point) -> Result<(), Fault> {
-        failpoint::hit(point).map_err(|fault| Fault::of(&self.path, injected(fault)))
+    fn hit(&self, point: Point) -> Result<(), FileFault> {
+        failpoint::hit(point).map_err(|fault| FileFault::of(&self.path, injected(fault)))
     }
 
-    /// Begins a transaction. Waits for another process that holds the write lock.
-    fn begin(&self) -> Result<(), Fault> {
+    /// Begins a transaction. Waits while another process holds the write lock.
+    fn begin(&self) -> Result<(), FileFault> {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
-        let mut is_noticed = false;
+        let mut is_reported = false;
         loop {
             if self.try_begin()? {
-                if is_noticed {
+                if is_reported {
                     self.health.note(&format!("is free again after {:.0?}", began.elapsed()));
                 }
                 return Ok(());
             }
             if self.gives_up(began) {
-                // Once more, for its error.
+                // One more attempt returns the error of SQLite.
                 return self.execute(BEGIN);
             }
-            if began.elapsed() >= NOTICED && !is_noticed {
-                is_noticed = true;
+            if began.elapsed() >= REPORTED_AFTER && !is_reported {
+                is_reported = true;
                 self.health.note("is locked by another program; writes wait for it");
             }
             thread::sleep(pause);
@@ -189,46 +193,46 @@ impl WriteConnection {
 
     fn gives_up(&self, began: Instant) -> bool {
         let is_closed = |closing: &Instant| closing.elapsed() >= CLOSING_WAIT;
-        began.elapsed() >= self.patience || self.closing.get().is_some_and(is_closed)
+        began.elapsed() >= self.busy_timeout || self.closing.get().is_some_and(is_closed)
     }
 
     /// `false` if another process holds the write lock.
-    fn try_begin(&self) -> Result<bool, Fault> {
+    fn try_begin(&self) -> Result<bool, FileFault> {
         self.hit(Point::BeforeBegin)?;
         self.check_files()?;
         if !self.conn.is_autocommit() {
-            // The transaction before this one could not be rolled back.
+            // The rollback of the previous transaction failed.
             self.execute("ROLLBACK")?;
         }
-        // Takes the write lock at once: a transaction that begins as a reader cannot wait for it.
+        // IMMEDIATE acquires the write lock first: a read transaction cannot be upgraded while another process writes.
         let begun = self.conn.prepare_cached(BEGIN).and_then(|mut begin| begin.execute([]));
         match begun {
             Ok(_) => Ok(true),
             Err(error) if is_busy(&error) => Ok(false),
-            Err(error) => Err(Fault::of(&self.path, error)),
+            Err(error) => Err(FileFault::of(&self.path, error)),
         }
     }
 
-    fn check_files(&self) -> Result<(), Fault> {
+    fn check_files(&self) -> Result<(), FileFault> {
         let Some(files) = &self.files else { return Ok(()) };
         files.check().inspect_err(|_| {
-            if files.lacks_log_only() && self.is_rescued.set(()).is_ok() {
-                self.rescue_log();
+            if files.lacks_log_only() && self.is_checkpointed.set(()).is_ok() {
+                self.checkpoint_deleted_log();
             }
         })
     }
 
-    /// The log was deleted, and is still open here: what was acknowledged since the last checkpoint is copied into the database.
-    fn rescue_log(&self) {
+    /// The write-ahead log was deleted but is still open here: checkpoints it, so that acknowledged commits reach the database.
+    fn checkpoint_deleted_log(&self) {
         let saved = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         if saved.is_ok_and(|busy| busy == 0) {
-            self.health.note("has all that was in its deleted write-ahead log");
+            self.health.note("contains all commits of its deleted write-ahead log");
         }
     }
 
-    /// The frames of a COMMIT that failed may be in the write-ahead log, and complete: after a crash, whoever opens the file
-    /// would take them for committed. The next commit overwrites them, so there is one at once.
-    fn overwrite_failed_commit(&self, fault: &Fault) {
+    /// The write-ahead log may contain the complete frames of a failed COMMIT, and recovery after a crash would treat them as
+    /// committed. The next commit overwrites them, so this makes one immediately.
+    fn overwrite_failed_commit(&self, fault: &FileFault) {
         if !fault.may_leave_frames() || !self.try_begin().unwrap_or(false) {
             return;
         }
@@ -239,9 +243,9 @@ impl WriteConnection {
         }
     }
 
-    fn execute(&self, sql: &str) -> Result<(), Fault> {
+    fn execute(&self, sql: &str) -> Result<(), FileFault> {
         let done = self.conn.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        done.map(drop).map_err(|error| Fault::of(&self.path, error))
+        done.map(drop).map_err(|error| FileFault::of(&self.path, error))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `exec_start`, `exec_status` and `exec_stop`.
+//! The tools `exec_start`, `exec_status` and `exec_stop`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,42 +6,42 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Jobs;
-use crate::{Call, Effect, Error, Outcome, Safety, Spec, Tool, args, exec::run::preview};
+use super::BackgroundJobs;
+use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, exec::run::preview};
 
 const START: &str = "exec_start";
 const STATUS: &str = "exec_status";
 const STOP: &str = "exec_stop";
-/// The longest that a look waits for something new.
+/// The longest time that `exec_status` waits for new output, in seconds.
 const MAX_WAIT: usize = 60;
 
-/// Starts a command and does not wait for it.
+/// The tool `exec_start`: starts a command without waiting for it.
 #[derive(Debug)]
 pub struct ExecStart {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StartArgs {
+struct ExecStartArgs {
     command: String,
     workdir: Option<String>,
 }
 
 impl ExecStart {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
-                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.shell.roots.how_to_name())},
+                "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.context.roots.path_syntax())},
             },
             "required": ["command"],
             "additionalProperties": false,
         });
-        let description = "Starts a shell command that runs on in the background, such as a server. Look at it with exec_status, end it with exec_stop.";
-        let spec = Spec::acting(START, description, parameters, Safety::Execute, Effect::Once);
+        let description = "Starts a shell command that runs on in the background, such as a server. Check it with exec_status, stop it with exec_stop.";
+        let spec = Spec::new(START, description, parameters, Safety::Execute, Effect::Once);
         Self { spec, jobs }
     }
 }
@@ -51,12 +51,12 @@ impl Tool for ExecStart {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StartArgs = args::parse(START, call.args)?;
-            crate::exec::prepared(&self.jobs.shell).await?;
-            let job = self.jobs.start(call.host.owner(), &args.command, args.workdir.as_deref())?;
-            Ok(Outcome::Done(job.line().into()))
+            let args: ExecStartArgs = args::parse(START, request.args)?;
+            crate::exec::prepare(&self.jobs.context).await?;
+            let job = self.jobs.start(request.host.owner(), &args.command, args.workdir.as_deref())?;
+            Ok(ToolReply::Done(job.summary().into()))
         })
     }
 
@@ -65,23 +65,23 @@ impl Tool for ExecStart {
     }
 }
 
-/// Looks at background commands.
+/// The tool `exec_status`: state and new output of a job.
 #[derive(Debug)]
 pub struct ExecStatus {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StatusArgs {
+struct ExecStatusArgs {
     job: Option<String>,
-    #[serde(default, deserialize_with = "args::whole")]
+    #[serde(default, deserialize_with = "args::integer")]
     wait_s: Option<usize>,
 }
 
 impl ExecStatus {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -90,8 +90,8 @@ impl ExecStatus {
             },
             "additionalProperties": false,
         });
-        let description = "Whether a background command is running, and its output since the last look. read_output shows all of it.";
-        Self { spec: Spec::reading(STATUS, description, parameters), jobs }
+        let description = "Whether a background command is running, and its output since the last call. read_output returns all of it.";
+        Self { spec: Spec::read_only(STATUS, description, parameters), jobs }
     }
 }
 
@@ -100,47 +100,48 @@ impl Tool for ExecStatus {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StatusArgs = args::parse(STATUS, call.args)?;
-            let owner = call.host.owner();
-            let Some(name) = args.job else { return Ok(Outcome::Done(self.jobs.list(&owner))) };
+            let args: ExecStatusArgs = args::parse(STATUS, request.args)?;
+            let owner = request.host.owner();
+            let Some(name) = args.job else { return Ok(ToolReply::Done(self.jobs.list(&owner))) };
             let job = self.jobs.find(&owner, &name)?;
-            let patience = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
+            let time = Duration::from_secs(args.wait_s.unwrap_or(0).min(MAX_WAIT) as u64);
             tokio::select! {
                 biased;
-                () = call.host.cancelled() => return Err(Error::Cancelled),
-                () = job.wait_for_news(patience) => {}
+                () = request.host.cancelled() => return Err(ToolsError::Cancelled),
+                () = job.wait_for_output(time) => {}
             }
-            job.look(&self.jobs.shell).map(Outcome::Done)
+            job.read_new_output(&self.jobs.context).map(ToolReply::Done)
         })
     }
 }
 
-/// Ends background commands.
+/// The tool `exec_stop`: terminates a job.
 #[derive(Debug)]
 pub struct ExecStop {
     spec: Spec,
-    jobs: Arc<Jobs>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StopArgs {
+struct ExecStopArgs {
     job: String,
 }
 
 impl ExecStop {
-    pub fn new(jobs: Arc<Jobs>) -> Self {
+    pub fn new(jobs: Arc<BackgroundJobs>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {"job": {"type": "string", "description": "As exec_start named it."}},
             "required": ["job"],
             "additionalProperties": false,
         });
-        let description = "Ends a background command with all that it started, and gives its last output.";
-        // It undoes what a person has approved, so nobody is asked again.
-        let spec = Spec::acting(STOP, description, parameters, Safety::Read, Effect::Idempotent);
+        let description =
+            "Terminates a background command with all its processes, and returns its last output.";
+        // Stopping reverts what was approved at the start, so it needs no approval of its own.
+        let spec = Spec::new(STOP, description, parameters, Safety::Read, Effect::Idempotent);
         Self { spec, jobs }
     }
 }
@@ -150,13 +151,13 @@ impl Tool for ExecStop {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            let args: StopArgs = args::parse(STOP, call.args)?;
-            let job = self.jobs.find(&call.host.owner(), &args.job)?;
+            let args: ExecStopArgs = args::parse(STOP, request.args)?;
+            let job = self.jobs.find(&request.host.owner(), &args.job)?;
             job.stop.notify_one();
             job.wait_for_end().await;
-            job.look(&self.jobs.shell).map(Outcome::Done)
+            job.read_new_output(&self.jobs.context).map(ToolReply::Done)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Characters that HTML writes by name or number.
+//! HTML character references.
 
 use std::borrow::Cow;
 
@@ -37,8 +37,8 @@ const NAMES: [(&str, &str); 32] = [
     ("egrave", "è"),
 ];
 
-/// The text with its entities as characters. What names none stays.
-pub(super) fn decoded(text: &str) -> Cow<'_, str> {
+/// Replaces character references. Unknown ones stay as they are.
+pub(super) fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return text.into();
     }

@@ -1,15 +1,15 @@
-//! Pages, good and bad.
+//! Conversion of valid and malformed pages.
 
 use insta::assert_snapshot;
 
 use super::*;
 
-fn read(html: &str) -> String {
-    text(html, &Url::parse("https://example.com/a/b").unwrap())
+fn convert(html: &str) -> String {
+    to_text(html, &Url::parse("https://example.com/a/b").unwrap())
 }
 
 #[test]
-fn a_page_reads_like_a_page() {
+fn headings_links_lists_tables_and_entities_are_converted() {
     let html = r#"<!DOCTYPE html><html><head><title>A &amp; B</title><style>p { color: red }</style>
         <script>if (a < b) document.write("<p>no</p>");</script></head><body><!-- hidden -->
         <h1>Head<b>line</b></h1><p>Some  text
@@ -17,7 +17,7 @@ fn a_page_reads_like_a_page() {
         <ul><li>one<li>two &#8212; &#x41;</ul><pre>  kept
           as it is</pre><table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
         <img src=x alt="a cat"> 1 < 2<br>end</body></html>"#;
-    assert_snapshot!(read(html), @r"
+    assert_snapshot!(convert(html), @r"
     A & B
 
     # Headline
@@ -39,8 +39,8 @@ fn a_page_reads_like_a_page() {
 }
 
 #[test]
-fn broken_pages_break_nothing() {
-    for (html, shown) in [
+fn malformed_pages_are_converted() {
+    for (html, expected) in [
         ("", ""),
         ("<", "<"),
         ("<p", ""),
@@ -54,22 +54,22 @@ fn broken_pages_break_nothing() {
         ("<SCRIPT>no</ScRiPt >yes", "yes"),
         ("<a href=\"http://x/\"><p>text</p></a>", "[text](http://x/)"),
     ] {
-        assert_eq!(read(html), shown, "{html}");
+        assert_eq!(convert(html), expected, "{html}");
     }
 }
 
 #[test]
-fn a_page_that_nests_without_end_takes_no_longer() {
+fn deep_nesting_takes_linear_time() {
     let deep = format!("{}t{}", "<a href=x>".repeat(100_000), "</a>".repeat(100_000));
-    assert_eq!(read(&deep), "[t](https://example.com/a/x)");
-    assert_eq!(read(&"<b '".repeat(100_000)), "");
+    assert_eq!(convert(&deep), "[t](https://example.com/a/x)");
+    assert_eq!(convert(&"<b '".repeat(100_000)), "");
 }
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn no_page_breaks_the_reader(html in "(<|>|/|a|p|pre|script|!--|-->|\"|'|=| |href|ä|&|;|#|x|li|\n){0,40}") {
-        let _ = read(&html);
+    fn random_markup_never_panics(html in "(<|>|/|a|p|pre|script|!--|-->|\"|'|=| |href|ä|&|;|#|x|li|\n){0,40}") {
+        let _ = convert(&html);
     }
 }

@@ -1,13 +1,13 @@
-//! Compound commands: their parts are lists like any other.
+//! Compound commands: groups, `if`, loops and `case`.
 
 use super::{
-    Simple, Text, Unclear,
-    parser::{Close, Parser},
+    ShellParseError, SimpleCommand, WordValue,
+    parser::{ListEnd, ShellParser},
 };
 
-impl Parser {
-    /// Reads a compound command if `word` begins one.
-    pub(super) fn compound(&mut self, word: &str) -> Result<bool, Unclear> {
+impl ShellParser {
+    /// Parses a compound command if `word` begins one.
+    pub(super) fn compound(&mut self, word: &str) -> Result<bool, ShellParseError> {
         if self.skip("(") {
             self.until_paren()?;
             return Ok(true);
@@ -29,31 +29,36 @@ impl Parser {
         Ok(true)
     }
 
-    fn repeated(&mut self, body: impl FnOnce(&mut Self) -> Result<(), Unclear>) -> Result<(), Unclear> {
+    fn repeated(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<(), ShellParseError>,
+    ) -> Result<(), ShellParseError> {
         self.loops += 1;
         body(self)?;
         self.loops -= 1;
         Ok(())
     }
 
-    fn until_paren(&mut self) -> Result<(), Unclear> {
+    fn until_paren(&mut self) -> Result<(), ShellParseError> {
         match self.list()? {
-            Close::Paren => Ok(()),
-            Close::End | Close::Word(_) | Close::Case => Unclear::because("has a `(` without its `)`"),
-        }
-    }
-
-    fn until(&mut self, words: &[&str]) -> Result<String, Unclear> {
-        match self.list()? {
-            Close::Word(word) if words.contains(&word.as_str()) => Ok(word),
-            Close::Word(word) => Unclear::because(format!("has a `{word}` where it does not belong")),
-            Close::End | Close::Paren | Close::Case => {
-                Unclear::because(format!("lacks its `{}`", words[words.len() - 1]))
+            ListEnd::Paren => Ok(()),
+            ListEnd::End | ListEnd::Word(_) | ListEnd::Case => {
+                ShellParseError::fail("has a `(` without its `)`")
             }
         }
     }
 
-    fn branches(&mut self) -> Result<(), Unclear> {
+    fn until(&mut self, words: &[&str]) -> Result<String, ShellParseError> {
+        match self.list()? {
+            ListEnd::Word(word) if words.contains(&word.as_str()) => Ok(word),
+            ListEnd::Word(word) => ShellParseError::fail(format!("has a `{word}` where it does not belong")),
+            ListEnd::End | ListEnd::Paren | ListEnd::Case => {
+                ShellParseError::fail(format!("lacks its `{}`", words[words.len() - 1]))
+            }
+        }
+    }
+
+    fn branches(&mut self) -> Result<(), ShellParseError> {
         loop {
             self.until(&["then"])?;
             match self.until(&["elif", "else", "fi"])?.as_str() {
@@ -64,13 +69,13 @@ impl Parser {
         }
     }
 
-    fn loop_over(&mut self) -> Result<(), Unclear> {
+    fn loop_over(&mut self) -> Result<(), ShellParseError> {
         self.blanks();
         let name = self.word()?;
-        let Text::Known(variable) = &name.text else {
-            return Unclear::because("has a `for` without a plain name");
+        let WordValue::Known(variable) = &name.text else {
+            return ShellParseError::fail("has a `for` without a plain name");
         };
-        self.found.push(Simple { assigns: vec![variable.clone()], ..Simple::default() });
+        self.found.push(SimpleCommand { assigns: vec![variable.clone()], ..SimpleCommand::default() });
         self.blanks_and_lines()?;
         if self.bare_word() == "in" {
             self.at += 2;
@@ -85,12 +90,12 @@ impl Parser {
         self.until(&["done"]).map(drop)
     }
 
-    fn cases(&mut self) -> Result<(), Unclear> {
+    fn cases(&mut self) -> Result<(), ShellParseError> {
         self.blanks();
         self.word()?;
         self.blanks_and_lines()?;
         if !self.word()?.is("in") {
-            return Unclear::because("has a `case` without its `in`");
+            return ShellParseError::fail("has a `case` without its `in`");
         }
         loop {
             self.blanks_and_lines()?;
@@ -100,16 +105,16 @@ impl Parser {
             }
             self.patterns()?;
             match self.list()? {
-                Close::Case => {}
-                Close::Word(word) if word == "esac" => return Ok(()),
-                Close::End | Close::Paren | Close::Word(_) => {
-                    return Unclear::because("has a `case` without its `esac`");
+                ListEnd::Case => {}
+                ListEnd::Word(word) if word == "esac" => return Ok(()),
+                ListEnd::End | ListEnd::Paren | ListEnd::Word(_) => {
+                    return ShellParseError::fail("has a `case` without its `esac`");
                 }
             }
         }
     }
 
-    fn patterns(&mut self) -> Result<(), Unclear> {
+    fn patterns(&mut self) -> Result<(), ShellParseError> {
         self.skip("(");
         loop {
             self.blanks();
@@ -119,7 +124,7 @@ impl Parser {
                 return Ok(());
             }
             if !self.skip("|") {
-                return Unclear::because("has a pattern without its `)`");
+                return ShellParseError::fail("has a pattern without its `)`");
             }
         }
     }

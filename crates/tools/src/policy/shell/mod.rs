@@ -1,8 +1,8 @@
-//! What a shell script would run, without running it: a parser for the part of sh that sh and bash read alike.
+//! A parser for the subset of shell syntax that sh and bash interpret alike. It finds the commands of a script statically.
 //!
-//! **Invariant.** Every simple command of a script that parses is in the answer, in the order of the text, whether it stands
-//! in a list, a pipeline, a subshell, a loop or a substitution. Whatever is read differently by different shells, or could
-//! give a command another meaning, does not parse.
+//! **Invariant.** The result contains every simple command of the script in the order of the text, including those in lists,
+//! pipelines, subshells, loops and substitutions. Syntax that shells interpret differently, or that could change the meaning
+//! of a command, is a parse error.
 
 mod compound;
 mod parser;
@@ -10,103 +10,107 @@ mod word;
 
 use std::fmt;
 
-/// A command as the shell would start it.
+/// A simple command in the sense of POSIX: assignments, words and redirections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Simple {
-    /// Names of variables that are set for it, or by it.
+pub struct SimpleCommand {
+    /// Names of the variables that are assigned.
     pub assigns: Vec<String>,
-    pub words: Vec<Word>,
-    pub redirects: Vec<Redirect>,
-    /// It may run more than once.
+    pub words: Vec<ShellWord>,
+    pub redirects: Vec<Redirection>,
+    /// The command is in a loop, so it may run more than once.
     pub in_loop: bool,
 }
 
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
-    /// As it is written.
+pub struct ShellWord {
+    /// The source text.
     pub raw: String,
-    pub text: Text,
+    pub text: WordValue,
 }
 
-/// What is known of a word before the script runs.
+/// What is statically known of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Text {
-    /// All of it.
+pub enum WordValue {
+    /// The exact value.
     Known(String),
-    /// It becomes the names of files that fit the pattern.
+    /// A glob pattern, which expands to matching file names.
     Pattern(String),
-    /// It depends on variables or on what other commands print.
+    /// It depends on variables or on the output of commands.
     Unknown,
 }
 
-impl Word {
+impl ShellWord {
     pub fn known(&self) -> Option<&str> {
         match &self.text {
-            Text::Known(text) => Some(text),
-            Text::Pattern(_) | Text::Unknown => None,
+            WordValue::Known(text) => Some(text),
+            WordValue::Pattern(_) | WordValue::Unknown => None,
         }
     }
 
-    /// A word that only the run knows.
+    /// A word whose value is known only at run time.
     pub fn unknown() -> Self {
-        Self { raw: "…".to_owned(), text: Text::Unknown }
+        Self { raw: "…".to_owned(), text: WordValue::Unknown }
     }
 }
 
-/// A file that the shell itself opens for a command.
+/// A redirection to or from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
-    pub target: Word,
+pub struct Redirection {
+    pub target: ShellWord,
     pub writes: bool,
 }
 
-/// Why a script was not understood, as a sentence goes on after "it".
+/// Why a script cannot be parsed. The text continues a sentence that begins with "it".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unclear(pub String);
+pub struct ShellParseError(pub String);
 
-impl fmt::Display for Unclear {
+impl fmt::Display for ShellParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Unclear {
-    fn because<T>(why: impl Into<String>) -> Result<T, Self> {
+impl ShellParseError {
+    fn fail<T>(why: impl Into<String>) -> Result<T, Self> {
         Err(Self(why.into()))
     }
 }
 
-/// All simple commands of a script.
-pub fn parse(script: &str) -> Result<Vec<Simple>, Unclear> {
-    refuse_what_hides(script)?;
-    parser::Parser::new(script, 0)?.script()
+/// Parses a script and returns all its simple commands.
+pub fn parse(script: &str) -> Result<Vec<SimpleCommand>, ShellParseError> {
+    reject_invisible_characters(script)?;
+    parser::ShellParser::new(script, 0)?.script()
 }
 
-/// What a person cannot see must not decide what runs.
-fn refuse_what_hides(script: &str) -> Result<(), Unclear> {
+/// Rejects characters that a person who approves the script cannot see.
+fn reject_invisible_characters(script: &str) -> Result<(), ShellParseError> {
     let is_blank = |byte: &u8| b" \t\n".contains(byte);
     let mut joins = script.match_indices("\\\n").map(|(at, _)| script.as_bytes()[..at].last());
     if joins.any(|before| !before.is_none_or(is_blank)) {
-        return Unclear::because("joins two lines inside a word");
+        return ShellParseError::fail("joins two lines inside a word");
     }
     for c in script.chars() {
         let number = c.escape_unicode();
         match c {
             '\n' | '\t' | ' ' => {}
-            '\r' => return Unclear::because("has a carriage return in it"),
+            '\r' => return ShellParseError::fail("contains a carriage return"),
             c if c.is_control() => {
-                return Unclear::because(format!("has a control character in it ({number})"));
+                return ShellParseError::fail(format!("contains a control character ({number})"));
             }
             c if c.is_whitespace() => {
-                return Unclear::because(format!("has white space that is none to a shell ({number})"));
+                return ShellParseError::fail(format!(
+                    "contains white space that shells do not recognize ({number})"
+                ));
             }
             '\u{200b}'..='\u{200f}'
             | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
             | '\u{feff}'
             | '\u{ad}' => {
-                return Unclear::because(format!("has a character that hides or turns text ({number})"));
+                return ShellParseError::fail(format!(
+                    "contains an invisible or bidirectional character ({number})"
+                ));
             }
             _ => {}
         }

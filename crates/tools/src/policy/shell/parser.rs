@@ -2,28 +2,29 @@
 
 use std::collections::VecDeque;
 
-use super::{Redirect, Simple, Text, Unclear, Word};
+use super::{Redirection, ShellParseError, ShellWord, SimpleCommand, WordValue};
 
-/// Scripts nest; nobody writes more than this by hand.
+/// Limits recursion, so that no script overflows the stack.
 const MAX_DEPTH: usize = 16;
 
-/// Words that have a meaning of their own where a command begins, and that are no command.
+/// Reserved words that end a list.
 const CLOSERS: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", "}"];
-const NOT_READ: [(&str, &str); 6] = [
+/// Reserved words that are not supported, with the error text.
+const UNSUPPORTED: [(&str, &str); 6] = [
     ("function", "defines a function"),
-    ("select", "has a `select` in it"),
-    ("coproc", "has a `coproc` in it"),
-    ("[[", "has a `[[` in it, which only some shells know"),
-    ("let", "has a `let` in it, which only some shells know"),
+    ("select", "contains `select`"),
+    ("coproc", "contains `coproc`"),
+    ("[[", "contains `[[`, which not all shells support"),
+    ("let", "contains `let`, which not all shells support"),
     ("in", "has an `in` where a command is expected"),
 ];
 
-pub(super) struct Parser {
+pub(super) struct ShellParser {
     pub(super) chars: Vec<char>,
     pub(super) at: usize,
     pub(super) depth: usize,
-    pub(super) found: Vec<Simple>,
-    /// How many loops it is in.
+    pub(super) found: Vec<SimpleCommand>,
+    /// How many loops the current position is in.
     pub(super) loops: usize,
     heredocs: VecDeque<Heredoc>,
 }
@@ -31,25 +32,25 @@ pub(super) struct Parser {
 struct Heredoc {
     end: String,
     strips_tabs: bool,
-    /// Substitutions in it are made.
-    is_live: bool,
+    /// Variables and substitutions in the body are expanded.
+    is_expanded: bool,
 }
 
-/// How a list ended.
+/// What ended a list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Close {
+pub(super) enum ListEnd {
     End,
     Paren,
-    /// A word of [`CLOSERS`], which has been read.
+    /// A word of [`CLOSERS`], which has been consumed.
     Word(String),
     /// `;;`
     Case,
 }
 
-impl Parser {
-    pub(super) fn new(script: &str, depth: usize) -> Result<Self, Unclear> {
+impl ShellParser {
+    pub(super) fn new(script: &str, depth: usize) -> Result<Self, ShellParseError> {
         if depth > MAX_DEPTH {
-            return Unclear::because("is nested too deeply");
+            return ShellParseError::fail("is nested too deeply");
         }
         Ok(Self {
             chars: script.chars().collect(),
@@ -61,13 +62,13 @@ impl Parser {
         })
     }
 
-    pub(super) fn script(mut self) -> Result<Vec<Simple>, Unclear> {
+    pub(super) fn script(mut self) -> Result<Vec<SimpleCommand>, ShellParseError> {
         match self.list()? {
-            Close::End if self.heredocs.is_empty() => Ok(self.found),
-            Close::End => Unclear::because("has a here-document without an end"),
-            Close::Paren => Unclear::because("has a `)` too many"),
-            Close::Word(word) => Unclear::because(format!("has a `{word}` without its beginning")),
-            Close::Case => Unclear::because("has a `;;` outside of a `case`"),
+            ListEnd::End if self.heredocs.is_empty() => Ok(self.found),
+            ListEnd::End => ShellParseError::fail("has an unterminated here-document"),
+            ListEnd::Paren => ShellParseError::fail("has an unmatched `)`"),
+            ListEnd::Word(word) => ShellParseError::fail(format!("has an unmatched `{word}`")),
+            ListEnd::Case => ShellParseError::fail("has a `;;` outside of a `case`"),
         }
     }
 
@@ -89,22 +90,22 @@ impl Parser {
         !self.heredocs.is_empty()
     }
 
-    /// Goes one level down for the time of `inner`.
+    /// Runs `inner` one nesting level deeper.
     pub(super) fn nested<T>(
         &mut self,
-        inner: impl FnOnce(&mut Self) -> Result<T, Unclear>,
-    ) -> Result<T, Unclear> {
+        inner: impl FnOnce(&mut Self) -> Result<T, ShellParseError>,
+    ) -> Result<T, ShellParseError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Unclear::because("is nested too deeply");
+            return ShellParseError::fail("is nested too deeply");
         }
         let value = inner(self)?;
         self.depth -= 1;
         Ok(value)
     }
 
-    /// Commands up to whatever ends the list.
-    pub(super) fn list(&mut self) -> Result<Close, Unclear> {
+    /// Parses commands up to the end of the list.
+    pub(super) fn list(&mut self) -> Result<ListEnd, ShellParseError> {
         loop {
             self.blanks_and_lines()?;
             if let Some(close) = self.close()? {
@@ -113,7 +114,7 @@ impl Parser {
             self.pipeline()?;
             self.blanks();
             if self.peek() == Some('&') && self.ahead("&>") {
-                return Unclear::because("has `&>` in it, which shells read in two ways");
+                return ShellParseError::fail("contains `&>`, which shells interpret differently");
             }
             if self.ahead(";;") || self.ahead(";&") {
                 continue;
@@ -121,36 +122,38 @@ impl Parser {
             let separated = self.skip("&&") || self.skip("||") || self.skip(";") || self.skip("&");
             let at_end = matches!(self.peek(), None | Some('\n' | ')'));
             if !separated && !at_end {
-                return Unclear::because("has something after a command that does not belong there");
+                return ShellParseError::fail("has unexpected text after a command");
             }
         }
     }
 
-    fn close(&mut self) -> Result<Option<Close>, Unclear> {
+    fn close(&mut self) -> Result<Option<ListEnd>, ShellParseError> {
         match self.peek() {
-            None => return Ok(Some(Close::End)),
+            None => return Ok(Some(ListEnd::End)),
             Some(')') => {
                 self.at += 1;
-                return Ok(Some(Close::Paren));
+                return Ok(Some(ListEnd::Paren));
             }
-            Some(';') if self.skip(";;") => return Ok(Some(Close::Case)),
-            Some(';' | '&' | '|') => return Unclear::because("has a separator where a command is expected"),
+            Some(';') if self.skip(";;") => return Ok(Some(ListEnd::Case)),
+            Some(';' | '&' | '|') => {
+                return ShellParseError::fail("has a separator where a command is expected");
+            }
             Some(_) => {}
         }
         let word = self.bare_word();
         if CLOSERS.contains(&word.as_str()) {
             self.at += word.chars().count();
-            return Ok(Some(Close::Word(word)));
+            return Ok(Some(ListEnd::Word(word)));
         }
         Ok(None)
     }
 
-    /// The characters up to the next one that ends a word; quotes are among them.
+    /// The characters up to the end of the word, including quotes.
     pub(super) fn bare_word(&self) -> String {
         self.chars[self.at..].iter().take_while(|c| !" \t\n;&|()<>".contains(**c)).collect()
     }
 
-    fn pipeline(&mut self) -> Result<(), Unclear> {
+    fn pipeline(&mut self) -> Result<(), ShellParseError> {
         loop {
             self.blanks_and_lines()?;
             if self.bare_word() == "!" {
@@ -160,7 +163,7 @@ impl Parser {
             self.nested(Self::command)?;
             self.blanks();
             if self.ahead("|&") {
-                return Unclear::because("has `|&` in it, which only some shells know");
+                return ShellParseError::fail("contains `|&`, which not all shells support");
             }
             if self.ahead("||") || !self.skip("|") {
                 return Ok(());
@@ -168,20 +171,20 @@ impl Parser {
         }
     }
 
-    fn command(&mut self) -> Result<(), Unclear> {
+    fn command(&mut self) -> Result<(), ShellParseError> {
         if self.ahead("((") {
-            return Unclear::because("has arithmetic in it");
+            return ShellParseError::fail("contains arithmetic");
         }
         let word = self.bare_word();
-        if let Some((_, why)) = NOT_READ.iter().find(|(name, _)| *name == word) {
-            return Unclear::because(*why);
+        if let Some((_, why)) = UNSUPPORTED.iter().find(|(name, _)| *name == word) {
+            return ShellParseError::fail(*why);
         }
         if self.compound(&word)? { self.redirects_after() } else { self.simple() }
     }
 
-    /// Files that a compound command reads or writes.
-    fn redirects_after(&mut self) -> Result<(), Unclear> {
-        let mut simple = Simple::default();
+    /// Parses the redirections of a compound command.
+    fn redirects_after(&mut self) -> Result<(), ShellParseError> {
+        let mut simple = SimpleCommand::default();
         self.blanks();
         while self.redirect(&mut simple)? {
             self.blanks();
@@ -192,15 +195,17 @@ impl Parser {
         Ok(())
     }
 
-    fn simple(&mut self) -> Result<(), Unclear> {
-        let mut simple = Simple::default();
-        // Its place is before the commands that its own words contain.
-        let place = self.found.len();
+    fn simple(&mut self) -> Result<(), ShellParseError> {
+        let mut simple = SimpleCommand::default();
+        // It comes before the commands in the substitutions of its words.
+        let index = self.found.len();
         loop {
             self.blanks();
             match self.peek() {
                 None | Some('\n' | ';' | '|' | ')' | '&') => break,
-                Some('(') => return Unclear::because("has a `(` inside a command: a function, or a pattern"),
+                Some('(') => {
+                    return ShellParseError::fail("has a `(` inside a command, as in a function or pattern");
+                }
                 Some(_) => {}
             }
             if self.redirect(&mut simple)? {
@@ -209,7 +214,7 @@ impl Parser {
             let start = self.at;
             if let Some(name) = simple.words.is_empty().then(|| self.assigned_name()).flatten() {
                 if self.peek() == Some('(') {
-                    return Unclear::because("sets an array, which only some shells know");
+                    return ShellParseError::fail("assigns an array, which not all shells support");
                 }
                 if !matches!(self.peek(), None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | ')')) {
                     self.word()?;
@@ -221,15 +226,15 @@ impl Parser {
             let word = self.word()?;
             simple.words.push(word);
         }
-        if simple == Simple::default() {
-            return Unclear::because("has an empty command in it");
+        if simple == SimpleCommand::default() {
+            return ShellParseError::fail("contains an empty command");
         }
         simple.in_loop = self.loops > 0;
-        self.found.insert(place, simple);
+        self.found.insert(index, simple);
         Ok(())
     }
 
-    /// `NAME=` or `NAME+=`, read; nothing is read if there is none.
+    /// Consumes `NAME=` or `NAME+=` and returns the name, or consumes nothing.
     fn assigned_name(&mut self) -> Option<String> {
         let name: String =
             self.chars[self.at..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').collect();
@@ -243,16 +248,16 @@ impl Parser {
         None
     }
 
-    /// Reads one redirection, if there is one here.
-    fn redirect(&mut self, simple: &mut Simple) -> Result<bool, Unclear> {
+    /// Parses one redirection, if there is one.
+    fn redirect(&mut self, simple: &mut SimpleCommand) -> Result<bool, ShellParseError> {
         let digits = self.chars[self.at..].iter().take_while(|c| c.is_ascii_digit()).count();
         if !matches!(self.chars.get(self.at + digits), Some('<' | '>')) {
             return Ok(false);
         }
         self.at += digits;
         if self.ahead("<<<") || self.ahead("<(") || self.ahead(">(") {
-            return Unclear::because(
-                "has a here-string or a process substitution, which only some shells know",
+            return ShellParseError::fail(
+                "has a here-string or a process substitution, which not all shells support",
             );
         }
         if self.skip("<<") {
@@ -277,35 +282,35 @@ impl Parser {
         let copies =
             target.known().is_some_and(|text| text == "-" || text.chars().all(|c| c.is_ascii_digit()));
         if !(operator.ends_with('&') && copies) {
-            simple.redirects.push(Redirect { target, writes });
+            simple.redirects.push(Redirection { target, writes });
         }
         Ok(true)
     }
 
-    fn heredoc(&mut self, strips_tabs: bool) -> Result<(), Unclear> {
+    fn heredoc(&mut self, strips_tabs: bool) -> Result<(), ShellParseError> {
         let word = self.word()?;
-        let Text::Known(end) = word.text else {
-            return Unclear::because("has a here-document whose end is not a plain word");
+        let WordValue::Known(end) = word.text else {
+            return ShellParseError::fail("has a here-document whose delimiter is not a plain word");
         };
-        self.heredocs.push_back(Heredoc { is_live: end == word.raw, end, strips_tabs });
+        self.heredocs.push_back(Heredoc { is_expanded: end == word.raw, end, strips_tabs });
         Ok(())
     }
 
-    /// Space between words, and lines that go on.
+    /// Skips space between words, line continuations and comments.
     pub(super) fn blanks(&mut self) {
         loop {
             match self.peek() {
                 Some(' ' | '\t') => self.at += 1,
                 Some('\\') if self.ahead("\\\n") => self.at += 2,
-                // The caller is between words: here a `#` begins a comment.
+                // Between words, `#` begins a comment.
                 Some('#') => self.at += self.chars[self.at..].iter().take_while(|c| **c != '\n').count(),
                 Some(_) | None => return,
             }
         }
     }
 
-    /// Space between commands.
-    pub(super) fn blanks_and_lines(&mut self) -> Result<(), Unclear> {
+    /// Skips space and line breaks between commands, and parses pending here-documents.
+    pub(super) fn blanks_and_lines(&mut self) -> Result<(), ShellParseError> {
         loop {
             self.blanks();
             if self.peek() != Some('\n') {
@@ -318,11 +323,11 @@ impl Parser {
         }
     }
 
-    fn heredoc_body(&mut self, heredoc: &Heredoc) -> Result<(), Unclear> {
+    fn heredoc_body(&mut self, heredoc: &Heredoc) -> Result<(), ShellParseError> {
         let mut body = String::new();
         loop {
             if self.peek().is_none() {
-                return Unclear::because("has a here-document without an end");
+                return ShellParseError::fail("has an unterminated here-document");
             }
             let line: String = self.chars[self.at..].iter().take_while(|c| **c != '\n').collect();
             self.at = (self.at + line.chars().count() + 1).min(self.chars.len());
@@ -330,22 +335,22 @@ impl Parser {
             if line == heredoc.end {
                 break;
             }
-            if heredoc.is_live && line.ends_with('\\') {
-                return Unclear::because("has a here-document that joins lines");
+            if heredoc.is_expanded && line.ends_with('\\') {
+                return ShellParseError::fail("has a here-document that joins lines");
             }
             body.push_str(line);
             body.push('\n');
         }
-        if heredoc.is_live {
+        if heredoc.is_expanded {
             let mut inner = Self::new(&body, self.depth + 1)?;
-            inner.live_text(None, &mut String::new())?;
+            inner.expanded_text(None, &mut String::new())?;
             self.found.append(&mut inner.found);
         }
         Ok(())
     }
 }
 
-impl Word {
+impl ShellWord {
     pub(super) fn is(&self, text: &str) -> bool {
         self.raw == text
     }

@@ -1,19 +1,19 @@
-//! What is read of scripts, as pictures.
+//! Parsed scripts, one line per simple command, and a comparison with real shells.
 
 use super::*;
 
 /// One line per command: assignments, words, redirections.
-fn picture(script: &str) -> String {
+fn render(script: &str) -> String {
     let commands = match parse(script) {
         Ok(commands) => commands,
         Err(why) => return format!("it {why}"),
     };
-    let line = |simple: &Simple| {
+    let line = |simple: &SimpleCommand| {
         let assigns = simple.assigns.iter().map(|name| format!("{name}="));
         let words = simple.words.iter().map(|word| match &word.text {
-            Text::Known(text) => format!("{text:?}"),
-            Text::Pattern(text) => format!("pattern {text:?}"),
-            Text::Unknown => format!("unknown {}", word.raw),
+            WordValue::Known(text) => format!("{text:?}"),
+            WordValue::Pattern(text) => format!("pattern {text:?}"),
+            WordValue::Unknown => format!("unknown {}", word.raw),
         });
         let redirects = simple
             .redirects
@@ -25,7 +25,7 @@ fn picture(script: &str) -> String {
 }
 
 #[test]
-fn every_command_of_a_list_is_found() {
+fn every_command_of_lists_and_compound_commands_is_found() {
     let rows = [
         ("ls -l", r#""ls" · "-l""#),
         ("ls;rm x", "\"ls\"\n\"rm\" · \"x\""),
@@ -42,13 +42,13 @@ fn every_command_of_a_list_is_found() {
         ("case $x in a|b) c;; *) d;; esac", "\"c\"\n\"d\""),
         ("echo a#b '#' \\#", r##""echo" · "a#b" · "#" · "#""##),
     ];
-    for (script, shown) in rows {
-        assert_eq!(picture(script), shown, "{script}");
+    for (script, expected) in rows {
+        assert_eq!(render(script), expected, "{script}");
     }
 }
 
 #[test]
-fn substitutions_are_found_wherever_they_hide() {
+fn commands_in_substitutions_and_here_documents_are_found() {
     let rows = [
         ("ls $(rm x)", "\"ls\" · unknown $(rm x)\n\"rm\" · \"x\""),
         ("ls `rm x`", "\"ls\" · unknown `rm x`\n\"rm\" · \"x\""),
@@ -57,7 +57,7 @@ fn substitutions_are_found_wherever_they_hide() {
             "\"ls\" · unknown \"a $(rm `b \\`c\\``)\"\n\"rm\" · unknown `b \\`c\\``\n\"b\" · unknown `c`\n\"c\"",
         ),
         ("ls '$(rm x)'", r#""ls" · "$(rm x)""#),
-        ("ls \\$(rm)", "it has a `(` inside a word: a function, or a pattern"),
+        ("ls \\$(rm)", "it has a `(` inside a word, as in a function or pattern"),
         ("X=$(rm x) ls", "X= · \"ls\"\n\"rm\" · \"x\""),
         ("ls > $(rm x)", "\"ls\" · > $(rm x)\n\"rm\" · \"x\""),
         ("cat <<E\n$(rm x)\nE", "\"cat\"\n\"rm\" · \"x\""),
@@ -65,13 +65,13 @@ fn substitutions_are_found_wherever_they_hide() {
         ("cat <<-E\n\t`rm x`\n\tE\nls", "\"cat\"\n\"rm\" · \"x\"\n\"ls\""),
         ("cat <<A <<B\na\nA\n$(b)\nB\nls", "\"cat\"\n\"b\"\n\"ls\""),
     ];
-    for (script, shown) in rows {
-        assert_eq!(picture(script), shown, "{script}");
+    for (script, expected) in rows {
+        assert_eq!(render(script), expected, "{script}");
     }
 }
 
 #[test]
-fn words_are_known_or_not() {
+fn words_are_known_patterns_or_unknown() {
     let rows = [
         ("l\\s \"-l\"'a'b", r#""ls" · "-lab""#),
         ("$X a", r#"unknown $X · "a""#),
@@ -83,13 +83,13 @@ fn words_are_known_or_not() {
         ("echo $ a$", r#""echo" · "$" · "a$""#),
         ("ls ''", r#""ls" · """#),
     ];
-    for (script, shown) in rows {
-        assert_eq!(picture(script), shown, "{script}");
+    for (script, expected) in rows {
+        assert_eq!(render(script), expected, "{script}");
     }
 }
 
 #[test]
-fn what_shells_read_in_two_ways_is_not_read_at_all() {
+fn ambiguous_or_unsupported_syntax_is_a_parse_error() {
     let scripts = [
         "f() { rm x; }; f",
         "function f { rm x; }",
@@ -135,34 +135,34 @@ fn what_shells_read_in_two_ways_is_not_read_at_all() {
         "echo \"`echo \\\"'\\\" ; rm x ; echo \\\"'\\\"`\"",
     ];
     for script in scripts {
-        assert!(parse(script).is_err(), "{script}: {}", picture(script));
+        assert!(parse(script).is_err(), "{script}: {}", render(script));
     }
 }
 
 #[test]
-fn what_a_person_cannot_see_is_not_read() {
+fn invisible_characters_are_a_parse_error() {
     for (script, why) in [
-        ("ls\rrm x", "has a carriage return in it"),
-        ("ls\u{0}", "has a control character in it (\\u{0})"),
-        ("ls\u{1b}[2K", "has a control character in it (\\u{1b})"),
-        ("ls\u{a0}-l", "has white space that is none to a shell (\\u{a0})"),
-        ("ls \u{202e}x", "has a character that hides or turns text (\\u{202e})"),
-        ("l\u{200b}s", "has a character that hides or turns text (\\u{200b})"),
-        ("ls\u{2028}rm", "has white space that is none to a shell (\\u{2028})"),
+        ("ls\rrm x", "contains a carriage return"),
+        ("ls\u{0}", "contains a control character (\\u{0})"),
+        ("ls\u{1b}[2K", "contains a control character (\\u{1b})"),
+        ("ls\u{a0}-l", "contains white space that shells do not recognize (\\u{a0})"),
+        ("ls \u{202e}x", "contains an invisible or bidirectional character (\\u{202e})"),
+        ("l\u{200b}s", "contains an invisible or bidirectional character (\\u{200b})"),
+        ("ls\u{2028}rm", "contains white space that shells do not recognize (\\u{2028})"),
     ] {
         assert_eq!(parse(script).unwrap_err().to_string(), why, "{script:?}");
     }
 }
 
 #[test]
-fn depth_has_an_end() {
+fn nesting_is_limited() {
     for (open, close) in [("( ", ")"), ("echo $(", ")"), ("{ ", "; }"), ("if a; then ", "; fi")] {
         let deep = format!("{}ls{}", open.repeat(5000), close.repeat(5000));
         assert_eq!(parse(&deep).unwrap_err().0, "is nested too deeply", "{open}");
     }
 }
 
-/// Frames of scripts, one inside the other at `%`. No loop among them runs for ever.
+/// Script fragments that are nested at `%`. None loops forever.
 const FRAMES: [&str; 35] = [
     "%",
     "echo; %",
@@ -201,22 +201,22 @@ const FRAMES: [&str; 35] = [
     "echo \"; %; echo \"",
 ];
 
-/// What is thrown in anywhere.
+/// Text that is inserted at random positions.
 const NOISE: [&str; 23] = [
     "'", "\"", "\\", "`", "\n", "#", ";", "$", "(", ")", "&", "|", "E", "\nE\n", "<<E", "<<'X'", "\nX\n",
     " \\\n", "{", "}", " ", "evil", "\\\"",
 ];
 
-/// `evil` in its frames, the innermost first, with some noise.
+/// `evil` in nested frames, innermost first, with noise.
 fn framed(frames: &[usize], noise: &[(usize, usize)]) -> String {
     let mut script = frames.iter().fold("evil".to_owned(), |inner, &at| FRAMES[at].replace('%', &inner));
-    for &(what, place) in noise {
-        script.insert_str(script.floor_char_boundary(place % (script.len() + 1)), NOISE[what]);
+    for &(what, offset) in noise {
+        script.insert_str(script.floor_char_boundary(offset % (script.len() + 1)), NOISE[what]);
     }
     script
 }
 
-/// Runs a script where `evil` is the only program, and says whether it ran.
+/// Runs a script with `evil` as the only program on the PATH, and returns whether it ran.
 fn runs_evil(shell: &str, dir: &std::path::Path, script: &str) -> bool {
     let mark = dir.join("mark");
     let _ = std::fs::remove_file(&mark);
@@ -229,7 +229,7 @@ fn runs_evil(shell: &str, dir: &std::path::Path, script: &str) -> bool {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .status();
-    // What it left in the background has this long to show itself.
+    // Background commands get some time to run.
     let waits = if script.contains('&') { 20 } else { 1 };
     (0..waits).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(u64::from(waits > 1)));
@@ -241,13 +241,13 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn no_text_breaks_the_parser(script in "[a-z$(){}`'\"\\\\;&|<> \n#=*~!E]{0,40}") {
+    fn random_scripts_never_panic(script in "[a-z$(){}`'\"\\\\;&|<> \n#=*~!E]{0,40}") {
         let _ = parse(&script);
     }
 
-    /// Whatever surrounds it, a command that stands in a place of its own is found, or nothing is.
+    /// A command on a line of its own is found whatever surrounds it, or the script does not parse.
     #[test]
-    fn a_command_is_never_overlooked(before in "[a-z '\";|&(){}$`\n#<>-]{0,12}", after in "[a-z '\";|&(){}$`\n#<>-]{0,12}") {
+    fn command_in_random_context_is_found(before in "[a-z '\";|&(){}$`\n#<>-]{0,12}", after in "[a-z '\";|&(){}$`\n#<>-]{0,12}") {
         let script = format!("{before}\n$(evil)\n{after}");
         if let Ok(commands) = parse(&script) {
             let quoted = before.contains(['\'', '#', '<']);
@@ -256,15 +256,15 @@ proptest::proptest! {
         }
     }
 
-    /// The judge is a real shell: what it runs was found, or the script was not read.
+    /// Real shells are the oracle: a command that they run was found, or the script does not parse.
     #[test]
-    fn a_real_shell_runs_nothing_that_was_not_found(
+    fn real_shells_run_only_commands_that_were_found(
         frames in proptest::collection::vec(0..FRAMES.len(), 1..5),
         noise in proptest::collection::vec((0..NOISE.len(), 0_usize..200), 0..4),
     ) {
         let script = framed(&frames, &noise);
         let Ok(commands) = parse(&script) else { return Ok(()) };
-        let may_be_evil = |simple: &Simple| simple.words.first().is_some_and(|word| word.known().is_none_or(|name| name == "evil"));
+        let may_be_evil = |simple: &SimpleCommand| simple.words.first().is_some_and(|word| word.known().is_none_or(|name| name == "evil"));
         if commands.iter().any(may_be_evil) {
             return Ok(());
         }

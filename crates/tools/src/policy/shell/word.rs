@@ -1,70 +1,70 @@
-//! Words: quotes, variables and substitutions.
+//! Words: quotes, variables and command substitutions.
 
 use super::{
-    Text, Unclear, Word,
-    parser::{Close, Parser},
+    ShellParseError, ShellWord, WordValue,
+    parser::{ListEnd, ShellParser},
 };
 
-/// What a word has shown itself to be so far.
+/// A word while it is parsed.
 #[derive(Default)]
-struct Draft {
+struct WordBuilder {
     text: String,
     has_pattern: bool,
     is_unknown: bool,
 }
 
-impl Parser {
-    /// Reads one word, and the commands that are in it.
-    pub(super) fn word(&mut self) -> Result<Word, Unclear> {
+impl ShellParser {
+    /// Parses one word and the commands in its substitutions.
+    pub(super) fn word(&mut self) -> Result<ShellWord, ShellParseError> {
         let start = self.at;
-        let mut draft = Draft::default();
+        let mut builder = WordBuilder::default();
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | ')' => break,
-                '(' => return Unclear::because("has a `(` inside a word: a function, or a pattern"),
-                c => self.piece(c, start, &mut draft)?,
+                '(' => return ShellParseError::fail("has a `(` inside a word, as in a function or pattern"),
+                c => self.piece(c, start, &mut builder)?,
             }
         }
         if self.at == start {
-            return Unclear::because("lacks a word where one is expected");
+            return ShellParseError::fail("lacks a word where one is expected");
         }
         let raw: String = self.chars[start..self.at].iter().collect();
-        let text = match draft {
-            Draft { is_unknown: true, .. } => Text::Unknown,
-            // Alone it is a command.
-            Draft { has_pattern: true, text, .. } if text != "[" => Text::Pattern(text),
-            Draft { text, .. } => Text::Known(text),
+        let text = match builder {
+            WordBuilder { is_unknown: true, .. } => WordValue::Unknown,
+            // A lone `[` is the test command.
+            WordBuilder { has_pattern: true, text, .. } if text != "[" => WordValue::Pattern(text),
+            WordBuilder { text, .. } => WordValue::Known(text),
         };
-        Ok(Word { raw, text })
+        Ok(ShellWord { raw, text })
     }
 
-    fn piece(&mut self, c: char, start: usize, draft: &mut Draft) -> Result<(), Unclear> {
+    fn piece(&mut self, c: char, start: usize, builder: &mut WordBuilder) -> Result<(), ShellParseError> {
         match c {
-            '\'' => self.single_quoted(&mut draft.text),
+            '\'' => self.single_quoted(&mut builder.text),
             '"' => {
                 self.at += 1;
-                draft.is_unknown |= self.live_text(Some('"'), &mut draft.text)?;
+                builder.is_unknown |= self.expanded_text(Some('"'), &mut builder.text)?;
                 Ok(())
             }
-            '\\' => self.escaped(&mut draft.text),
+            '\\' => self.escaped(&mut builder.text),
             '$' | '`' => {
-                draft.is_unknown |= self.expansion(&mut draft.text)?;
+                builder.is_unknown |= self.expansion(&mut builder.text)?;
                 Ok(())
             }
             c => {
-                draft.has_pattern |= "*?[".contains(c);
-                // A home directory, or a brace that only some shells expand.
-                draft.is_unknown |= c == '~' && self.at == start;
-                draft.is_unknown |=
+                builder.has_pattern |= "*?[".contains(c);
+                // A tilde expands to a home directory, and a brace only in some shells.
+                builder.is_unknown |= c == '~' && self.at == start;
+                builder.is_unknown |=
                     c == '{' && self.chars.get(self.at + 1).is_some_and(|next| !"} \t\n;".contains(*next));
-                draft.text.push(c);
+                builder.text.push(c);
                 self.at += 1;
                 Ok(())
             }
         }
     }
 
-    fn single_quoted(&mut self, text: &mut String) -> Result<(), Unclear> {
+    fn single_quoted(&mut self, text: &mut String) -> Result<(), ShellParseError> {
         self.at += 1;
         while let Some(c) = self.peek() {
             self.at += 1;
@@ -73,13 +73,13 @@ impl Parser {
             }
             text.push(c);
         }
-        Unclear::because("has a quote without an end")
+        ShellParseError::fail("has an unterminated quote")
     }
 
-    fn escaped(&mut self, text: &mut String) -> Result<(), Unclear> {
+    fn escaped(&mut self, text: &mut String) -> Result<(), ShellParseError> {
         self.at += 1;
         match self.peek() {
-            None => Unclear::because("ends in a backslash"),
+            None => ShellParseError::fail("ends in a backslash"),
             Some(c) => {
                 self.at += 1;
                 text.extend((c != '\n').then_some(c));
@@ -88,8 +88,13 @@ impl Parser {
         }
     }
 
-    /// Text in which variables and substitutions are made, up to `end` or to the end of all. Says whether there were any.
-    pub(super) fn live_text(&mut self, end: Option<char>, text: &mut String) -> Result<bool, Unclear> {
+    /// Parses text in which variables and substitutions are expanded, up to `end` or the end of the script. Returns whether
+    /// there are any.
+    pub(super) fn expanded_text(
+        &mut self,
+        end: Option<char>,
+        text: &mut String,
+    ) -> Result<bool, ShellParseError> {
         let mut is_unknown = false;
         while let Some(c) = self.peek() {
             match c {
@@ -107,31 +112,31 @@ impl Parser {
                 }
             }
         }
-        if end.is_some() { Unclear::because("has a quote without an end") } else { Ok(is_unknown) }
+        if end.is_some() { ShellParseError::fail("has an unterminated quote") } else { Ok(is_unknown) }
     }
 
-    /// What begins with `$` or a backtick. Says whether it becomes something unknown; else it is in `text`.
-    fn expansion(&mut self, text: &mut String) -> Result<bool, Unclear> {
+    /// Parses an expansion that begins with `$` or a backtick. Returns whether its value is unknown; else it is in `text`.
+    fn expansion(&mut self, text: &mut String) -> Result<bool, ShellParseError> {
         if self.peek() == Some('`') {
             return self.backticks().map(|()| true);
         }
         if self.ahead("$((") || self.ahead("$[") {
-            return Unclear::because("has arithmetic in it");
+            return ShellParseError::fail("contains arithmetic");
         }
         if self.ahead("$'") || self.ahead("$\"") {
-            return Unclear::because("has a quote with a `$` before it, which shells read in two ways");
+            return ShellParseError::fail("has a `$` before a quote, which shells interpret differently");
         }
         if self.skip("$(") {
             let before = self.awaits_heredoc();
             let close = self.nested(Self::list)?;
-            // Shells differ in where such a document lies: what one takes for text is a command to the other.
+            // Shells differ in where such a here-document ends: what is text to one is a command to the other.
             if before || self.awaits_heredoc() {
-                return Unclear::because("has a here-document across the end of a substitution");
+                return ShellParseError::fail("has a here-document that crosses the end of a substitution");
             }
             return match close {
-                Close::Paren => Ok(true),
-                Close::End | Close::Word(_) | Close::Case => {
-                    Unclear::because("has a substitution without an end")
+                ListEnd::Paren => Ok(true),
+                ListEnd::End | ListEnd::Word(_) | ListEnd::Case => {
+                    ShellParseError::fail("has an unterminated substitution")
                 }
             };
         }
@@ -154,30 +159,32 @@ impl Parser {
         }
     }
 
-    /// `${NAME}` and nothing more: the rest is a language of its own.
-    fn braced(&mut self) -> Result<(), Unclear> {
+    /// Parses `${NAME}`. Other parameter expansions are not supported.
+    fn braced(&mut self) -> Result<(), ShellParseError> {
         self.at += 1;
         let name = |c: &&char| c.is_ascii_alphanumeric() || **c == '_';
         let length = self.chars[self.at..].iter().take_while(name).count();
         self.at += length;
         if length == 0 || !self.skip("}") {
-            return Unclear::because("has a `${…}` in it that does more than name a variable");
+            return ShellParseError::fail("has a `${…}` that is not only a variable name");
         }
         Ok(())
     }
 
-    fn backticks(&mut self) -> Result<(), Unclear> {
+    fn backticks(&mut self) -> Result<(), ShellParseError> {
         self.at += 1;
         let mut script = String::new();
         loop {
             let Some(c) = self.peek() else {
-                return Unclear::because("has a substitution without an end");
+                return ShellParseError::fail("has an unterminated substitution");
             };
             self.at += 1;
             match (c, self.peek()) {
                 ('`', _) => break,
                 ('\\', Some('"')) => {
-                    return Unclear::because("has a quote in backticks, which is read in two ways");
+                    return ShellParseError::fail(
+                        "has an escaped quote in backticks, which shells interpret differently",
+                    );
                 }
                 ('\\', Some(next @ ('`' | '\\' | '$'))) => {
                     script.push(next);

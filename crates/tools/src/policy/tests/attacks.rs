@@ -1,4 +1,4 @@
-//! Commands that do more than they seem to: each asks, with its reason.
+//! Commands that do more than they seem to. Each asks with its reason.
 
 use super::*;
 
@@ -28,7 +28,7 @@ const ATTACKS: &[&str] = &[
     "GIT_PAGER=x git log",
     "BASH_ENV=x sh -c ls",
     "export PATH=.",
-    // Names that are none.
+    // Names that are computed or imitated.
     "$X",
     "\"$(echo rm)\" x",
     "r?",
@@ -37,7 +37,7 @@ const ATTACKS: &[&str] = &[
     "/tmp/ls",
     "ls\u{a0}",
     "l\\\ns -la; r''m x",
-    // What runs other things.
+    // Commands that run other commands.
     "eval ls",
     ". ./x",
     "source x",
@@ -89,7 +89,7 @@ const ATTACKS: &[&str] = &[
     "printf -v x a",
     "[ -v 'a[$(rm x)]' ]",
     "hostname x",
-    // Files outside.
+    // Paths outside of the roots.
     "cat /etc/passwd",
     "cat ../secret",
     "cat sub/../../secret",
@@ -113,7 +113,7 @@ const ATTACKS: &[&str] = &[
     "ls 2> ~/x",
     "cat <> x",
     "ls > .git/hooks/pre-commit",
-    // Words that become several, or options.
+    // Words that expand to several words or to options.
     "x='rm a'; command $x",
     "command r*",
     "x='5 rm -r'; timeout $x true sub",
@@ -126,17 +126,17 @@ const ATTACKS: &[&str] = &[
     "test -v \"$x\"",
     "find . -exec sort + -o x \\;",
     "find . -ok cat {} + -o \\;",
-    // Links that are followed on the way.
+    // Options that follow links.
     "grep -R x .",
     "rg -L x",
     "diff -r a b",
     "strings @/etc/passwd",
-    // Directories that cannot be followed.
+    // Directory changes that cannot be tracked.
     "cd a; cd b; cd c; cd d; cd e; cd f; cd g; ls",
     "for i in 1 2; do cd a; done; cat x",
     "while true; do cd a && cat x; done",
     "command cd a && cat x",
-    // What cannot be read.
+    // Scripts that cannot be parsed.
     "ls \"",
     "ls\rrm x",
     "echo $((1))",
@@ -146,7 +146,7 @@ const ATTACKS: &[&str] = &[
 ];
 
 #[test]
-fn attacks_ask_each_with_its_reason() {
+fn attack_commands_ask_with_their_reason() {
     let lines: Vec<String> = ATTACKS
         .iter()
         .map(|command| {

@@ -6,8 +6,13 @@ use insta::assert_snapshot;
 use serde_json::json;
 use session::{Seq, ToolCall};
 
-fn row(role: &str, content: &str, tool_calls: Vec<ToolCall>) -> Message {
-    Message { role: role.to_owned(), content: content.to_owned(), tool_calls, ..Message::default() }
+fn row(role: &str, content: &str, tool_calls: Vec<ToolCall>) -> SessionMessage {
+    SessionMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        tool_calls,
+        ..SessionMessage::default()
+    }
 }
 
 fn call(id: &str, input: &str) -> ToolCall {
@@ -19,9 +24,10 @@ fn answer(id: &str, output: &str) -> ToolCall {
 }
 
 /// The events that the rows are restored to: author, role and parts, one line each.
-fn restored(rows: Vec<Message>) -> String {
+fn restored(rows: Vec<SessionMessage>) -> String {
     let mut restorer = Restorer::new("root");
-    let lines = rows.into_iter().map(|message| line(&restorer.restore(&Stored { seq: Seq::START, message })));
+    let lines =
+        rows.into_iter().map(|message| line(&restorer.restore(&StoredMessage { seq: Seq::START, message })));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -101,7 +107,7 @@ fn row_with_outputs_is_a_tool_row_whatever_its_role() {
     assert_snapshot!(restored(vec![row("user", "{}", vec![answer("a", "{}"), answer("b", "7")])]), @r#"root: user {"functionResponse":{"id":"a","name":"look","response":{}}} | {"functionResponse":{"id":"b","name":"look","response":{"result":7}}}"#);
 }
 
-fn event(parts: serde_json::Value) -> Event {
+fn event(parts: Value) -> Event {
     let content = Content::new("user", serde_json::from_value(parts).unwrap());
     Event { author: "user".to_owned(), content: Some(content), ..Event::default() }
 }
@@ -141,4 +147,16 @@ fn text_in_a_tool_row_answers_no_call() {
 fn plain_text_message_has_minimal_meta() {
     let event_of_text = event(json!([{"text": "hi"}]));
     assert_eq!(save(&event_of_text).unwrap().meta.unwrap(), r#"{"role":"user","event":{}}"#);
+}
+
+#[test]
+fn correction_without_metadata_is_marked_and_user_text_is_not() {
+    let is_marked = |role: &str, text: &str| {
+        let stored = StoredMessage { seq: Seq::START, message: row(role, text, Vec::new()) };
+        crate::agent::is_correction(&Restorer::new("root").restore(&stored))
+    };
+    let correction = crate::view::history::correction("ghost", "helper");
+    assert!(is_marked("user", &correction));
+    assert!(!is_marked("assistant", &correction));
+    assert!(!is_marked("user", "[System: Agent \"ghost\" is missing]"));
 }

@@ -3,14 +3,14 @@
 use super::*;
 use crate::view::history::{
     notes::PLEASE_CONTINUE,
-    shape::{agent, answers, calls, shape, user},
+    shape::{agent, answers, calls, note, shape, user},
 };
 use crate::view::tokens::estimate;
-use adk::flow::contents::CONTINUE_NOTE;
+use adk::notes::CONTINUE_NOTE;
 use insta::assert_snapshot;
 
 /// The shape of the fitted messages, which are always within the budget.
-fn fitted(messages: Vec<Message>, tokens: u32, most: Option<usize>) -> String {
+fn fitted(messages: Vec<ModelMessage>, tokens: u32, most: Option<usize>) -> String {
     let budget = Budget::new(tokens, most).unwrap();
     let fitted = fit(messages, None, budget);
     let weight = cost::of_messages(&fitted);
@@ -99,19 +99,27 @@ fn long_request_is_shortened_in_the_opening() {
 }
 
 #[test]
-fn generated_note_is_no_request_but_bracketed_user_text_is() {
-    let log = |said: &str| {
-        vec![user("[1, 2, 3]"), agent("yes?"), user(said), calls(&["a"]), answers(&[("a", &long("x", 300))])]
+fn note_is_no_request_but_user_text_with_the_same_words_is() {
+    let log = |last: ModelMessage| {
+        vec![user("[1, 2, 3]"), agent("yes?"), last, calls(&["a"]), answers(&[("a", &long("x", 300))])]
     };
-    assert_snapshot!(fitted(log(PLEASE_CONTINUE), 256, None), @r#"
+    assert_snapshot!(fitted(log(note(PLEASE_CONTINUE)), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [1, 2, 3]
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
     "#);
     let correction = crate::view::history::correction("ghost", "helper");
-    assert!(fitted(log(&correction), 256, None).contains("The request was: [1, 2, 3]"));
-    assert!(fitted(log("[System: up] list it"), 256, None).contains("The request was: [System: up] list it"));
-    assert_snapshot!(fitted(log("[4]"), 256, None), @r#"
+    assert!(fitted(log(note(correction.as_str())), 256, None).contains("The request was: [1, 2, 3]"));
+    for text in [
+        PLEASE_CONTINUE,
+        CONTINUE_NOTE,
+        "For context, this is what another agent did.",
+        "[System: up] list it",
+    ] {
+        let fitted = fitted(log(user(text)), 256, None);
+        assert!(fitted.contains(&format!("The request was: {}", &text[..12])), "{fitted}");
+    }
+    assert_snapshot!(fitted(log(user("[4]")), 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: [4]
     agent → look#a {"at":1}
     tool  ← look#a {"shortened":"{\"result\ ~[… n of 1494 characters left out …]~ d abcd abcd\"}"}
@@ -120,9 +128,9 @@ fn generated_note_is_no_request_but_bracketed_user_text_is() {
 
 #[test]
 fn note_about_another_agent_is_no_request() {
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::OTHER_AGENT_NOTE);
+    let quote = "For context, this is what another agent did. It is quoted.\nother said: \"done\"";
     let log =
-        vec![user("count"), agent("yes?"), user(&told), calls(&["a"]), answers(&[("a", &long("x", 300))])];
+        vec![user("count"), agent("yes?"), note(quote), calls(&["a"]), answers(&[("a", &long("x", 300))])];
     assert_snapshot!(fitted(log, 256, None), @r#"
     user  [Earlier messages are not shown.] The request was: count
     agent → look#a {"at":1}
@@ -182,22 +190,22 @@ fn leading_user_message_needs_no_opening() {
 
 #[test]
 fn leading_note_gets_an_opening_with_the_request() {
-    let log = vec![user("count the stars"), agent(&long("counting", 300)), user(PLEASE_CONTINUE)];
+    let log = vec![user("count the stars"), agent(&long("counting", 300)), note(PLEASE_CONTINUE)];
     assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
 }
 
 #[test]
 fn no_opening_if_nothing_was_removed() {
-    let picture = Part::from(provider::Media {
+    let picture = MessagePart::from(provider::Media {
         mime_type: "image/png".to_owned(),
         source: provider::MediaSource::Base64("AAAA".to_owned()),
         name: None,
     });
-    assert_snapshot!(fitted(vec![Message::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
+    assert_snapshot!(fitted(vec![ModelMessage::new(Role::User, vec![picture])], 256, None), @"user  [a file (image/png) is too large to be shown here]");
 }
 
 /// The shape of fitted messages whose request is in a message before them.
-fn fitted_behind(task: &str, messages: Vec<Message>) -> String {
+fn fitted_behind(task: &str, messages: Vec<ModelMessage>) -> String {
     let budget = Budget::new(256, None).unwrap();
     let fitted = fit(crate::view::history::repair(messages), Some(task), budget);
     assert!(cost::of_messages(&fitted) <= 256, "{}", shape(&fitted));
@@ -219,8 +227,8 @@ fn request_before_all_messages_is_quoted_once() {
     agent → look#a {"at":1}
     tool  ← look#a {"result":"1"}
     "#);
-    let told = format!("{} It is quoted.\nother said: \"done\"", crate::view::history::OTHER_AGENT_NOTE);
-    assert_snapshot!(fitted_behind("count the stars", [vec![user(&told)], exchange().to_vec()].concat()), @r#"
+    let quote = "For context, this is what another agent did. It is quoted.\nother said: \"done\"";
+    assert_snapshot!(fitted_behind("count the stars", [vec![note(quote)], exchange().to_vec()].concat()), @r#"
     user  [Earlier messages are not shown.] The request was: count the stars | For context, this is what another agent did. It is quoted.⏎other said: "done"
     agent → look#a {"at":1}
     tool  ← look#a {"result":"1"}
@@ -246,7 +254,7 @@ fn continue_note_is_no_request() {
     let log = vec![
         user("count the stars"),
         agent(&long("one", 300)),
-        user(CONTINUE_NOTE),
+        note(CONTINUE_NOTE),
         calls(&["a"]),
         answers(&[("a", "small")]),
     ];
@@ -259,7 +267,7 @@ fn continue_note_is_no_request() {
 
 #[test]
 fn interrupted_answer_stays_with_its_continue_note() {
-    let log = vec![user("count the stars"), agent(&long("one", 300)), user(CONTINUE_NOTE)];
+    let log = vec![user("count the stars"), agent(&long("one", 300)), note(CONTINUE_NOTE)];
     assert_snapshot!(fitted(log.clone(), 256, None), @"
     user  [Earlier messages are not shown.] The request was: count the stars
     agent one abcd abcd abcd abcd  ~[… n of 1483 characters left out …]~ d abcd abcd abcd

@@ -5,7 +5,7 @@ use crate::view::history::shape::{agent, answers, call, calls, shape, thought, u
 use insta::assert_snapshot;
 use provider::{Media, MediaSource};
 
-fn repaired(messages: Vec<Message>) -> String {
+fn repaired(messages: Vec<ModelMessage>) -> String {
     let once = repair(messages);
     assert_eq!(repair(once.clone()), once, "repair is idempotent");
     shape(&once)
@@ -15,7 +15,7 @@ fn repaired(messages: Vec<Message>) -> String {
 fn legal_history_is_unchanged() {
     let legal = vec![
         user("look around"),
-        Message::new(Role::Assistant, vec![thought("hm"), call("a"), call("b")]),
+        ModelMessage::new(Role::Assistant, vec![thought("hm"), call("a"), call("b")]),
         answers(&[("a", "1"), ("b", "2")]),
         agent("done"),
         user("thanks"),
@@ -117,15 +117,19 @@ fn results_are_in_the_order_of_the_calls() {
 
 #[test]
 fn call_in_a_user_message_becomes_text_and_a_thought_is_dropped() {
-    let parts =
-        vec![thought("secret"), call("a"), Part::Text { text: "hi".into(), signature: Some("s".into()) }];
-    assert_snapshot!(repaired(vec![Message::new(Role::User, parts)]), @r#"user  [Out of place: look was called with {"at":1}] | hi"#);
+    let parts = vec![
+        thought("secret"),
+        call("a"),
+        MessagePart::Text { text: "hi".into(), signature: Some("s".into()), note: false },
+    ];
+    assert_snapshot!(repaired(vec![ModelMessage::new(Role::User, parts)]), @r#"user  [Out of place: look was called with {"at":1}] | hi"#);
 }
 
 #[test]
 fn call_without_a_name_is_dropped() {
-    let nameless = Part::from(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
-    assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![nameless])]), @"user  hi");
+    let nameless =
+        MessagePart::from(provider::ToolCall { id: "a".to_owned(), ..provider::ToolCall::default() });
+    assert_snapshot!(repaired(vec![user("hi"), ModelMessage::new(Role::Assistant, vec![nameless])]), @"user  hi");
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn empty_texts_are_dropped() {
         user("hi"),
         agent("  \n"),
         user(""),
-        Message::new(Role::Assistant, Vec::new()),
+        ModelMessage::new(Role::Assistant, Vec::new()),
         user("you there?"),
     ];
     assert_snapshot!(repaired(log), @"user  hi | you there?");
@@ -142,9 +146,9 @@ fn empty_texts_are_dropped() {
 
 #[test]
 fn signed_empty_text_stays_beside_visible_parts() {
-    let signed = Part::Text { text: "".into(), signature: Some("c2ln".to_owned()) };
-    let log = |parts| vec![user("hi"), Message::new(Role::Assistant, parts), user("and?")];
-    assert_snapshot!(repaired(log(vec![Part::text("yes"), signed.clone()])), @"
+    let signed = MessagePart::Text { text: "".into(), signature: Some("c2ln".to_owned()), note: false };
+    let log = |parts| vec![user("hi"), ModelMessage::new(Role::Assistant, parts), user("and?")];
+    assert_snapshot!(repaired(log(vec![MessagePart::text("yes"), signed.clone()])), @"
     user  hi
     agent yes | *
     user  and?
@@ -154,7 +158,7 @@ fn signed_empty_text_stays_beside_visible_parts() {
 
 #[test]
 fn message_of_thoughts_alone_is_dropped() {
-    assert_snapshot!(repaired(vec![user("hi"), Message::new(Role::Assistant, vec![thought("hm")]), user("well?")]), @"user  hi | well?");
+    assert_snapshot!(repaired(vec![user("hi"), ModelMessage::new(Role::Assistant, vec![thought("hm")]), user("well?")]), @"user  hi | well?");
 }
 
 #[test]
@@ -173,12 +177,12 @@ fn empty_log_gives_one_user_message() {
 
 #[test]
 fn image_alone_is_a_message() {
-    let picture = Part::from(Media {
+    let picture = MessagePart::from(Media {
         mime_type: "image/png".to_owned(),
         source: MediaSource::Base64("AAAA".to_owned()),
         name: None,
     });
-    assert_snapshot!(repaired(vec![Message::new(Role::User, vec![picture, Part::text("")])]), @"user  <image/png 4 bytes>");
+    assert_snapshot!(repaired(vec![ModelMessage::new(Role::User, vec![picture, MessagePart::text("")])]), @"user  <image/png 4 bytes>");
 }
 
 #[test]

@@ -6,15 +6,15 @@ use insta::assert_snapshot;
 use provider::{MediaSource, ToolCall, ToolResult};
 use serde_json::json;
 
-fn shortened_to(budget: u32, messages: Vec<Message>) -> Vec<Message> {
+fn shortened_to(budget: u32, messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     let short = exchange(messages, budget);
     let weight = cost::of_messages(&short);
     assert!(weight <= budget, "{weight} of {budget} tokens:\n{}", shape(&short));
     short
 }
 
-fn media(mime_type: &str, name: Option<&str>, bytes: usize) -> Part {
-    Part::from(Media {
+fn media(mime_type: &str, name: Option<&str>, bytes: usize) -> MessagePart {
+    MessagePart::from(Media {
         mime_type: mime_type.to_owned(),
         source: MediaSource::Base64("A".repeat(bytes)),
         name: name.map(str::to_owned),
@@ -84,7 +84,7 @@ fn small_parts_stay_whole_and_large_parts_share_the_rest() {
 #[test]
 fn truncated_arguments_lose_their_signature() {
     let args = Map::from_iter([("code".to_owned(), Value::from("\"x\"\n".repeat(2_000)))]);
-    let write = Part::from(ToolCall {
+    let write = MessagePart::from(ToolCall {
         id: "a".into(),
         name: "write".into(),
         args,
@@ -93,7 +93,7 @@ fn truncated_arguments_lose_their_signature() {
     });
     let log = vec![
         user("write"),
-        Message::new(Role::Assistant, vec![thought("hm"), write]),
+        ModelMessage::new(Role::Assistant, vec![thought("hm"), write]),
         answers(&[("a", "ok")]),
     ];
     assert_snapshot!(shape(&shortened_to(256, log)), @r#"
@@ -113,7 +113,7 @@ fn thousand_parallel_calls_fit_into_the_minimum_budget() {
     let kept = short[1].calls().count();
     assert!((1..20).contains(&kept) && short[2].results().count() == kept, "{}", shape(&short));
     let mark = format!("[{} more calls and their answers are not shown]", 1_000 - kept);
-    assert_eq!(short[0].parts, [Part::text("look everywhere"), Part::text(mark)]);
+    assert_eq!(short[0].parts, [MessagePart::text("look everywhere"), MessagePart::text(mark)]);
     assert_eq!(short[1].calls().last().unwrap().id, "c999", "the newest calls stay");
 }
 
@@ -132,36 +132,41 @@ fn mark_of_removed_calls_fits_in_every_budget() {
 #[test]
 fn newest_images_that_fit_stay_and_the_others_are_named() {
     let parts = vec![
-        Part::text("compare"),
+        MessagePart::text("compare"),
         media("image/png", Some("old.png"), 4_000),
         media("image/jpeg", None, 4_000),
-        Part::text("x".repeat(40_000).as_str()),
+        MessagePart::text("x".repeat(40_000).as_str()),
     ];
-    assert_snapshot!(shape(&shortened_to(4_000, vec![Message::new(Role::User, parts.clone())])), @"user  compare⏎[old.png (image/png) is too large to be shown here] | <image/jpeg 4000 bytes> | xxxxxxxxxxxxxxxxxxxxxxxx ~[… n of 40000 characters left out …]~ xxxxxxxxxxxxxxxx");
-    assert_snapshot!(shape(&shortened_to(256, vec![Message::new(Role::User, parts)])), @"user  compare⏎[old.png (image/ ~[… n of 40112 characters left out …]~ xxxxxxxxxxxxxxxx");
+    assert_snapshot!(shape(&shortened_to(4_000, vec![ModelMessage::new(Role::User, parts.clone())])), @"user  compare⏎[old.png (image/png) is too large to be shown here] | <image/jpeg 4000 bytes> | xxxxxxxxxxxxxxxxxxxxxxxx ~[… n of 40000 characters left out …]~ xxxxxxxxxxxxxxxx");
+    assert_snapshot!(shape(&shortened_to(256, vec![ModelMessage::new(Role::User, parts)])), @"user  compare⏎[old.png (image/ ~[… n of 40112 characters left out …]~ xxxxxxxxxxxxxxxx");
 }
 
 #[test]
 fn tool_names_longer_than_the_budget_give_one_text() {
     let name = "n".repeat(4_000);
-    let call = Part::from(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
-    let result = Part::from(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
-    let log =
-        vec![user("go"), Message::new(Role::Assistant, vec![call]), Message::new(Role::Tool, vec![result])];
+    let call = MessagePart::from(ToolCall { id: "a".into(), name: name.clone(), ..ToolCall::default() });
+    let result = MessagePart::from(ToolResult { id: "a".into(), name, response: json!({"result": 1}) });
+    let log = vec![
+        user("go"),
+        ModelMessage::new(Role::Assistant, vec![call]),
+        ModelMessage::new(Role::Tool, vec![result]),
+    ];
     assert_snapshot!(shape(&shortened_to(256, log)), @r#"user  go⏎[Out of place: nnnnnn ~[… n of 8077 characters left out …]~ ed {"result":1}]"#);
 }
 
 #[test]
 fn many_parts_in_one_message_are_fitted() {
-    let user = Message::new(
+    let user = ModelMessage::new(
         Role::User,
-        (0..5_000).flat_map(|_| [Part::text("some words"), media("image/png", None, 8)]).collect(),
+        (0..5_000).flat_map(|_| [MessagePart::text("some words"), media("image/png", None, 8)]).collect(),
     );
     let short = shortened_to(256, vec![user]);
     assert_eq!(short.len(), 1);
-    let parts = (0..5_000).flat_map(|number| [Part::text("and then"), call(&format!("c{number}"))]).collect();
+    let parts =
+        (0..5_000).flat_map(|number| [MessagePart::text("and then"), call(&format!("c{number}"))]).collect();
     let results: Vec<String> = (0..5_000).map(|number| format!("c{number}")).collect();
     let results: Vec<(&str, &str)> = results.iter().map(|id| (id.as_str(), "yes")).collect();
-    let log = vec![super::super::shape::user("go"), Message::new(Role::Assistant, parts), answers(&results)];
+    let log =
+        vec![super::super::shape::user("go"), ModelMessage::new(Role::Assistant, parts), answers(&results)];
     assert_eq!(shortened_to(256, log).len(), 3);
 }

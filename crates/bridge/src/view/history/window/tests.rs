@@ -4,37 +4,45 @@ use super::*;
 use insta::assert_snapshot;
 use session::Seq;
 
-fn row(role: &str, content: &str, tokens: u32, tool_calls: Vec<ToolCall>) -> Message {
+fn row(role: &str, content: &str, tokens: u32, tool_calls: Vec<ToolCall>) -> SessionMessage {
     let (role, content) = (role.to_owned(), content.to_owned());
-    Message { role, content, tool_calls, tokens, counted_by: "test".to_owned(), ..Message::default() }
+    SessionMessage {
+        role,
+        content,
+        tool_calls,
+        tokens,
+        counted_by: "test".to_owned(),
+        ..SessionMessage::default()
+    }
 }
 
-fn user(text: &str) -> Message {
+fn user(text: &str) -> SessionMessage {
     row("user", text, 10, Vec::new())
 }
 
-fn says(text: &str) -> Message {
+fn says(text: &str) -> SessionMessage {
     row("assistant", text, 10, Vec::new())
 }
 
-fn calls(ids: &[&str]) -> Message {
+fn calls(ids: &[&str]) -> SessionMessage {
     let call = |id: &&str| ToolCall { id: (*id).to_owned(), input: "{}".to_owned(), ..ToolCall::default() };
     row("assistant", "", 10, ids.iter().map(call).collect())
 }
 
-fn answers(ids: &[&str], tokens: u32) -> Message {
+fn answers(ids: &[&str], tokens: u32) -> SessionMessage {
     let answer =
         |id: &&str| ToolCall { id: (*id).to_owned(), output: "{}".to_owned(), ..ToolCall::default() };
     row("tool", "{}", tokens, ids.iter().map(answer).collect())
 }
 
-fn legacy_answer(text: &str) -> Message {
+fn legacy_answer(text: &str) -> SessionMessage {
     row("tool", text, 10, Vec::new())
 }
 
 /// The rows in the window, with a budget of `tokens` above the minimum budget.
-fn window_of(rows: &[Message], tokens: u32, most: Option<usize>, cut: bool) -> String {
-    let rows: Vec<Stored> = rows.iter().map(|row| Stored { seq: Seq::START, message: row.clone() }).collect();
+fn window_of(rows: &[SessionMessage], tokens: u32, most: Option<usize>, cut: bool) -> String {
+    let rows: Vec<StoredMessage> =
+        rows.iter().map(|row| StoredMessage { seq: Seq::START, message: row.clone() }).collect();
     let range = window(&rows, Budget::new(tokens, most).unwrap(), cut);
     assert_eq!(range.end, rows.len(), "the newest row is always in the window");
     rows[range.clone()]
@@ -45,7 +53,7 @@ fn window_of(rows: &[Message], tokens: u32, most: Option<usize>, cut: bool) -> S
         .join("\n")
 }
 
-fn line(place: usize, row: &Message) -> String {
+fn line(place: usize, row: &SessionMessage) -> String {
     let ids = row.tool_calls.iter().map(|call| {
         let arrow = if call.is_response() { "←" } else { "→" };
         format!("{arrow} {}", call.id)
@@ -195,7 +203,7 @@ fn rows_without_ids_answer_by_position() {
 
 #[test]
 fn rows_without_a_count_are_estimated_from_their_columns() {
-    let uncounted = |text: &str| Message { counted_by: String::new(), tokens: 0, ..user(text) };
+    let uncounted = |text: &str| SessionMessage { counted_by: String::new(), tokens: 0, ..user(text) };
     let log = [uncounted("old"), uncounted(&"word ".repeat(400)), uncounted("new")];
     assert_snapshot!(window_of(&log, 256, None, false), @"02 user      new");
 }

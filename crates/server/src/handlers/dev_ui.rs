@@ -1,0 +1,135 @@
+//! ADK's web page, served from the directory of an installed google-adk. This server ships none of its files.
+
+use super::{Json, json_response};
+use crate::{
+    error::ApiError,
+    mount_path::MountPath,
+    path_params::{FilePath, PathParams},
+    state::ServerState,
+};
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use std::{
+    fmt, fs,
+    path::{Component, Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// The route of the page.
+const PAGE: &str = "/dev-ui/";
+
+/// Locates the directory of the page on the first request for it.
+pub(crate) struct DevUi {
+    locate: Box<dyn Fn() -> Option<PathBuf> + Send + Sync>,
+    directory: OnceLock<Option<PathBuf>>,
+}
+
+impl DevUi {
+    pub(crate) fn new(locate: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
+        Self { locate: Box::new(locate), directory: OnceLock::new() }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.directory.get_or_init(|| (self.locate)()).as_deref()
+    }
+
+    /// Reads a file of the page and names its content type. No name reaches a file outside the directory.
+    fn read(&self, name: &str) -> Result<(Vec<u8>, &'static str), ApiError> {
+        let Some(directory) = self.directory() else {
+            return Err(ApiError::not_found(
+                "ADK's web page is not installed: install google-adk, or pass its directory with --dev-ui",
+            ));
+        };
+        let not_found = || ApiError::not_found("Not Found");
+        let name = if name.is_empty() { "index.html" } else { name };
+        let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || name.contains(['\\', '\0']) {
+            return Err(not_found());
+        }
+        let path = directory.join(name).canonicalize().map_err(|_| not_found())?;
+        let directory = directory.canonicalize().map_err(|_| not_found())?;
+        if !path.starts_with(directory) || !path.is_file() {
+            return Err(not_found());
+        }
+        Ok((fs::read(&path).map_err(|_| not_found())?, content_type(&path)))
+    }
+}
+
+impl fmt::Debug for DevUi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DevUi").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+fn content_type(path: &Path) -> &'static str {
+    match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "ico" => "image/x-icon",
+        "woff2" => "font/woff2",
+        "woff" => "font/woff",
+        "wasm" => "application/wasm",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+pub(crate) async fn file(
+    State(server): State<ServerState>,
+    PathParams(FilePath { path }): PathParams<FilePath>,
+) -> Result<Response, ApiError> {
+    let read = tokio::task::spawn_blocking(move || server.dev_ui.read(&path)).await;
+    let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read");
+    let (bytes, content_type) = read.map_err(failed)??;
+    Ok(([(header::CONTENT_TYPE, content_type)], bytes).into_response())
+}
+
+/// Redirects to the page.
+pub(crate) async fn redirect(mount: MountPath) -> Response {
+    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, mount.join(PAGE))]).into_response()
+}
+
+/// The configuration that the page loads first. `backendUrl` is the prefix of its requests.
+pub(crate) async fn runtime_config(mount: MountPath) -> Response {
+    let mut response = Json(json!({"backendUrl": mount.prefix(), "telemetry": null})).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+pub(crate) async fn config() -> Response {
+    json_response(r#"{"logo_text":null,"logo_image_url":null}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_reaches_a_file_outside_the_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = temp.path().join("browser");
+        fs::create_dir_all(directory.join("assets")).unwrap();
+        fs::write(temp.path().join("secret"), "s").unwrap();
+        fs::write(directory.join("index.html"), "page").unwrap();
+        fs::write(directory.join("assets/a.js"), "js").unwrap();
+        std::os::unix::fs::symlink(temp.path().join("secret"), directory.join("link")).unwrap();
+        let page = DevUi::new(move || Some(directory.clone()));
+        assert_eq!(page.read("").unwrap().1, "text/html; charset=utf-8");
+        assert_eq!(page.read("assets/a.js").unwrap().0, b"js");
+        for name in
+            ["../secret", "assets/../../secret", "/etc/passwd", "link", "assets", "nope", "a\\..\\b", "."]
+        {
+            assert_eq!(page.read(name).unwrap_err().status, StatusCode::NOT_FOUND, "{name}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The HTTP API in process: requests go to the router directly, agents use an in-memory store and a scripted model.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy exempts test functions, not the helpers of tests"
+)]
+
+mod apps;
+mod artifacts;
+mod auth;
+mod client;
+mod connections;
+mod limits;
+mod nested;
+mod runs;
+mod sessions;
+mod test_app;
