@@ -113,6 +113,31 @@ async fn readers_of_a_waiting_run_that_is_cancelled_see_the_withdrawal_and_the_e
     }
 }
 
+/// The event that withdraws a question belongs to the run that asked, whichever run stores it.
+#[tokio::test]
+async fn a_superseded_question_is_settled_for_the_readers_of_its_own_run() {
+    for place in both() {
+        let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
+        let (runs, agent) = started(&place.store, &model).await;
+        let asked = run(&runs, &agent, say("clean up")).await;
+        let next = run(&runs, &agent, say("never mind")).await;
+        assert_eq!(statuses(&place.store).await, [RunStatus::Cancelled, RunStatus::Done], "{}", place.name);
+        let events = async |id: &str| {
+            let mut reader = runs.reader(&key(), id, Cursor::default()).await.unwrap().unwrap();
+            let mut events = Vec::new();
+            while let Ok(entry) = reader.next().await.unwrap() {
+                events.push(entry.event);
+            }
+            events
+        };
+        let (of_asked, of_next) = (events(&asked).await, events(&next).await);
+        assert_eq!((of_asked.len(), of_next.len()), (4, 1), "{}", place.name);
+        assert_eq!(of_asked[3].responses().next().unwrap().name, REQUEST_CONFIRMATION);
+        assert_eq!(of_asked[3].invocation_id, of_asked[2].invocation_id);
+        assert!(of_next[0].responses().next().is_none(), "{:?}", of_next[0]);
+    }
+}
+
 /// The result of long work is a run of its own, and leaves the question of another run open.
 #[tokio::test]
 async fn a_run_waits_for_answers_to_its_own_questions_only() {
