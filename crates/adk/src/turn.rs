@@ -63,10 +63,9 @@ impl<S: TurnService> Turn<'_, S> {
             self.invocation.clone_from(invocation);
         }
         // An answer continues the run that asked, so that run settles its own calls.
-        let entry = |event: Event| match event.invocation_id == self.invocation {
-            true => LogEntry::continues(event),
-            false => LogEntry::settles(event),
-        };
+        let is_own = |event: &Event| event.invocation_id == self.invocation;
+        let entry =
+            |event: Event| if is_own(&event) { LogEntry::continues(event) } else { LogEntry::settles(event) };
         let opening = settling.into_iter().map(entry);
         let opening = opening.chain(self.user_event(input).map(LogEntry::continues)).collect();
         failpoint::pass(Point::BeforeOpening).await;

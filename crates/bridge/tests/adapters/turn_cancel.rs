@@ -113,6 +113,36 @@ async fn readers_of_a_cancelled_waiting_run_see_the_withdrawal_and_the_end() {
     }
 }
 
+/// The event that withdraws a question belongs to the asking run, although another run stores it.
+#[tokio::test]
+async fn readers_of_the_asking_run_see_its_question_superseded() {
+    for backend in backends() {
+        let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
+        let (runs, agent) = started(&backend.store, &model).await;
+        let asked = run(&runs, &agent, say("clean up")).await;
+        let next = run(&runs, &agent, say("never mind")).await;
+        assert_eq!(
+            statuses(&backend.store).await,
+            [RunStatus::Cancelled, RunStatus::Done],
+            "{}",
+            backend.name
+        );
+        let events = async |id: &str| {
+            let mut reader = runs.reader(&key(), id, Cursor::default()).await.unwrap().unwrap();
+            let mut events = Vec::new();
+            while let ReaderItem::Entry(entry) = reader.next().await.unwrap() {
+                events.push(entry.event);
+            }
+            events
+        };
+        let (of_asked, of_next) = (events(&asked).await, events(&next).await);
+        assert_eq!((of_asked.len(), of_next.len()), (4, 1), "{}", backend.name);
+        assert_eq!(of_asked[3].responses().next().unwrap().name, REQUEST_CONFIRMATION);
+        assert_eq!(of_asked[3].invocation_id, of_asked[2].invocation_id);
+        assert!(of_next[0].responses().next().is_none(), "{:?}", of_next[0]);
+    }
+}
+
 /// The result of a long-running call is a separate run, and leaves the question of the other run open.
 #[tokio::test]
 async fn run_waits_for_answers_to_its_own_questions_only() {

@@ -137,8 +137,8 @@ fn a_pipe_is_told_of_each_wait_in_a_line() {
     let fake = Fake::start_blocking();
     let said = Place::with_provider(&fake, ProviderApi::OpenAi, "r500").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.picture(), @"
-    fake is not available right now; trying again in 1 s
-    fake is not available right now; trying again in 1 s
+    fake is temporarily unavailable; trying again in 1 s
+    fake is temporarily unavailable; trying again in 1 s
     lango: fake is temporarily unavailable: Internal error; gave up after 3 attempts
     [exit 1]
     ");

@@ -2,7 +2,9 @@
 
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
-use session::{Error, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget, sqlite::Options};
+use session::{
+    Commit, Error, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget, sqlite::Options,
+};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 use testkit::store_suite::make::{key, new_session, page, run, says};
@@ -79,7 +81,8 @@ async fn a_file_of_every_earlier_version_is_migrated_without_loss() {
             store.runs(&key("s"), 10).await.unwrap().into_iter().map(|run| run.id).collect();
         assert_eq!(runs, if earlier > 1 { vec!["r2", "r1"] } else { vec![] });
         // New features work on old data.
-        assert!(store.commit(&key("s"), says("m1")).await.unwrap().repeated);
+        let stored = found.tail[0].message.clone();
+        assert!(store.commit(&key("s"), Commit::message(stored)).await.unwrap().repeated);
         assert_eq!(store.commit(&key("s"), says("m2")).await.unwrap().seq.0, 3);
         store.enqueue(&key("s"), run("q"), "payload".into()).await.unwrap();
         assert!(store.delete(&key("s")).await.unwrap());

@@ -93,7 +93,7 @@ fn number(default: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::types::{Docs, Kind},
+        super::types::{Docs, KeyKind},
         *,
     };
 
@@ -101,7 +101,7 @@ mod tests {
         let docs = Docs { default: Some(default.to_owned()), ..Docs::default() };
         let field = Field {
             key: String::new(),
-            kind: Kind::Value("integer".to_owned()),
+            kind: KeyKind::Value("integer".to_owned()),
             docs,
             is_required: false,
             foreign_keys: Vec::new(),
