@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub type SharedStore = Arc<dyn Store>;
 
-/// Expands to one test per law. `$open` is a function in the calling module that returns a [`SharedStore`](crate::store_suite::SharedStore) and a guard that
+/// Expands to one test per law. `$open` is a function in the calling module that returns a [`SharedStore`] and a guard that
 /// must outlive it, such as a temporary directory.
 #[macro_export]
 macro_rules! store_laws {

@@ -1,6 +1,6 @@
 //! The contents of a request: rebuilt for each model call from the events that the agent may see.
 //!
-//! [`visible`] filters events and quotes other agents; [`arrange`] puts each response behind its call:
+//! `visible` filters events and quotes other agents; `arrange` puts each response behind its call:
 //!
 //! ```text
 //! log       user  call a  call b  result b  user  result a
