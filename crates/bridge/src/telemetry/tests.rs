@@ -83,6 +83,6 @@ async fn what_its_sender_did_not_want_recorded_is_kept_here_and_not_sent() {
 fn an_address_that_is_none_is_named() {
     assert_eq!(
         Telemetry::new(Some(collector("collector"))).unwrap_err(),
-        "collector is not an address that begins with http:// or https://"
+        "collector is not a URL that begins with http:// or https://"
     );
 }

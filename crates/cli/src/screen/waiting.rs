@@ -145,6 +145,6 @@ mod tests {
     #[test]
     fn a_line_never_grows_wider_than_the_terminal() {
         let shown = shown(Some(20));
-        assert!(shown.starts_with("\rp asks to slow dow…\r"), "{shown:?}");
+        assert!(shown.starts_with("\rrate limit at p re…\r"), "{shown:?}");
     }
 }

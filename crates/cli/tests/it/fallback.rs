@@ -134,8 +134,8 @@ fn a_pipe_is_told_of_each_wait_in_a_line() {
     let fake = Fake::start_blocking();
     let said = Place::with_provider(&fake, Api::OpenAi, "r500").keyed(&["run", "hello"]).badly();
     assert_snapshot!(said.picture(), @"
-    fake is not available right now; trying again in 1 s
-    fake is not available right now; trying again in 1 s
+    fake is temporarily unavailable; trying again in 1 s
+    fake is temporarily unavailable; trying again in 1 s
     lango: fake is temporarily unavailable: Internal error; it was asked 3 times
     [exit 1]
     ");
