@@ -47,8 +47,8 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     )
 }
 
-/// Whether the unanswered calls began with a thinking block. Thinking must not follow calls that were made without it,
-/// or by another model.
+/// Whether the unanswered calls began with a thinking block; true if there are none. Thinking must not follow calls that
+/// were made without it, or by another model.
 fn calls_began_with_thinking(turns: &[Value]) -> bool {
     let holds = |turn: &Value, kind: &str| {
         turn["content"].as_array().into_iter().flatten().any(|block| block["type"] == kind)

@@ -44,7 +44,7 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
             (limit, options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
-            ("reasoning_effort", options.reasoning.map(|instruction| effort_level(instruction).into())),
+            ("reasoning_effort", options.reasoning.map(|effort| effort_level(effort).into())),
             ("response_format", format),
             ("stream", stream.then(|| true.into())),
             ("stream_options", stream.then(|| json!({"include_usage": true}))),
@@ -58,7 +58,7 @@ pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     (stops > MAX_STOPS).then_some("stop").into_iter().collect()
 }
 
-/// The nearest of OpenAI's levels, which has no token budgets.
+/// The nearest of OpenAI's levels; the API has no token budgets.
 pub(crate) fn effort_level(effort: ReasoningEffort) -> &'static str {
     match effort {
         ReasoningEffort::Off | ReasoningEffort::Tokens(0) => "none",
@@ -100,9 +100,9 @@ fn tool_choice(choice: &ToolChoice, request: &ModelRequest, names: &ToolNames) -
 fn response_format(schema: &Value, dialect: Dialect) -> Option<Value> {
     let enforced = strict_schema(schema).filter(|_| dialect.strict);
     let is_enforced = enforced.is_some().then(|| true.into());
-    let fits = !dialect.strict || schema["type"] == "object";
+    let is_accepted = !dialect.strict || schema["type"] == "object";
     let answer = json!({"name": "answer", "schema": enforced.unwrap_or_else(|| schema.clone())});
-    fits.then(
+    is_accepted.then(
         || json!({"type": "json_schema", "json_schema": encoding::with_fields(answer, [("strict", is_enforced)])}),
     )
 }

@@ -34,7 +34,7 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     let instructions: Vec<String> = system.into_iter().flat_map(text_parts).chain(instruction).collect();
     let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
-    let reasoning = options.reasoning.map(|instruction| match effort_level(instruction) {
+    let reasoning = options.reasoning.map(|effort| match effort_level(effort) {
         "none" => json!({"effort": "none"}),
         level => json!({"effort": level, "summary": "auto"}),
     });
