@@ -8,8 +8,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long a turn that was stopped may take to end: one that waits for a locked store is abandoned then, which loses nothing.
+/// How long a cancelled turn may take to store its end. A turn that waits for a locked store is abandoned then.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
+
+/// The turn was abandoned before its end was stored: text that was shown last may be in no log.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before the end of the answer was stored; the text that was shown last may be lost")]
+pub(crate) struct Abandoned;
 
 /// Listens from the beginning: a Ctrl-C that comes before the turn has begun must not end the program.
 pub(crate) struct Interrupts(Signal);
@@ -43,7 +48,7 @@ impl Interrupts {
         }
         tokio::select! {
             done = &mut work => done,
-            () = sleep(ENDS_WITHIN) => Err(RunError::Cancelled.into()),
+            () = sleep(ENDS_WITHIN) => Err(anyhow::Error::from(RunError::Cancelled).context(Abandoned)),
         }
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod chat;
 pub(crate) mod doctor;
 mod import;
-mod interrupt;
+pub(crate) mod interrupt;
 mod listen;
 pub(crate) mod models;
 pub(crate) mod rules;

@@ -12,6 +12,7 @@ pub(crate) use style::Style;
 pub(crate) use text::{glimpse, json, json_pretty, may_it_run, one_line, printable};
 pub(crate) use view::{Mode, View};
 
+use crate::commands::interrupt::Abandoned;
 use adk::error::RunError;
 use std::{
     io::{self, Write},
@@ -36,7 +37,9 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if matches!(error.downcast_ref::<RunError>(), Some(RunError::Cancelled)) {
-        let _ = writeln!(io::stderr(), "lango: stopped; what was said so far is kept");
+        let text = error.downcast_ref::<Abandoned>().map(ToString::to_string);
+        let text = text.unwrap_or_else(|| "stopped; what was said so far is kept".to_owned());
+        let _ = writeln!(io::stderr(), "lango: {text}");
         // As of a program that Ctrl-C has ended.
         return ExitCode::from(130);
     }

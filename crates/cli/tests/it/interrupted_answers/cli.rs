@@ -199,3 +199,20 @@ fn a_killed_run_is_finished_by_the_next_one_after_the_text_it_has_shown() {
         assert_eq!(stage.requests()[1..], [resumed.clone(), [resumed, next].concat()], "{api:?}");
     }
 }
+#[test]
+fn ctrl_c_while_another_process_locks_the_store_keeps_the_shown_text_or_says_that_it_is_lost() {
+    let stage = Stage::new(ProviderApi::OpenAi, "think", &[SHOWN]);
+    let mut run = Answering::start(&stage, &["run", "--session", "k", "weather?"]);
+    run.shows(SHOWN);
+    let lock = rusqlite::Connection::open(stage.place.database()).unwrap();
+    lock.busy_timeout(super::PATIENCE).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let stopped = run.stop(&stage, Signal::INT);
+    lock.execute_batch("ROLLBACK").unwrap();
+    let shown = stage.place.lango(&["sessions", "show", "k"]).well().out;
+    assert!(
+        shown.contains("[interrupted]") || !stopped.err.contains("is kept"),
+        "{:?} was shown and is lost:\n{shown}",
+        stopped.err
+    );
+}
