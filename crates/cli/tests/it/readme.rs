@@ -1,4 +1,5 @@
-//! Every command of README.md, run as it is written there.
+//! The commands of README.md, run as they are written there. Building and installing with cargo takes minutes: CI runs
+//! `cargo xtask check`, and of `cargo run` only the arguments of the program are run here.
 
 use crate::common::{CANARY, LANGO, Place, Running, Said};
 use std::{ffi::OsString, os::unix::fs::symlink, process::Command};
@@ -46,7 +47,7 @@ fn shell(place: &Place, script: &str, environment: &[(&str, &str)]) -> Said {
 }
 
 #[test]
-fn every_command_is_run_by_a_test_of_this_file() {
+fn the_tests_of_this_file_know_every_command() {
     let all = README.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap_or_default());
     let all: Vec<&str> = all.flat_map(commands).collect();
     assert_eq!(
@@ -69,7 +70,6 @@ fn every_command_is_run_by_a_test_of_this_file() {
     );
 }
 
-/// CI runs `cargo xtask check`, and that step `install` runs `cargo install`; the arguments of the other one are tried here.
 #[test]
 fn the_first_command_begins_a_conversation_with_the_demo_model() {
     let block = blocks("Two commands").concat();
