@@ -1,4 +1,4 @@
-//! The scenarios of the seeds that begin with a configuration.
+//! The scenarios of the specification that begin with a configuration.
 
 use crate::common::Place;
 use insta::assert_snapshot;
